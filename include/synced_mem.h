@@ -1,0 +1,456 @@
+/*
+ * synced_mem: one buffer of bytes with a copy in host memory and a copy on a GPU.
+ *
+ * An object knows which of its two copies hold the current contents (its head) and moves bytes only when an access
+ * needs them where they are not. It is the storage under a tensor: a layer asks for synced_mem_cpu_data() or
+ * synced_mem_gpu_data() and never calls cudaMemcpy. The states and accessors are those of Caffe's SyncedMemory.
+ *
+ * The one rule: what an accessor returns is safe to use at once in the domain it was asked for, and stays so until the
+ * next call on the object that asks for a conflicting access. Two accesses conflict when one of them is mutable or
+ * overwrite, or changes the memory. Whatever has to be waited for, the library waits for.
+ *
+ * Facts that hold for every function, so that the comments below need not repeat them:
+ * - Sizes and capacities are in bytes.
+ * - A call that fails leaves the object as it was: head, contents, size, and every pointer that was valid. Memory
+ * already obtained may stay as unused capacity.
+ * - Any thread may call any function. Reads of one object from several threads are safe and cause one transfer; to
+ * write through a pointer while another thread uses the object's contents is the caller's race, as with any buffer.
+ * - The caller's current CUDA device is the same after every call as before it.
+ * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
+ * that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
+ * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
+ * no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist), SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+ *   SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of earlier work on the device that the CUDA
+ *   runtime reports to every later call) and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named in the
+ * detail).
+ */
+#ifndef SYNCED_MEM_H
+#define SYNCED_MEM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SYNCED_MEM_VERSION_MAJOR 0
+#define SYNCED_MEM_VERSION_MINOR 1
+#define SYNCED_MEM_VERSION_PATCH 0
+
+#if defined(__GNUC__)
+#define SYNCED_MEM_API __attribute__((visibility("default")))
+#else
+#define SYNCED_MEM_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** One object. Opaque; made by synced_mem_create(), shared by synced_mem_retain(), given up by synced_mem_release(). */
+typedef struct synced_mem synced_mem;
+
+/** The type that the CUDA runtime calls cudaStream_t, declared so that this header needs none of CUDA's. */
+struct CUstream_st;
+typedef struct CUstream_st *synced_mem_stream;
+
+/**
+ * Which copies hold the current contents. The values are bits: 1 the host copy, 2 the device copy.
+ * Source: Caffe, SyncedMemory::SyncedHead.
+ */
+typedef enum synced_mem_state {
+    SYNCED_MEM_UNINITIALIZED = 0, /**< neither: nothing was written yet; the first read sees zeros */
+    SYNCED_MEM_AT_CPU = 1,        /**< the host copy only */
+    SYNCED_MEM_AT_GPU = 2,        /**< the device copy only */
+    SYNCED_MEM_SYNCED = 3         /**< both; one of them may still be arriving */
+} synced_mem_state;
+
+/* ---- Errors ---- */
+
+/** Every status: number, name, message. The numbers are part of the interface and never change. */
+#define SYNCED_MEM_STATUS_MAP(X)                                                                                       \
+    X(0, OK, "success")                                                                                                \
+    X(1, ERR_INVALID_ARGUMENT, "invalid argument")                                                                     \
+    X(2, ERR_INVALID_STATE, "the object's state does not allow this call")                                             \
+    X(3, ERR_OUT_OF_HOST_MEMORY, "out of host memory")                                                                 \
+    X(4, ERR_OUT_OF_DEVICE_MEMORY, "out of device memory")                                                             \
+    X(5, ERR_NO_GPU, "no GPU: built without CUDA, or no driver or device on this machine")                             \
+    X(6, ERR_INVALID_DEVICE, "no such device, or memory of another device")                                            \
+    X(7, ERR_DEVICE_LOST, "the device reports an error of earlier work and answers no further")                        \
+    X(8, ERR_CUDA, "the CUDA runtime refused a call")
+
+/** What a call answers. */
+typedef enum synced_mem_status {
+#define SYNCED_MEM_STATUS_ENUM(number, name, message) SYNCED_MEM_##name = number,
+    SYNCED_MEM_STATUS_MAP(SYNCED_MEM_STATUS_ENUM)
+#undef SYNCED_MEM_STATUS_ENUM
+        SYNCED_MEM_STATUS_FORCE_INT = 0x7fffffff /**< never returned; makes room for later statuses */
+} synced_mem_status;
+
+/**
+ * The name of a status, as in this header ("SYNCED_MEM_ERR_NO_GPU").
+ * @return a constant string, never NULL; "SYNCED_MEM_ERR_UNKNOWN" for a number that is no status. Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API const char *synced_mem_status_name(synced_mem_status status);
+
+/**
+ * What a status means, in a few words.
+ * @return a constant string, never NULL; "unknown status" for a number that is no status. Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API const char *synced_mem_status_message(synced_mem_status status);
+
+/**
+ * The status of the calling thread's last failed call; calls that succeed leave it alone.
+ * @return SYNCED_MEM_OK when no call of this thread has failed yet. Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_last_error(void);
+
+/**
+ * The detail of the calling thread's last failed call: the function, what it asked for (size, device), and the CUDA
+ * runtime's error where there was one.
+ * @return a string owned by the thread, good until its next failing call; "" when no call has failed. Never NULL, never
+ *         blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API const char *synced_mem_last_error_message(void);
+
+/** Called in the failing thread, after the failed call has put everything back and with no lock held. It may call the
+ * library; a failure inside it is recorded but calls no handler. */
+typedef void (*synced_mem_error_handler)(synced_mem_status status, const char *message, void *user);
+
+/**
+ * Sets the function that every failing call calls before it returns, for the whole process; NULL (the default) for
+ * none. A program that wants Caffe's fatal CHECK sets one that aborts.
+ * @param user  handed to the handler; the library neither reads nor frees it
+ * Ownership: none taken. Never blocks on a stream. A call that fails in another thread at the same time may still call
+ * the previous handler, with the user pointer that belongs to it.
+ * @since 0.1
+ */
+SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handler, void *user);
+
+/* ---- Life ---- */
+
+/** The device that is current in the calling thread when the object first needs one. */
+#define SYNCED_MEM_DEVICE_CURRENT (-1)
+
+/** How an object is made. Fill it with synced_mem_options_init(), then change what you need. */
+typedef struct synced_mem_options {
+    /** sizeof(synced_mem_options), set by synced_mem_options_init(); sizes of no known version are refused. */
+    size_t struct_size;
+    /**
+     * CUDA device number, or SYNCED_MEM_DEVICE_CURRENT (default). Not looked at before the first use of the device, so
+     * that the same program runs on a machine without one. An object that names its device gets page-locked host memory
+     * from the start where that device can be used; others do once the process has used a GPU through the library.
+     */
+    int device;
+    /** Shown in error details; copied, at most 47 bytes of it are kept; NULL (default) for none. */
+    const char *name;
+    /**
+     * Of both copies, in bytes, where the library allocates them: a power of two up to 2 MiB; 0 (default) for 64.
+     * Memory handed in by the caller must have the alignment that was asked for here.
+     */
+    size_t alignment;
+    /** Yours, returned by synced_mem_user(); neither read nor freed; NULL by default. */
+    void *user;
+} synced_mem_options;
+
+/**
+ * Fills options with the defaults of this version of the header. NULL is ignored. Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
+
+/**
+ * Makes an object of size bytes with one reference, UNINITIALIZED, and no memory on either side yet.
+ * @param out      receives the object; set to NULL on failure
+ * @param size     in bytes; 0 is valid: accessors then return pointers that are not NULL and nothing is ever copied
+ * @param options  NULL for the defaults; read during the call only
+ * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
+ * Never blocks on a stream; calls no CUDA function.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less the alignment and a page, an
+ * unknown struct_size, a device below -1, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
+
+/**
+ * Adds a reference. Atomic; never blocks.
+ * Ownership: the caller owns one more reference after success, none more after failure.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (the last reference is already gone).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
+
+/**
+ * Gives up a reference; with the last one the object and its memory go. NULL is ignored and answers SYNCED_MEM_OK.
+ * Blocking: memory of the library's own is freed in stream order or when transfers on it have finished, without a wait.
+ * Adopted memory gets its callback when what is pending on it has finished: in this call if it has, else in a later
+ * call into the library. Borrowed memory is handed back by this call, which therefore waits on the host for the
+ * library's own transfers on it (with the last reference only). Ownership: after success the caller's reference is
+ * gone. If that wait fails, nothing is released and the reference remains the caller's.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (released more often than retained: an assertion in debug builds; in release
+ *         builds detected for as long as the object's slot is not in use again); ERR_CUDA (that wait failed).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
+
+/**
+ * Gives back what the library keeps for all objects: its streams, events, memory pools, and memory whose last use has
+ * finished; adopted memory that is still due gets its callback. The library can be used again afterwards.
+ * Blocking: waits on the host for pending transfers on memory that was let go of. Call it when no other thread is in
+ * the library.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (objects are alive: nothing was done); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
+
+/* ---- Facts ---- */
+/* They never block, except for another thread's call on the same object, and fail only for a NULL object
+ * (ERR_INVALID_ARGUMENT, returned value as stated). */
+
+/** The size the object was made with, in bytes; 0 for NULL. @since 0.1 */
+SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
+
+/** The head: which copies hold the current contents; UNINITIALIZED for NULL. @since 0.1 */
+SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
+
+/** The object's CUDA device; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL. @since 0.1 */
+SYNCED_MEM_API int synced_mem_device(const synced_mem *mem);
+
+/** The user pointer of the options the object was made with; NULL for NULL. @since 0.1 */
+SYNCED_MEM_API void *synced_mem_user(const synced_mem *mem);
+
+/** The object's name, "" when it has none; owned by the object; "" for NULL. @since 0.1 */
+SYNCED_MEM_API const char *synced_mem_name(const synced_mem *mem);
+
+/** Where a copy's memory comes from. */
+typedef enum synced_mem_source {
+    SYNCED_MEM_SOURCE_NONE = 0,     /**< there is no memory on this side */
+    SYNCED_MEM_SOURCE_PAGEABLE = 1, /**< the library's: host memory of the system */
+    SYNCED_MEM_SOURCE_PINNED = 2,   /**< the library's: page-locked host memory */
+    SYNCED_MEM_SOURCE_DEVICE = 3,   /**< the library's: device memory */
+    SYNCED_MEM_SOURCE_BORROWED = 4, /**< the caller's, set by synced_mem_set_*_data() */
+    SYNCED_MEM_SOURCE_ADOPTED = 5   /**< handed over with synced_mem_adopt_*_data() */
+} synced_mem_source;
+
+/** Where the host copy's memory comes from; NONE for NULL. @since 0.1 */
+SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
+
+/** Where the device copy's memory comes from; NONE for NULL. @since 0.1 */
+SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
+
+/**
+ * How many CUDA devices this process can use: 0 in a build without CUDA and on a machine without driver or device. The
+ * first call starts the driver; no context is created.
+ * @since 0.1
+ */
+SYNCED_MEM_API int synced_mem_device_count(void);
+
+/* ---- Access ---- */
+/*
+ * The next head, and the work done, by access; "zero" is a fill with zeros, "h2d" and "d2h" a transfer, "-" nothing:
+ *
+ *   head           cpu read       cpu mutable    cpu overwrite  gpu read       gpu mutable    gpu overwrite
+ *   UNINITIALIZED  zero > AT_CPU  zero > AT_CPU  -    > AT_CPU  zero > AT_GPU  zero > AT_GPU  -    > AT_GPU
+ *   AT_CPU         -    > AT_CPU  -    > AT_CPU  -    > AT_CPU  h2d  > SYNCED  h2d  > AT_GPU  -    > AT_GPU
+ *   AT_GPU         d2h  > SYNCED  d2h  > AT_CPU  -    > AT_CPU  -    > AT_GPU  -    > AT_GPU  -    > AT_GPU
+ *   SYNCED         -    > SYNCED  -    > AT_CPU  -    > AT_CPU  -    > SYNCED  -    > AT_GPU  -    > AT_GPU
+ *
+ * Ownership: the pointers belong to the object. They are good until the next conflicting call on it and must not be
+ * freed. Threads: safe; first accesses of one object from several threads cause one transfer and get one pointer.
+ * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
+ */
+
+/**
+ * The host copy, to read. Blocks the host until the contents are there: a transfer from the device, and the caller's
+ * kernels that write them on the legacy stream or on blocking streams of the object's device, are waited for.
+ * @return synced_mem_size() bytes, to be read by the host; NULL on failure: ERR_INVALID_ARGUMENT (NULL object),
+ *         ERR_OUT_OF_HOST_MEMORY, and when the contents have to come from the device, GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
+
+/**
+ * The host copy, to read and write; the device copy becomes stale. Blocks the host as synced_mem_cpu_data() does, and
+ * also until the library's pending transfers from the host copy have read it.
+ * @return, errors: as synced_mem_cpu_data().
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
+
+/**
+ * The host copy, to be written whole: its contents are undefined until the caller has done so, and nothing is copied or
+ * filled. The device copy becomes stale. Blocks the host until the library's pending transfers on the host copy are
+ * done.
+ * @return, errors: as synced_mem_cpu_data().
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
+
+/**
+ * The device copy, to read on any stream. Blocks the host until the contents have arrived; later work on any stream
+ * sees them. What the caller's kernels then do with the pointer is tracked on the legacy stream and on blocking streams
+ * of the object's device only, as in Caffe: work on a non-blocking stream must have finished before the next
+ * conflicting call.
+ * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
+
+/**
+ * The device copy, to read and write; the host copy becomes stale. Blocks, tracks and fails as synced_mem_gpu_data().
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
+
+/**
+ * The device copy, to be written whole: undefined until then, nothing is copied or filled; the host copy becomes stale.
+ * Blocks the host until the memory may be written: the library's transfers on it, and its allocation, are waited for.
+ * Tracks and fails as synced_mem_gpu_data().
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
+
+/* ---- Asynchronous transfers ---- */
+
+/**
+ * Queues the transfer of the host copy to the device on the caller's stream and returns: AT_CPU becomes SYNCED, the
+ * device copy arriving. With a head of SYNCED there is nothing to do.
+ * @param stream  a stream of the object's device; NULL is the legacy default stream. It must live until the transfer is
+ *                done. Work queued on it afterwards sees the contents; synced_mem_gpu_data() waits for their arrival
+ * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out.
+ * The stream waits for earlier work on the object's memory where it must.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
+ *         push; AT_GPU: the host copy is stale); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
+
+/* ---- Memory of the caller ---- */
+
+/**
+ * Called once for each adopted pointer when the library has let go of it, with no lock held, in synced_mem_release(),
+ * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
+ * @param data    the pointer that was adopted
+ * @param user    the user pointer that was adopted with it
+ * @param stream  NULL: all work of the library on the memory, and the caller's on the streams that the library tracks,
+ * has finished. Not NULL: what is unfinished has been ordered before that stream
+ */
+typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
+
+/**
+ * Makes data the host copy and the head AT_CPU; the object borrows the memory. What the host copy was before is let go
+ * of as by synced_mem_release(). The device copy becomes stale and keeps its memory.
+ * @param data  at least synced_mem_size() bytes of host memory, readable and writable
+ * Ownership: the caller's throughout. The memory must stay until the object lets go of it: until the next call that
+ * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
+ * host for the library's transfers on borrowed memory that it replaces; otherwise not.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked);
+ *         ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed).
+ * Source: Caffe, SyncedMemory::set_cpu_data.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
+
+/**
+ * As synced_mem_set_cpu_data(), for the device copy: the head becomes AT_GPU, the host copy stale. An object that has
+ * no device yet takes that of the memory.
+ * @param data  at least synced_mem_size() bytes of device or managed memory on the object's device. Work that fills it
+ * is tracked as for synced_mem_mutable_gpu_data()
+ * @return also ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another device), GPU errors.
+ * Source: Caffe, SyncedMemory::set_gpu_data.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data);
+
+/**
+ * Borrows memory for both copies at once; the head becomes SYNCED: the caller vouches that the contents agree.
+ * Otherwise as synced_mem_set_cpu_data() and synced_mem_set_gpu_data(); on failure neither is set.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_data, void *gpu_data);
+
+/**
+ * As synced_mem_set_cpu_data(), but the memory becomes the object's: when it lets go of it, it calls the callback.
+ * @param callback  must not be NULL
+ * @param user      handed to the callback; the library neither reads nor frees it
+ * Ownership: the library's after success; still the caller's after failure, and the callback is then not called.
+ * Blocking: as synced_mem_set_cpu_data().
+ * @return also ERR_INVALID_ARGUMENT for a NULL callback.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data,
+                                                           synced_mem_release_callback callback, void *user);
+
+/** As synced_mem_set_gpu_data() with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void *data,
+                                                           synced_mem_release_callback callback, void *user);
+
+/**
+ * As synced_mem_set_data() with the ownership of synced_mem_adopt_cpu_data(): the callback is called once for each of
+ * the two pointers, in no fixed order.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_data(synced_mem *mem, void *cpu_data, void *gpu_data,
+                                                       synced_mem_release_callback callback, void *user);
+
+/* ---- Giving memory back ---- */
+
+/**
+ * Gives up the host copy's memory. If it alone holds the contents they are moved to the device first.
+ * Blocking: until that transfer, or one queued by an earlier push, has arrived, so that nothing is lost if it fails;
+ * and as synced_mem_release() for the memory.
+ * @return SYNCED_MEM_OK, also when there was no host copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
+
+/**
+ * Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. Blocking: for
+ * that transfer; and as synced_mem_release() for the memory. The object keeps its device.
+ * @return SYNCED_MEM_OK, also when there was no device copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
+
+/**
+ * Gives up both copies' memory and the contents: the head becomes UNINITIALIZED. Blocking: as synced_mem_release().
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_CUDA (a wait for borrowed memory failed).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
+
+/* ---- Numbers ---- */
+
+/** What the library has done and holds, for the whole process. Counts only grow; "held" is at the time of the call. */
+typedef struct synced_mem_stats {
+    size_t struct_size;        /**< set it to sizeof(synced_mem_stats) before the call; other sizes are refused */
+    uint64_t objects;          /**< objects alive */
+    uint64_t h2d_transfers;    /**< transfers from host to device */
+    uint64_t h2d_bytes;        /**< bytes they moved */
+    uint64_t d2h_transfers;    /**< transfers from device to host */
+    uint64_t d2h_bytes;        /**< bytes they moved */
+    uint64_t host_allocations; /**< host copies obtained by the library, pageable or page-locked */
+    uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
+    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own */
+    uint64_t gpu_allocations;  /**< device copies obtained by the library */
+    uint64_t gpu_bytes;        /**< held: device memory of the library's own */
+    uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
+    uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
+} synced_mem_stats;
+
+/**
+ * Fills stats. Never blocks; the numbers are read one by one while other threads go on.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, or an unknown struct_size).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
+
+/** The version of the library that is running, as major * 10000 + minor * 100 + patch. @since 0.1 */
+SYNCED_MEM_API int synced_mem_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

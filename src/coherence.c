@@ -1,0 +1,414 @@
+/* The state machine of one object. */
+#include "coherence.h"
+
+#include "stats.h"
+#include "status.h"
+#include "transfer.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* What has to be done to make a side's copy valid. */
+enum work { NOTHING, ZERO, MOVE };
+
+/* The table of synced_mem.h: next head and work, by head, side and mode. */
+/* clang-format off */
+static const struct step {
+    unsigned char work;
+    unsigned char next;
+} steps[4][SM_SIDES][SM_MODES] = {
+#define UN SYNCED_MEM_UNINITIALIZED
+#define CPU SYNCED_MEM_AT_CPU
+#define GPU SYNCED_MEM_AT_GPU
+#define SYN SYNCED_MEM_SYNCED
+/*  head      side       read            mutable         overwrite       */
+    [UN]  = {[SM_CPU] = {{ZERO,    CPU}, {ZERO,    CPU}, {NOTHING, CPU}},
+             [SM_GPU] = {{ZERO,    GPU}, {ZERO,    GPU}, {NOTHING, GPU}}},
+    [CPU] = {[SM_CPU] = {{NOTHING, CPU}, {NOTHING, CPU}, {NOTHING, CPU}},
+             [SM_GPU] = {{MOVE,    SYN}, {MOVE,    GPU}, {NOTHING, GPU}}},
+    [GPU] = {[SM_CPU] = {{MOVE,    SYN}, {MOVE,    CPU}, {NOTHING, CPU}},
+             [SM_GPU] = {{NOTHING, GPU}, {NOTHING, GPU}, {NOTHING, GPU}}},
+    [SYN] = {[SM_CPU] = {{NOTHING, SYN}, {NOTHING, CPU}, {NOTHING, CPU}},
+             [SM_GPU] = {{NOTHING, SYN}, {NOTHING, GPU}, {NOTHING, GPU}}},
+#undef UN
+#undef CPU
+#undef GPU
+#undef SYN
+};
+/* clang-format on */
+
+static unsigned bit(enum sm_side side)
+{
+    return 1u << side;
+}
+
+static enum sm_side other(enum sm_side side)
+{
+    return side == SM_CPU ? SM_GPU : SM_CPU;
+}
+
+static unsigned head_of(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&mem->head, memory_order_relaxed);
+}
+
+static int device_of(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&mem->device, memory_order_relaxed);
+}
+
+/* ---- The head, and what the hot path may hand out ---- */
+
+bool sm_object_is_valid(const struct synced_mem *mem)
+{
+    const unsigned head = head_of(mem);
+    const struct sm_copy *const gpu = mem->copy[SM_GPU];
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const copy = mem->copy[side];
+        if ((head & bit(side)) && !copy)
+            return false;
+        for (int writing = 0; writing < 2; writing++) {
+            const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
+            if (ready && (!(head & bit(side)) || ready != copy->data || (writing && head != bit(side))))
+                return false;
+        }
+    }
+    return !gpu || (gpu->device >= 0 && gpu->device == device_of(mem));
+}
+
+/* A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. */
+static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
+{
+    struct sm_copy *const copy = mem->copy[side];
+    const unsigned head = head_of(mem);
+    if (!(head & bit(side)) || (writing && head != bit(side)) || sm_copy_blocker(copy, writing))
+        return NULL;
+    if (side == SM_GPU && !(copy->handed & (writing ? SM_HANDED_WRITE : SM_HANDED_READ)))
+        return NULL;
+    return copy->data;
+}
+
+static void publish(struct synced_mem *mem)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        if (mem->copy[side])
+            sm_copy_prune(mem->copy[side]);
+        for (int writing = 0; writing < 2; writing++)
+            atomic_store_explicit(&mem->ready[side][writing], ready_for(mem, side, writing != 0), memory_order_release);
+    }
+}
+
+/* The one place where the head is written. */
+static void commit(struct synced_mem *mem, unsigned head)
+{
+    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+    publish(mem);
+    assert(sm_object_is_valid(mem));
+}
+
+/* ---- Memory ---- */
+
+/* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
+ * yet that one will be. */
+static synced_mem_status device_for_host(const struct synced_mem *mem, int *device)
+{
+    *device = device_of(mem);
+    if (*device >= sm_device_count())
+        *device = -1;
+    if (*device >= 0 || !sm_device_in_use() || mem->device_named)
+        return SYNCED_MEM_OK;
+    return sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, device);
+}
+
+static synced_mem_status obtain_host(struct synced_mem *mem, bool zeroed)
+{
+    int device;
+    synced_mem_status status = device_for_host(mem, &device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const size_t alignment = sm_object_alignment(mem);
+    status = sm_copy_obtain_host(mem->size, alignment, device, zeroed, &mem->copy[SM_CPU]);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST) /* no transfer will ever need it page-locked */
+        status = sm_copy_obtain_host(mem->size, alignment, -1, zeroed, &mem->copy[SM_CPU]);
+    return status;
+}
+
+/* A copy that an untracked transfer writes can't be used any more. */
+static void let_go_of_untracked(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *const copy = mem->copy[side];
+    if (!copy->untracked)
+        return;
+    mem->copy[side] = NULL;
+    sm_copy_retire(copy);
+}
+
+/* ---- Contents ---- */
+
+/* provide() sees to it that a side has memory, and unless it is to be overwritten, that it holds the contents: then the
+ * head has the side's bit, the contents arriving perhaps. Or it names what the host has to wait for before that can be
+ * done. */
+
+static synced_mem_status provide_host(struct synced_mem *mem, enum work work, struct sm_ticket **wait)
+{
+    const bool fresh = !mem->copy[SM_CPU];
+    synced_mem_status status = fresh ? obtain_host(mem, work == ZERO) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    struct sm_copy *const copy = mem->copy[SM_CPU];
+    sm_stream stream;
+    switch (work) {
+    case NOTHING:
+        return SYNCED_MEM_OK;
+    case ZERO:
+        *wait = sm_copy_blocker(copy, true);
+        if (*wait)
+            return SYNCED_MEM_OK;
+        if (!fresh)
+            memset(copy->data, 0, mem->size);
+        break;
+    case MOVE:
+        status = sm_device_lane(device_of(mem), SM_LANE_D2H, &stream);
+        if (status == SYNCED_MEM_OK)
+            status = sm_transfer(SM_D2H, copy, mem->copy[SM_GPU], mem->size, device_of(mem), stream);
+        break;
+    }
+    if (status == SYNCED_MEM_OK)
+        commit(mem, head_of(mem) | bit(SM_CPU));
+    else
+        let_go_of_untracked(mem, SM_CPU);
+    return status;
+}
+
+/* The work itself, in the stream's order, on memory that may have been allocated in that order just before. */
+static synced_mem_status fill_device(struct synced_mem *mem, enum work work, bool fresh, sm_stream stream)
+{
+    struct sm_copy *const copy = mem->copy[SM_GPU];
+    switch (work) {
+    case NOTHING:
+        return fresh ? sm_transfer_none(copy, stream) : SYNCED_MEM_OK;
+    case ZERO:
+        return sm_transfer_zeros(copy, mem->size, stream);
+    case MOVE:
+        return sm_transfer(SM_H2D, copy, mem->copy[SM_CPU], mem->size, copy->device, stream);
+    }
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status provide_device_on(struct synced_mem *mem, enum work work, int device, sm_stream stream)
+{
+    const bool fresh = !mem->copy[SM_GPU];
+    if (fresh) {
+        const synced_mem_status status =
+            sm_copy_obtain_device(mem->size, sm_object_alignment(mem), device, stream, &mem->copy[SM_GPU]);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        atomic_store_explicit(&mem->device, device, memory_order_relaxed);
+    }
+    const synced_mem_status status = fill_device(mem, work, fresh, stream);
+    if (status == SYNCED_MEM_OK) {
+        if (work != NOTHING)
+            commit(mem, head_of(mem) | bit(SM_GPU));
+        return SYNCED_MEM_OK;
+    }
+    /* The new memory stays as capacity, and whoever uses it next has to come after its allocation. */
+    if (fresh && !mem->copy[SM_GPU]->untracked)
+        (void)sm_transfer_none(mem->copy[SM_GPU], stream);
+    let_go_of_untracked(mem, SM_GPU);
+    return status;
+}
+
+static synced_mem_status provide_device(struct synced_mem *mem, enum work work)
+{
+    if (work == NOTHING && mem->copy[SM_GPU])
+        return SYNCED_MEM_OK;
+    int device;
+    sm_stream stream;
+    synced_mem_status status = sm_device_resolve(device_of(mem), &device);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_lane(device, work == MOVE ? SM_LANE_H2D : SM_LANE_ALLOC, &stream);
+    return status == SYNCED_MEM_OK ? provide_device_on(mem, work, device, stream) : status;
+}
+
+static synced_mem_status provide(struct synced_mem *mem, enum sm_side side, enum work work, struct sm_ticket **wait)
+{
+    return side == SM_CPU ? provide_host(mem, work, wait) : provide_device(mem, work);
+}
+
+/* ---- Waiting ---- */
+
+/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. Contents that were
+ * to arrive with work that failed are lost, and the copy they came from stays valid. */
+static synced_mem_status wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket)
+{
+    sm_ticket_hold(ticket);
+    pthread_mutex_unlock(&mem->lock);
+    const synced_mem_status status = sm_ticket_wait(ticket);
+    pthread_mutex_lock(&mem->lock);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && status != SYNCED_MEM_OK; side++) {
+        struct sm_copy *const copy = mem->copy[side];
+        if (copy && copy->arriving && copy->write == ticket) {
+            copy->arriving = false;
+            commit(mem, head_of(mem) & ~bit(side));
+        }
+    }
+    sm_ticket_drop(ticket);
+    return status;
+}
+
+/* ---- Calls ---- */
+
+/* Ends every call that may have let go of memory, with no lock held. */
+static void leave(struct synced_mem *mem, struct sm_copy *const let_go[SM_SIDES])
+{
+    publish(mem);
+    pthread_mutex_unlock(&mem->lock);
+    for (int i = 0; i < SM_SIDES; i++)
+        sm_copy_retire(let_go[i]);
+    (void)sm_copy_reap(false);
+}
+
+static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    for (;;) {
+        const enum work work = steps[head_of(mem)][side][mode].work;
+        struct sm_ticket *wait = NULL;
+        synced_mem_status status = provide(mem, side, work, &wait);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        if (!wait && work != NOTHING)
+            continue;
+        if (!wait)
+            wait = sm_copy_blocker(mem->copy[side], mode != SM_READ);
+        if (!wait)
+            return SYNCED_MEM_OK;
+        status = wait_unlocked(mem, wait);
+        /* A lost device reads and writes no host memory any more: valid host contents can be used. */
+        const bool usable = side == SM_CPU && (head_of(mem) & bit(SM_CPU));
+        if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && usable))
+            return status;
+    }
+}
+
+synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    pthread_mutex_lock(&mem->lock);
+    const synced_mem_status status = make_ready(mem, side, mode);
+    if (status == SYNCED_MEM_OK) {
+        struct sm_copy *const copy = mem->copy[side];
+        if (side == SM_GPU)
+            copy->handed |= mode == SM_READ ? SM_HANDED_READ : SM_HANDED_READ | SM_HANDED_WRITE;
+        commit(mem, steps[head_of(mem)][side][mode].next);
+        *out = copy->data;
+    }
+    leave(mem, (struct sm_copy *[SM_SIDES]){NULL, NULL});
+    return status;
+}
+
+synced_mem_status sm_push(struct synced_mem *mem, sm_stream stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    int device;
+    pthread_mutex_lock(&mem->lock);
+    switch ((synced_mem_state)head_of(mem)) {
+    case SYNCED_MEM_UNINITIALIZED:
+        status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to push");
+        break;
+    case SYNCED_MEM_AT_GPU:
+        status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is AT_GPU: the host copy is stale");
+        break;
+    case SYNCED_MEM_AT_CPU:
+        status = sm_device_resolve(device_of(mem), &device);
+        if (status == SYNCED_MEM_OK)
+            status = provide_device_on(mem, MOVE, device, stream);
+        break;
+    case SYNCED_MEM_SYNCED:
+        break;
+    }
+    leave(mem, (struct sm_copy *[SM_SIDES]){NULL, NULL});
+    return status;
+}
+
+/* The library's work on borrowed memory that is about to be handed back. */
+static struct sm_ticket *blocker_of_borrowed(struct sm_copy *copy)
+{
+    return copy && copy->source == SYNCED_MEM_SOURCE_BORROWED ? sm_copy_blocker(copy, true) : NULL;
+}
+
+/* Leaves the other side with the contents, arrived, if this one has them; and nothing in flight on borrowed memory. */
+static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
+{
+    while (mem->copy[side]) {
+        const bool needed = head_of(mem) == bit(side);
+        struct sm_ticket *wait = NULL;
+        synced_mem_status status = SYNCED_MEM_OK;
+        if (needed)
+            status = provide(mem, other(side), MOVE, &wait);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        if (head_of(mem) & bit(other(side)))
+            wait = sm_copy_blocker(mem->copy[other(side)], false);
+        if (!wait)
+            wait = blocker_of_borrowed(mem->copy[side]);
+        if (!wait)
+            return SYNCED_MEM_OK;
+        status = wait_unlocked(mem, wait);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+            return status;
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *let_go[SM_SIDES] = {NULL, NULL};
+    pthread_mutex_lock(&mem->lock);
+    const synced_mem_status status = make_dispensable(mem, side);
+    if (status == SYNCED_MEM_OK) {
+        let_go[side] = mem->copy[side];
+        mem->copy[side] = NULL;
+        commit(mem, head_of(mem) & ~bit(side));
+    }
+    leave(mem, let_go);
+    return status;
+}
+
+static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
+{
+    for (;;) {
+        struct sm_ticket *wait = going[SM_CPU] ? blocker_of_borrowed(mem->copy[SM_CPU]) : NULL;
+        if (!wait && going[SM_GPU])
+            wait = blocker_of_borrowed(mem->copy[SM_GPU]);
+        if (!wait)
+            return SYNCED_MEM_OK;
+        const synced_mem_status status = wait_unlocked(mem, wait);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+            return status;
+    }
+}
+
+synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
+{
+    struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
+    const bool all = !cpu && !gpu;
+    const bool going[SM_SIDES] = {[SM_CPU] = cpu || all, [SM_GPU] = gpu || all};
+    struct sm_copy *let_go[SM_SIDES] = {NULL, NULL};
+    pthread_mutex_lock(&mem->lock);
+    synced_mem_status status = make_replaceable(mem, going);
+    if (status == SYNCED_MEM_OK && gpu && device_of(mem) >= 0 && device_of(mem) != gpu->device)
+        status = sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
+                         device_of(mem));
+    if (status == SYNCED_MEM_OK) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+            if (going[side]) {
+                let_go[side] = mem->copy[side];
+                mem->copy[side] = incoming[side];
+            }
+        }
+        if (gpu)
+            atomic_store_explicit(&mem->device, gpu->device, memory_order_relaxed);
+        commit(mem, (cpu ? bit(SM_CPU) : 0) | (gpu ? bit(SM_GPU) : 0));
+    }
+    leave(mem, let_go);
+    return status;
+}

@@ -1,0 +1,357 @@
+/* One copy: where its memory comes from and goes to, and the work in flight on it. */
+#include "copy.h"
+
+#include "host_memory.h"
+#include "slab.h"
+#include "stats.h"
+#include "status.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
+
+/* Copies that were let go of while work on them was in flight. */
+static struct {
+    pthread_mutex_t lock;
+    struct sm_copy *first;
+} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* ---- Memory ---- */
+
+static struct sm_copy *take_copy(int device, synced_mem_source source)
+{
+    struct sm_copy *const copy = sm_slab_take(&copies);
+    if (copy)
+        *copy = (struct sm_copy){.device = device, .source = (unsigned char)source};
+    else
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a copy's record");
+    return copy;
+}
+
+static void give_copy(struct sm_copy *copy)
+{
+    sm_ticket_drop(copy->write);
+    for (int i = 0; i < SM_READS; i++)
+        sm_ticket_drop(copy->reads[i]);
+    sm_slab_give(&copies, copy);
+}
+
+/* Every copy has at least one byte, so that an object of size zero has pointers too. An alignment beyond what the
+ * allocator gives is made room for. */
+static size_t bytes_for(size_t size, size_t alignment, size_t given)
+{
+    const size_t bytes = size > 0 ? size : 1;
+    return alignment > given ? bytes + alignment - given : bytes;
+}
+
+static void place(struct sm_copy *copy, void *base, size_t bytes, size_t alignment)
+{
+    copy->base = base;
+    copy->bytes = bytes;
+    copy->data = (char *)base + (0 - (uintptr_t)base) % alignment;
+}
+
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+{
+    const bool pinned = device >= 0;
+    struct sm_copy *const copy = take_copy(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    synced_mem_status status = SYNCED_MEM_OK;
+    const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
+    void *base = NULL;
+    if (pinned) {
+        status = sm_device_pinned_alloc(device, bytes, &base);
+    } else {
+        base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
+        if (!base)
+            status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes", bytes);
+    }
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return status;
+    }
+    place(copy, base, bytes, alignment);
+    if (pinned && zeroed)
+        memset(copy->data, 0, size);
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    sm_count_up(pinned ? SM_COUNT_pinned_bytes : SM_COUNT_pageable_bytes, bytes);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, int device, sm_stream stream,
+                                        struct sm_copy **out)
+{
+    struct sm_copy *const copy = take_copy(device, SYNCED_MEM_SOURCE_DEVICE);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    void *base;
+    const synced_mem_status status = sm_device_alloc(device, bytes, stream, &base);
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return status;
+    }
+    place(copy, base, bytes, alignment);
+    sm_count_up(SM_COUNT_gpu_allocations, 1);
+    sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
+                               struct sm_copy **out)
+{
+    struct sm_copy *const copy = take_copy(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    place(copy, data, size, 1);
+    copy->callback = callback;
+    copy->user = user;
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+void sm_copy_unwrap(struct sm_copy *copy)
+{
+    if (copy)
+        give_copy(copy);
+}
+
+/* ---- Letting go ---- */
+
+/* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
+static bool is_idle(struct sm_copy *copy)
+{
+    const synced_mem_status status = sm_copy_settle(copy);
+    if (status != SYNCED_MEM_OK)
+        return status == SYNCED_MEM_ERR_DEVICE_LOST;
+    bool pending = sm_ticket_pending(copy->write);
+    for (int i = 0; i < SM_READS && !pending; i++)
+        pending = sm_ticket_pending(copy->reads[i]);
+    return !pending;
+}
+
+static synced_mem_status free_device(struct sm_copy *copy)
+{
+    sm_stream stream;
+    synced_mem_status status = sm_device_lane(copy->device, SM_LANE_FREE, &stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_copy_order(copy, true, copy->device, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_free(copy->device, copy->base, stream);
+    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
+        sm_count_down(SM_COUNT_gpu_bytes, copy->bytes);
+    return status;
+}
+
+static synced_mem_status free_pinned(struct sm_copy *copy)
+{
+    const synced_mem_status status = sm_device_pinned_free(copy->device, copy->base);
+    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
+        sm_count_down(SM_COUNT_pinned_bytes, copy->bytes);
+    return status;
+}
+
+/* False: not yet. Memory of a lost device went with it. */
+static bool try_dispose(struct sm_copy *copy)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (copy->untracked) {
+        sm_count_up(SM_COUNT_quarantined, 1);
+        give_copy(copy);
+        return true;
+    }
+    switch ((synced_mem_source)copy->source) {
+    case SYNCED_MEM_SOURCE_DEVICE:
+        status = free_device(copy);
+        break;
+    case SYNCED_MEM_SOURCE_PINNED:
+        if (!is_idle(copy))
+            return false;
+        status = free_pinned(copy);
+        break;
+    case SYNCED_MEM_SOURCE_PAGEABLE:
+        if (!is_idle(copy))
+            return false;
+        sm_host_memory_free(copy->base, copy->bytes);
+        sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+        break;
+    case SYNCED_MEM_SOURCE_ADOPTED:
+        if (!is_idle(copy))
+            return false;
+        copy->callback(copy->data, copy->user, NULL);
+        break;
+    case SYNCED_MEM_SOURCE_BORROWED:
+    case SYNCED_MEM_SOURCE_NONE:
+        break;
+    }
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return false;
+    give_copy(copy);
+    return true;
+}
+
+static void retire_again(struct sm_copy *copy)
+{
+    sm_count_up(SM_COUNT_retired, 1);
+    pthread_mutex_lock(&retired.lock);
+    copy->next = retired.first;
+    retired.first = copy;
+    pthread_mutex_unlock(&retired.lock);
+}
+
+void sm_copy_retire(struct sm_copy *copy)
+{
+    if (copy && !try_dispose(copy))
+        retire_again(copy);
+}
+
+static struct sm_copy *take_retired(void)
+{
+    pthread_mutex_lock(&retired.lock);
+    struct sm_copy *const first = retired.first;
+    retired.first = NULL;
+    pthread_mutex_unlock(&retired.lock);
+    return first;
+}
+
+static synced_mem_status wait_for(struct sm_copy *copy)
+{
+    copy->arriving = false; /* nobody asks for the contents any more */
+    synced_mem_status status = sm_copy_settle(copy);
+    struct sm_ticket *ticket;
+    while (status == SYNCED_MEM_OK && (ticket = sm_copy_blocker(copy, true)) != NULL) {
+        status = sm_ticket_wait(ticket);
+        if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+            status = SYNCED_MEM_OK;
+    }
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
+}
+
+synced_mem_status sm_copy_reap(bool wait)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    if (sm_count_of(SM_COUNT_retired) == 0)
+        return SYNCED_MEM_OK;
+    struct sm_copy *copy = take_retired();
+    while (copy) {
+        struct sm_copy *const next = copy->next;
+        const synced_mem_status status = wait ? wait_for(copy) : SYNCED_MEM_OK;
+        first = first != SYNCED_MEM_OK ? first : status;
+        sm_count_down(SM_COUNT_retired, 1);
+        sm_copy_retire(copy);
+        copy = next;
+    }
+    return first;
+}
+
+void sm_copy_trim(void)
+{
+    sm_slab_trim(&copies);
+}
+
+/* ---- Work in flight ---- */
+
+static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
+{
+    sm_ticket_drop(*slot);
+    *slot = ticket;
+}
+
+/* Slot 0 is for uses of the handed-out pointer: each is covered by an event on the legacy stream, so that the latest
+ * stands for all. The other slots are for transfers. */
+synced_mem_status sm_copy_settle(struct sm_copy *copy)
+{
+    if (!copy->handed)
+        return SYNCED_MEM_OK;
+    struct sm_ticket *ticket;
+    const synced_mem_status status = sm_ticket_record(copy->device, NULL, &ticket);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (copy->handed & SM_HANDED_WRITE)
+        sm_copy_written(copy, ticket);
+    else
+        replace(&copy->reads[0], ticket);
+    copy->handed = 0;
+    return SYNCED_MEM_OK;
+}
+
+/* Lost work is over, but contents that were to arrive with it have not come. */
+static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
+{
+    switch (sm_ticket_state(ticket)) {
+    case SM_TICKET_PENDING:
+        return true;
+    case SM_TICKET_LOST:
+        return copy->arriving && ticket == copy->write;
+    case SM_TICKET_DONE:
+        break;
+    }
+    return false;
+}
+
+struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
+{
+    if (blocks(copy, copy->write))
+        return copy->write;
+    for (int i = 0; conflicting && i < SM_READS; i++)
+        if (blocks(copy, copy->reads[i]))
+            return copy->reads[i];
+    return NULL;
+}
+
+void sm_copy_prune(struct sm_copy *copy)
+{
+    if (!blocks(copy, copy->write)) {
+        replace(&copy->write, NULL);
+        copy->arriving = false;
+    }
+    for (int i = 0; i < SM_READS; i++)
+        if (!blocks(copy, copy->reads[i]))
+            replace(&copy->reads[i], NULL);
+}
+
+synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (conflicting || (copy->handed & SM_HANDED_WRITE))
+        status = sm_copy_settle(copy);
+    if (status == SYNCED_MEM_OK)
+        status = sm_ticket_order(copy->write, device, stream);
+    for (int i = 0; conflicting && i < SM_READS && status == SYNCED_MEM_OK; i++)
+        status = sm_ticket_order(copy->reads[i], device, stream);
+    return status;
+}
+
+void sm_copy_written(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    replace(&copy->write, ticket);
+    for (int i = 0; i < SM_READS; i++)
+        replace(&copy->reads[i], NULL);
+}
+
+static int free_read_slot(const struct sm_copy *copy)
+{
+    for (int i = 1; i < SM_READS; i++)
+        if (!blocks(copy, copy->reads[i]))
+            return i;
+    return -1;
+}
+
+synced_mem_status sm_copy_reserve_read(struct sm_copy *copy, int device, sm_stream stream)
+{
+    if (free_read_slot(copy) >= 0)
+        return SYNCED_MEM_OK;
+    return sm_ticket_order(copy->reads[1], device, stream);
+}
+
+void sm_copy_read(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    const int slot = free_read_slot(copy);
+    replace(&copy->reads[slot > 0 ? slot : 1], sm_ticket_hold(ticket));
+}

@@ -1,0 +1,86 @@
+/*
+ * One copy: memory in one place that can hold an object's contents, and the work in flight on it. That work belongs to
+ * the memory, not to the contents: it outlives their validity, and decides when the memory may be used for something
+ * else.
+ *
+ * The object that holds a copy guards it with its lock; a retired copy is guarded by the retired list.
+ */
+#ifndef SM_COPY_H
+#define SM_COPY_H
+
+#include "ticket.h"
+
+#include <stddef.h>
+
+/* Transfers that may read a copy at the same time; one more waits for the first of them on the device. */
+enum { SM_READS = 4 };
+
+/* What of a device pointer was handed out without a stream. The caller's kernels that use it are on the legacy stream,
+ * or on blocking ones, and are covered by an event on the legacy stream once it matters. */
+enum sm_handed { SM_HANDED_READ = 1, SM_HANDED_WRITE = 2 };
+
+struct sm_copy {
+    void *data; /* what accessors return */
+    void *base; /* what was allocated: base <= data, data + size of the object <= base + bytes */
+    size_t bytes;
+    synced_mem_release_callback callback; /* of adopted memory */
+    void *user;
+    struct sm_ticket *write;           /* produces the contents, or orders the allocation */
+    struct sm_ticket *reads[SM_READS]; /* transfers from it, and uses of its pointer, that have ended by an event */
+    struct sm_copy *next;              /* in the retired list */
+    int device;                        /* of device memory and of page-locked memory; else -1 */
+    unsigned char source;              /* synced_mem_source */
+    unsigned char handed;              /* enum sm_handed; device memory only */
+    bool arriving;                     /* the contents are those that write will bring; if it fails they are lost */
+    bool untracked;                    /* work is queued on it whose end nobody can tell: never to be used or freed */
+};
+
+/* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents
+ * are zeros. */
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
+
+/* Device memory of the library's own, usable in the stream's order. */
+synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, int device, sm_stream stream,
+                                        struct sm_copy **out);
+
+/* Memory of the caller's: borrowed if callback is NULL, else adopted. */
+synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
+                               struct sm_copy **out);
+/* Undoes sm_copy_wrap(): the memory is the caller's again, no callback is called. */
+void sm_copy_unwrap(struct sm_copy *copy);
+
+/* Lets go of a copy, with no lock held: frees it, calls its callback, or puts it in the retired list until its last use
+ * has finished. Never waits. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
+void sm_copy_retire(struct sm_copy *copy);
+
+/* Tries again what is in the retired list, with no lock held; with wait set it first waits for the work on each. */
+synced_mem_status sm_copy_reap(bool wait);
+
+/* Returns what the module keeps. */
+void sm_copy_trim(void);
+
+/* ---- Work in flight ---- */
+
+/* Turns what the caller may have queued on a handed-out device pointer into a ticket, once it matters. */
+synced_mem_status sm_copy_settle(struct sm_copy *copy);
+
+/* The first unfinished work that an access has to wait for: the write, and if it conflicts the reads too. NULL: none.
+ */
+struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting);
+
+/* Forgets work that is over. Asks no device. */
+void sm_copy_prune(struct sm_copy *copy);
+
+/* As sm_copy_blocker(), as waits of a stream. Settles first what an access on that stream has to wait for. */
+synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream);
+
+/* The ticket becomes the copy's write; it is ordered after all that was in flight. Takes over the caller's hold. */
+void sm_copy_written(struct sm_copy *copy, struct sm_ticket *ticket);
+
+/* Before a transfer from the copy is queued on the stream: where all slots are taken, the transfer is ordered after one
+ * of the reads, so that it covers that one. */
+synced_mem_status sm_copy_reserve_read(struct sm_copy *copy, int device, sm_stream stream);
+/* Enters that transfer; takes a hold of its own. */
+void sm_copy_read(struct sm_copy *copy, struct sm_ticket *ticket);
+
+#endif

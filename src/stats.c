@@ -1,0 +1,20 @@
+/* The library's counters, and how the caller reads them. */
+#include "stats.h"
+
+#include "status.h"
+
+_Atomic uint64_t sm_counters[SM_COUNTERS];
+
+synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
+{
+    if (!stats)
+        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "stats is NULL"), __func__, NULL);
+    if (stats->struct_size != sizeof *stats)
+        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
+                                 stats->struct_size, sizeof *stats),
+                         __func__, NULL);
+#define READ(field) stats->field = sm_count_of(SM_COUNT_##field);
+    SM_COUNTER_MAP(READ)
+#undef READ
+    return SYNCED_MEM_OK;
+}

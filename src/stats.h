@@ -1,0 +1,40 @@
+/* The library's counters: relaxed atomics, touched off the hot path only. */
+#ifndef SM_STATS_H
+#define SM_STATS_H
+
+#include "synced_mem.h"
+
+#include <stdatomic.h>
+
+/* Every counter: its field in synced_mem_stats. */
+#define SM_COUNTER_MAP(X)                                                                                              \
+    X(objects)                                                                                                         \
+    X(h2d_transfers)                                                                                                   \
+    X(h2d_bytes) X(d2h_transfers) X(d2h_bytes) X(host_allocations) X(pageable_bytes) X(pinned_bytes)                   \
+        X(gpu_allocations) X(gpu_bytes) X(retired) X(quarantined)
+
+enum sm_counter {
+#define SM_COUNTER_ENUM(field) SM_COUNT_##field,
+    SM_COUNTER_MAP(SM_COUNTER_ENUM)
+#undef SM_COUNTER_ENUM
+        SM_COUNTERS
+};
+
+extern _Atomic uint64_t sm_counters[SM_COUNTERS];
+
+static inline void sm_count_up(enum sm_counter counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(&sm_counters[counter], by, memory_order_relaxed);
+}
+
+static inline void sm_count_down(enum sm_counter counter, uint64_t by)
+{
+    atomic_fetch_sub_explicit(&sm_counters[counter], by, memory_order_relaxed);
+}
+
+static inline uint64_t sm_count_of(enum sm_counter counter)
+{
+    return atomic_load_explicit(&sm_counters[counter], memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,23 @@
+/*
+ * Errors. A failure is recorded where it is first known, with sm_fail(); the public function that fails because of it
+ * publishes it with sm_report(). A failure that the library recovers from is recorded and never published.
+ */
+#ifndef SM_STATUS_H
+#define SM_STATUS_H
+
+#include "synced_mem.h"
+
+#define SM_DETAIL_BYTES 320
+
+/* Records what failed for the calling thread and returns the status. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+synced_mem_status
+sm_fail(synced_mem_status status, const char *format, ...);
+
+/* At the end of every public function that can fail, with no lock held: publishes the recorded detail under the
+ * function's and the object's name (NULL: none), and calls the handler. Returns the status. */
+synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
+
+#endif

@@ -1,0 +1,146 @@
+/* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits on the
+ * host. */
+#include "ticket.h"
+
+#include "slab.h"
+#include "status.h"
+
+static struct sm_slab tickets = SM_SLAB_INITIALIZER(struct sm_ticket);
+
+static struct {
+    pthread_mutex_t lock;
+    struct sm_ticket *idle[SM_MAX_DEVICES]; /* nobody holds them; their events exist */
+} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static struct sm_ticket *take_idle(int device)
+{
+    pthread_mutex_lock(&pool.lock);
+    struct sm_ticket *const ticket = pool.idle[device];
+    if (ticket)
+        pool.idle[device] = ticket->next;
+    pthread_mutex_unlock(&pool.lock);
+    return ticket;
+}
+
+static void give_idle(struct sm_ticket *ticket)
+{
+    pthread_mutex_lock(&pool.lock);
+    ticket->next = pool.idle[ticket->device];
+    pool.idle[ticket->device] = ticket;
+    pthread_mutex_unlock(&pool.lock);
+}
+
+static synced_mem_status create(int device, struct sm_ticket **out)
+{
+    struct sm_ticket *const ticket = sm_slab_take(&tickets);
+    if (!ticket)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an event's record");
+    const synced_mem_status status = sm_device_event_create(device, &ticket->event);
+    if (status != SYNCED_MEM_OK) {
+        sm_slab_give(&tickets, ticket);
+        return status;
+    }
+    ticket->device = device;
+    *out = ticket;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_ticket_record(int device, sm_stream stream, struct sm_ticket **out)
+{
+    struct sm_ticket *ticket = take_idle(device);
+    if (!ticket) {
+        const synced_mem_status status = create(device, &ticket);
+        if (status != SYNCED_MEM_OK)
+            return status;
+    }
+    const synced_mem_status status = sm_device_event_record(device, ticket->event, stream);
+    if (status != SYNCED_MEM_OK) {
+        give_idle(ticket);
+        return status;
+    }
+    ticket->lane = sm_device_is_lane(device, stream) ? stream : NULL;
+    atomic_store_explicit(&ticket->state, SM_TICKET_PENDING, memory_order_relaxed);
+    atomic_store_explicit(&ticket->holders, 1, memory_order_relaxed);
+    *out = ticket;
+    return SYNCED_MEM_OK;
+}
+
+struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket)
+{
+    atomic_fetch_add_explicit(&ticket->holders, 1, memory_order_relaxed);
+    return ticket;
+}
+
+void sm_ticket_drop(struct sm_ticket *ticket)
+{
+    if (ticket && atomic_fetch_sub_explicit(&ticket->holders, 1, memory_order_acq_rel) == 1)
+        give_idle(ticket);
+}
+
+static void end(struct sm_ticket *ticket, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&ticket->state, SM_TICKET_DONE, memory_order_release);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        atomic_store_explicit(&ticket->state, SM_TICKET_LOST, memory_order_release);
+}
+
+synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
+{
+    switch (sm_ticket_state(ticket)) {
+    case SM_TICKET_DONE:
+        return SYNCED_MEM_OK;
+    case SM_TICKET_LOST:
+        return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", ticket->device);
+    case SM_TICKET_PENDING:
+        break;
+    }
+    const synced_mem_status status = sm_device_event_sync(ticket->device, ticket->event);
+    end(ticket, status);
+    return status;
+}
+
+bool sm_ticket_pending(struct sm_ticket *ticket)
+{
+    if (sm_ticket_state(ticket) != SM_TICKET_PENDING)
+        return false;
+    bool done = false;
+    const synced_mem_status status = sm_device_event_query(ticket->device, ticket->event, &done);
+    if (status == SYNCED_MEM_OK && !done)
+        return true;
+    end(ticket, status);
+    return sm_ticket_state(ticket) == SM_TICKET_PENDING;
+}
+
+synced_mem_status sm_ticket_order(struct sm_ticket *ticket, int device, sm_stream stream)
+{
+    if (sm_ticket_state(ticket) != SM_TICKET_PENDING || (stream && ticket->lane == stream))
+        return SYNCED_MEM_OK;
+    return sm_device_stream_wait(device, stream, ticket->event);
+}
+
+/* An event that can't be destroyed stays in the pool, for a later try; one of a lost device went with it. */
+static synced_mem_status destroy_idle(int device)
+{
+    struct sm_ticket *ticket;
+    while ((ticket = take_idle(device)) != NULL) {
+        const synced_mem_status status = sm_device_event_destroy(device, ticket->event);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST) {
+            give_idle(ticket);
+            return status;
+        }
+        sm_slab_give(&tickets, ticket);
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_ticket_shutdown(void)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        const synced_mem_status status = destroy_idle(device);
+        first = first != SYNCED_MEM_OK ? first : status;
+    }
+    sm_slab_trim(&tickets);
+    return first;
+}
