@@ -113,11 +113,11 @@ static void commit(struct synced_mem *mem, unsigned head)
 static synced_mem_status device_for_host(const struct synced_mem *mem, int *device)
 {
     *device = device_of(mem);
-    if (*device >= sm_device_count())
+    if (*device < 0 && sm_device_in_use())
+        return sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, device);
+    if (*device >= 0 && *device >= sm_device_count())
         *device = -1;
-    if (*device >= 0 || !sm_device_in_use() || mem->device_named)
-        return SYNCED_MEM_OK;
-    return sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, device);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status obtain_host(struct synced_mem *mem, bool zeroed)

@@ -32,7 +32,6 @@ struct synced_mem {
     size_t size;          /* constant */
     atomic_uint references;
     atomic_uchar head; /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    bool device_named; /* constant: the options named the device */
     atomic_int device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
     struct sm_copy *copy[SM_SIDES];
     struct sm_extras *extras; /* constant */

@@ -83,7 +83,6 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
     }
     pthread_mutex_init(&mem->lock, NULL);
     mem->size = size;
-    mem->device_named = options && options->device >= 0;
     mem->extras = extras;
     atomic_store_explicit(&mem->device, options ? options->device : SYNCED_MEM_DEVICE_CURRENT, memory_order_relaxed);
     atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
@@ -94,10 +93,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
 
 synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
-    const synced_mem_status status = create(out, size, options);
-    return sm_report(status, __func__,
-                     status != SYNCED_MEM_OK && options && options->struct_size == sizeof *options ? options->name
-                                                                                                   : NULL);
+    return sm_report(create(out, size, options), __func__, NULL);
 }
 
 synced_mem_status synced_mem_retain(synced_mem *mem)
@@ -142,7 +138,11 @@ synced_mem_status synced_mem_release(synced_mem *mem)
                              NULL);
     } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_acq_rel,
                                                     memory_order_relaxed));
-    return references == 1 ? REPORT(destroy(mem), mem) : SYNCED_MEM_OK;
+    if (references > 1)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = destroy(mem);
+    /* After success the cell may already be another thread's object. */
+    return status == SYNCED_MEM_OK ? status : REPORT(status, mem);
 }
 
 static synced_mem_status shut_down(void)

@@ -1,0 +1,50 @@
+# shellcheck shell=sh disable=SC2154
+# Sourced by test/run and bench/run: finds out which Debian packages are missing, and installs them where that is allowed.
+# Set root before.
+
+missing=
+need_program() { # PROGRAM PACKAGE
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need_module() { # PKG-CONFIG-MODULE PACKAGE
+    pkg-config --exists "$1" 2>/dev/null || missing="$missing $2"
+}
+
+# What every build needs.
+need_build_tools() {
+    need_program cc gcc
+    need_program pkg-config pkg-config
+    need_program meson meson
+    need_program ninja ninja-build
+}
+
+try_install() { # PACKAGE...: as root, or through a sudo that asks nothing
+    command -v apt-get >/dev/null 2>&1 || return 1
+    if [ "$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; $sudo true 2>/dev/null || return 1; fi
+    echo "installing:$*" >&2
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null 2>&1 && return 0
+    $sudo apt-get update -qq >/dev/null 2>&1 || return 1
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null
+}
+
+# Ends the script with one line if something is missing that can't be installed.
+install_missing() {
+    [ -n "$missing" ] || return 0
+    # Word splitting is wanted: one argument a package.
+    # shellcheck disable=SC2086
+    try_install $missing && missing= && return 0
+    echo "missing packages:$missing (as root: apt-get install$missing)" >&2
+    exit 1
+}
+
+configure() { # BUILD-FOLDER MESON-ARGUMENT...: sets the folder up, anew if the arguments differ from the last time's
+    folder=$1
+    shift
+    if [ "$(cat "$folder/.arguments" 2>/dev/null)" != "$*" ] || [ ! -f "$folder/build.ninja" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
+        echo "$*" >"$folder/.arguments"
+    fi
+    meson compile -C "$folder" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
+}

@@ -1,0 +1,81 @@
+#!/bin/sh
+# train.sh TRAIN [full]: the trainer refuses what it can't use, with one line and exit status 2; learns what it should; and
+# the same seed gives the same loss. With "full" it is the default settings that are run.
+set -u
+train=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failures=0
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+refuses() { # WORDS-OF-THE-MESSAGE ARGUMENT...
+    words=$1
+    shift
+    "$train" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+    [ $status = 2 ] || fail "$* ended with $status"
+    [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* printed $(wc -l <"$dir/err") lines of error"
+    grep -q -- "$words" "$dir/err" || fail "$* said: $(cat "$dir/err")"
+}
+
+: >"$dir/empty"
+printf 'text\0with a zero byte, and long enough to be something to learn from\n' >"$dir/binary"
+head -c 5000 /dev/urandom >"$dir/noise"
+printf 'ab' >"$dir/short"
+mkdir "$dir/folder"
+refuses missing "$dir/missing"
+refuses folder "$dir/folder"
+refuses empty "$dir/empty"
+refuses binary "$dir/binary"
+refuses noise "$dir/noise"
+refuses short "$dir/short"
+refuses '--frobnicate' --frobnicate
+refuses '--steps' --steps
+refuses '--steps' --steps many
+refuses '--steps' --steps 0
+refuses '--steps' --steps -5
+refuses '--rate' --rate nan
+refuses '--device' --device tpu
+refuses '--device' --device 4711
+
+# A text that is made here, so that the loss does not hang on what the machine has.
+i=0
+while [ $i -lt 400 ]; do
+    echo "the $i. line says that $((i * 7 % 10)) comes before $((i * 7 % 10 + 1)), and no other line does."
+    i=$((i + 1))
+done >"$dir/text"
+learn() { # SEED DEVICE
+    "$train" --quiet --steps 300 --hidden 64 --sample 0 --seed "$1" --device "$2" "$dir/text" >"$dir/out" 2>"$dir/err" ||
+        fail "training on $2: $(cat "$dir/err")"
+    sed -n 's/^held-out loss \([0-9.]*\) .*/\1/p' "$dir/out"
+}
+devices=
+for device in cpu gpu; do
+    "$train" --quiet --steps 1 --sample 0 --device $device "$dir/text" >/dev/null 2>"$dir/err" && devices="$devices $device"
+done
+[ -n "$devices" ] || fail "neither cpu nor gpu can be used: $(cat "$dir/err")"
+for device in $devices; do
+    first=$(learn 1 "$device")
+    again=$(learn 1 "$device")
+    other=$(learn 2 "$device")
+    echo "$device: held-out loss $first"
+    [ -n "$first" ] || fail "no loss on $device"
+    [ "$first" = "$again" ] || fail "seed 1 gave $first and $again on $device"
+    [ "$first" != "$other" ] || fail "seeds 1 and 2 gave the same loss on $device"
+    echo "$first" >"$dir/loss-$device"
+done
+if [ "$devices" = " cpu gpu" ]; then
+    awk -v a="$(cat "$dir/loss-cpu")" -v b="$(cat "$dir/loss-gpu")" 'BEGIN { exit !(a - b < 1e-3 && b - a < 1e-3) }' ||
+        fail "the devices' losses differ by 1e-3 or more"
+fi
+
+if [ "${2-}" = full ]; then
+    "$train" --quiet --sample 0 >"$dir/out" || fail "the default settings"
+    tail -n 1 "$dir/out"
+    awk '/^held-out loss/ { found = 1; exit !($NF >= 0.8) } END { if (!found) exit 1 }' "$dir/out" ||
+        fail "the gain over the unigram entropy is below 0.8 nat"
+fi
+[ $failures = 0 ]
