@@ -12,17 +12,17 @@
  * Facts that hold for every function, so that the comments below need not repeat them:
  * - Sizes and capacities are in bytes.
  * - A call that fails leaves the object as it was: head, contents, size, and every pointer that was valid. Memory
- * already obtained may stay as unused capacity.
+ *   already obtained may stay as unused capacity.
  * - Any thread may call any function. Reads of one object from several threads are safe and cause one transfer; to
- * write through a pointer while another thread uses the object's contents is the caller's race, as with any buffer.
+ *   write through a pointer while another thread uses the object's contents is the caller's race, as with any buffer.
  * - The caller's current CUDA device is the same after every call as before it.
  * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
- * that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
+ *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
- * no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist), SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
- *   SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of earlier work on the device that the CUDA
- *   runtime reports to every later call) and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named in the
- * detail).
+ *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
+ *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of
+ *   earlier work on the device that the CUDA runtime reports to every later call) and SYNCED_MEM_ERR_CUDA (any other
+ *   answer of the runtime, named in the detail).
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -115,7 +115,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_last_error(void);
 SYNCED_MEM_API const char *synced_mem_last_error_message(void);
 
 /** Called in the failing thread, after the failed call has put everything back and with no lock held. It may call the
- * library; a failure inside it is recorded but calls no handler. */
+ * library; a failure inside it becomes the thread's last error but calls no handler. The message is good until the
+ * handler returns. */
 typedef void (*synced_mem_error_handler)(synced_mem_status status, const char *message, void *user);
 
 /**
@@ -167,8 +168,8 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * @param options  NULL for the defaults; read during the call only
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less the alignment and a page, an
- * unknown struct_size, a device below -1, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
+ *         device below -1, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
@@ -186,8 +187,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * Blocking: memory of the library's own is freed in stream order or when transfers on it have finished, without a wait.
  * Adopted memory gets its callback when what is pending on it has finished: in this call if it has, else in a later
  * call into the library. Borrowed memory is handed back by this call, which therefore waits on the host for the
- * library's own transfers on it (with the last reference only). Ownership: after success the caller's reference is
- * gone. If that wait fails, nothing is released and the reference remains the caller's.
+ * library's own transfers on it (with the last reference only).
+ * Ownership: after success the caller's reference is gone. If that wait fails, nothing is released and the reference
+ * remains the caller's.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (released more often than retained: an assertion in debug builds; in release
  *         builds detected for as long as the object's slot is not in use again); ERR_CUDA (that wait failed).
  * @since 0.1
@@ -315,13 +317,15 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
 
 /**
  * Queues the transfer of the host copy to the device on the caller's stream and returns: AT_CPU becomes SYNCED, the
- * device copy arriving. With a head of SYNCED there is nothing to do.
+ * device copy arriving. With a head of SYNCED nothing is moved; the stream waits for contents that are still
+ * arriving on another one.
  * @param stream  a stream of the object's device; NULL is the legacy default stream. It must live until the transfer is
  *                done. Work queued on it afterwards sees the contents; synced_mem_gpu_data() waits for their arrival
  * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out.
  * The stream waits for earlier work on the object's memory where it must.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
- *         push; AT_GPU: the host copy is stale); GPU errors.
+ *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
+ *         the same, untracked: memory of the caller's must then stay until the stream has been synchronized.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
@@ -334,7 +338,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
  * @param stream  NULL: all work of the library on the memory, and the caller's on the streams that the library tracks,
- * has finished. Not NULL: what is unfinished has been ordered before that stream
+ *                has finished. Not NULL: what is unfinished has been ordered before that stream
  */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
 
@@ -356,7 +360,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *
  * As synced_mem_set_cpu_data(), for the device copy: the head becomes AT_GPU, the host copy stale. An object that has
  * no device yet takes that of the memory.
  * @param data  at least synced_mem_size() bytes of device or managed memory on the object's device. Work that fills it
- * is tracked as for synced_mem_mutable_gpu_data()
+ *              is tracked as for synced_mem_mutable_gpu_data()
  * @return also ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another device), GPU errors.
  * Source: Caffe, SyncedMemory::set_gpu_data.
  * @since 0.1

@@ -322,17 +322,22 @@ synced_mem_status sm_push(struct synced_mem *mem, sm_stream stream)
         if (status == SYNCED_MEM_OK)
             status = provide_device_on(mem, MOVE, device, stream);
         break;
-    case SYNCED_MEM_SYNCED:
+    case SYNCED_MEM_SYNCED: /* it may be arriving on another stream */
+        status = sm_copy_order(mem->copy[SM_GPU], false, device_of(mem), stream);
         break;
     }
     leave(mem, (struct sm_copy *[SM_SIDES]){NULL, NULL});
     return status;
 }
 
-/* The library's work on borrowed memory that is about to be handed back. */
-static struct sm_ticket *blocker_of_borrowed(struct sm_copy *copy)
+/* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. */
+static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_ticket **wait)
 {
-    return copy && copy->source == SYNCED_MEM_SOURCE_BORROWED ? sm_copy_blocker(copy, true) : NULL;
+    if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_copy_retrack(copy);
+    *wait = sm_copy_blocker(copy, true);
+    return status;
 }
 
 /* Leaves the other side with the contents, arrived, if this one has them; and nothing in flight on borrowed memory. */
@@ -349,9 +354,9 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
         if (head_of(mem) & bit(other(side)))
             wait = sm_copy_blocker(mem->copy[other(side)], false);
         if (!wait)
-            wait = blocker_of_borrowed(mem->copy[side]);
+            status = blocker_of_borrowed(mem->copy[side], &wait);
         if (!wait)
-            return SYNCED_MEM_OK;
+            return status;
         status = wait_unlocked(mem, wait);
         if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
             return status;
@@ -376,12 +381,14 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
     for (;;) {
-        struct sm_ticket *wait = going[SM_CPU] ? blocker_of_borrowed(mem->copy[SM_CPU]) : NULL;
-        if (!wait && going[SM_GPU])
-            wait = blocker_of_borrowed(mem->copy[SM_GPU]);
+        struct sm_ticket *wait = NULL;
+        synced_mem_status status = SYNCED_MEM_OK;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
+            if (going[side])
+                status = blocker_of_borrowed(mem->copy[side], &wait);
         if (!wait)
-            return SYNCED_MEM_OK;
-        const synced_mem_status status = wait_unlocked(mem, wait);
+            return status;
+        status = wait_unlocked(mem, wait);
         if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
             return status;
     }

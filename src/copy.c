@@ -125,11 +125,11 @@ void sm_copy_unwrap(struct sm_copy *copy)
 /* ---- Letting go ---- */
 
 /* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
-static bool is_idle(struct sm_copy *copy)
+static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
-    const synced_mem_status status = sm_copy_settle(copy);
-    if (status != SYNCED_MEM_OK)
-        return status == SYNCED_MEM_ERR_DEVICE_LOST;
+    *status = sm_copy_settle(copy);
+    if (*status != SYNCED_MEM_OK)
+        return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     bool pending = sm_ticket_pending(copy->write);
     for (int i = 0; i < SM_READS && !pending; i++)
         pending = sm_ticket_pending(copy->reads[i]);
@@ -157,58 +157,72 @@ static synced_mem_status free_pinned(struct sm_copy *copy)
     return status;
 }
 
-/* False: not yet. Memory of a lost device went with it. */
-static bool try_dispose(struct sm_copy *copy)
+static void hand_over(struct sm_copy *copy)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
+    copy->callback(copy->data, copy->user, NULL);
+}
+
+static void free_pageable(struct sm_copy *copy)
+{
+    sm_host_memory_free(copy->base, copy->bytes);
+    sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+}
+
+/* True: the copy is gone. False: not yet, as work on it is pending, or for the reason in status. Memory of a lost
+ * device went with it. */
+static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
+{
+    *status = SYNCED_MEM_OK;
+    (void)sm_copy_retrack(copy);
     if (copy->untracked) {
         sm_count_up(SM_COUNT_quarantined, 1);
         give_copy(copy);
         return true;
     }
-    switch ((synced_mem_source)copy->source) {
+    const synced_mem_source source = (synced_mem_source)copy->source;
+    if (source != SYNCED_MEM_SOURCE_DEVICE && source != SYNCED_MEM_SOURCE_BORROWED && !is_idle(copy, status))
+        return false;
+    switch (source) {
     case SYNCED_MEM_SOURCE_DEVICE:
-        status = free_device(copy);
+        *status = free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        if (!is_idle(copy))
-            return false;
-        status = free_pinned(copy);
+        *status = free_pinned(copy);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
-        if (!is_idle(copy))
-            return false;
-        sm_host_memory_free(copy->base, copy->bytes);
-        sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+        free_pageable(copy);
         break;
     case SYNCED_MEM_SOURCE_ADOPTED:
-        if (!is_idle(copy))
-            return false;
-        copy->callback(copy->data, copy->user, NULL);
+        hand_over(copy);
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE:
         break;
     }
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+    if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)
         return false;
+    *status = SYNCED_MEM_OK;
     give_copy(copy);
     return true;
 }
 
-static void retire_again(struct sm_copy *copy)
+static synced_mem_status retire(struct sm_copy *copy)
 {
+    synced_mem_status status;
+    if (try_dispose(copy, &status))
+        return SYNCED_MEM_OK;
     sm_count_up(SM_COUNT_retired, 1);
     pthread_mutex_lock(&retired.lock);
     copy->next = retired.first;
     retired.first = copy;
     pthread_mutex_unlock(&retired.lock);
+    return status;
 }
 
 void sm_copy_retire(struct sm_copy *copy)
 {
-    if (copy && !try_dispose(copy))
-        retire_again(copy);
+    if (copy)
+        (void)retire(copy);
 }
 
 static struct sm_copy *take_retired(void)
@@ -241,13 +255,14 @@ synced_mem_status sm_copy_reap(bool wait)
     struct sm_copy *copy = take_retired();
     while (copy) {
         struct sm_copy *const next = copy->next;
-        const synced_mem_status status = wait ? wait_for(copy) : SYNCED_MEM_OK;
-        first = first != SYNCED_MEM_OK ? first : status;
+        const synced_mem_status waited = wait ? wait_for(copy) : SYNCED_MEM_OK;
         sm_count_down(SM_COUNT_retired, 1);
-        sm_copy_retire(copy);
+        const synced_mem_status status = retire(copy);
+        if (first == SYNCED_MEM_OK)
+            first = waited != SYNCED_MEM_OK ? waited : status;
         copy = next;
     }
-    return first;
+    return wait ? first : SYNCED_MEM_OK;
 }
 
 void sm_copy_trim(void)
@@ -303,6 +318,26 @@ struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
         if (blocks(copy, copy->reads[i]))
             return copy->reads[i];
     return NULL;
+}
+
+void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream)
+{
+    copy->untracked = true;
+    copy->untracked_on = sm_device_is_lane(device, stream) ? stream : NULL;
+    copy->untracked_device = device;
+}
+
+synced_mem_status sm_copy_retrack(struct sm_copy *copy)
+{
+    struct sm_ticket *ticket;
+    if (!copy->untracked || !copy->untracked_on)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_ticket_record(copy->untracked_device, copy->untracked_on, &ticket);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    replace(&copy->write, ticket); /* the work came after the write, and perhaps not after the reads */
+    copy->untracked = false;
+    return SYNCED_MEM_OK;
 }
 
 void sm_copy_prune(struct sm_copy *copy)

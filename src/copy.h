@@ -33,6 +33,8 @@ struct sm_copy {
     unsigned char handed;              /* enum sm_handed; device memory only */
     bool arriving;                     /* the contents are those that write will bring; if it fails they are lost */
     bool untracked;                    /* work is queued on it whose end nobody can tell: never to be used or freed */
+    sm_stream untracked_on;            /* where that was queued, if it is a stream of the library's own */
+    int untracked_device;              /* and on which device */
 };
 
 /* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents
@@ -53,7 +55,8 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * has finished. Never waits. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
-/* Tries again what is in the retired list, with no lock held; with wait set it first waits for the work on each. */
+/* Tries again what is in the retired list, with no lock held. With wait set it first waits for the work on each, and
+ * says why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
 
 /* Returns what the module keeps. */
@@ -67,6 +70,11 @@ synced_mem_status sm_copy_settle(struct sm_copy *copy);
 /* The first unfinished work that an access has to wait for: the write, and if it conflicts the reads too. NULL: none.
  */
 struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting);
+
+/* Says that work was queued on the copy which no event could be recorded behind. */
+void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream);
+/* Tries that again. On a stream of the caller's, which may be gone, it is left alone. */
+synced_mem_status sm_copy_retrack(struct sm_copy *copy);
 
 /* Forgets work that is over. Asks no device. */
 void sm_copy_prune(struct sm_copy *copy);

@@ -11,8 +11,9 @@
     X(objects)                                                                                                         \
     X(h2d_transfers)                                                                                                   \
     X(h2d_bytes)                                                                                                       \
-    X(d2h_transfers) X(d2h_bytes) X(host_allocations) X(pageable_bytes) X(pinned_bytes) X(gpu_allocations)             \
-        X(gpu_bytes) X(retired) X(quarantined)
+    X(d2h_transfers)                                                                                                   \
+    X(d2h_bytes)                                                                                                       \
+    X(host_allocations) X(pageable_bytes) X(pinned_bytes) X(gpu_allocations) X(gpu_bytes) X(retired) X(quarantined)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 static _Thread_local struct {
     synced_mem_status status;
@@ -36,8 +37,10 @@ static void call_handler(synced_mem_status status)
     pthread_mutex_unlock(&sm_handler.lock);
     if (!call || sm_error.in_handler)
         return;
+    char message[sizeof sm_error.published]; /* a failure inside the handler publishes its own */
+    memcpy(message, sm_error.published, sizeof message);
     sm_error.in_handler = true;
-    call(status, sm_error.published, user);
+    call(status, message, user);
     sm_error.in_handler = false;
 }
 

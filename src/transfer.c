@@ -57,7 +57,8 @@ synced_mem_status sm_transfer(enum sm_direction direction, struct sm_copy *to, s
     struct sm_ticket *ticket;
     status = follow(device, stream, &ticket);
     if (status != SYNCED_MEM_OK) {
-        to->untracked = from->untracked = true;
+        sm_copy_untrack(to, device, stream);
+        sm_copy_untrack(from, device, stream);
         return status;
     }
     count(direction, size);
@@ -80,7 +81,7 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, sm_stream stream)
     struct sm_ticket *ticket;
     const synced_mem_status status = follow(to->device, stream, &ticket);
     if (status != SYNCED_MEM_OK) {
-        to->untracked = true;
+        sm_copy_untrack(to, to->device, stream);
         return status;
     }
     finish(to, ticket);
