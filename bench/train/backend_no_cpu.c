@@ -1,0 +1,14 @@
+/* Stands in for backend_cpu.c where no CBLAS was found. */
+#include "backend.h"
+#include "failure.h"
+
+bool backend_cpu_built(void)
+{
+    return false;
+}
+
+bool backend_open_cpu(struct backend *backend)
+{
+    (void)backend;
+    return fail("this program was built without CBLAS and computes on a GPU only");
+}

@@ -1,0 +1,115 @@
+/* The command: checks what it was given, runs, reports. */
+#include "backend.h"
+#include "failure.h"
+#include "report.h"
+#include "settings.h"
+#include "text.h"
+#include "train.h"
+
+#include "synced_mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { ENDED_WELL = 0, ENDED_BY_FAILURE = 1, ENDED_BY_MISUSE = 2 };
+
+static int complain(int code)
+{
+    fprintf(stderr, "train: %s\n", failure());
+    return code;
+}
+
+static bool is_readable(const char *path)
+{
+    FILE *const stream = fopen(path, "rb");
+    if (stream)
+        fclose(stream);
+    return stream != NULL;
+}
+
+/* TRAIN_README is that of the source tree, so that a program in a build directory finds it. */
+static const char *default_path(void)
+{
+    static const char *const paths[] = {
+        "/usr/share/common-licenses/GPL-3",
+        "/usr/share/common-licenses/GPL-2",
+        "README.md",
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof paths[0]; ++i) {
+        if (is_readable(paths[i]))
+            return paths[i];
+    }
+    return TRAIN_README;
+}
+
+/* Turns "any" and "gpu" into the CPU or the number of a GPU; false when what was asked for cannot be. */
+static bool choose_device(int *device)
+{
+    if (*device == SETTINGS_DEVICE_CPU)
+        return backend_cpu_built() || fail("--device cpu: this program was built without CBLAS");
+    const int gpus = backend_gpu_count();
+    if (*device == SETTINGS_DEVICE_ANY && gpus == 0) {
+        *device = SETTINGS_DEVICE_CPU;
+        return backend_cpu_built() || fail("there is no GPU, and this program was built without CBLAS for the CPU");
+    }
+    if (!backend_gpu_built())
+        return fail("--device: this program was built for the CPU alone");
+    if (gpus == 0)
+        return fail("--device: this machine has no GPU that CUDA can use");
+    if (*device < 0)
+        *device = 0;
+    if (*device >= gpus)
+        return fail("--device %d: the last GPU of this machine is %d", *device, gpus - 1);
+    return true;
+}
+
+static bool open_backend(struct backend *backend, int device)
+{
+    return device == SETTINGS_DEVICE_CPU ? backend_open_cpu(backend) : backend_open_gpu(backend, device);
+}
+
+static int run(const struct settings *settings, const struct text *text)
+{
+    struct backend backend;
+    bool done = open_backend(&backend, settings->device);
+    if (done) {
+        struct result result;
+        done = train(settings, text, &backend, &result);
+        if (done) {
+            report(settings, text, &backend, &result);
+            result_free(&result);
+        }
+        backend.close();
+    }
+    if (synced_mem_shutdown() != SYNCED_MEM_OK)
+        done = fail_library("shutdown");
+    return done ? ENDED_WELL : complain(ENDED_BY_FAILURE);
+}
+
+static int finish_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return ENDED_WELL;
+    fail("the output could not be written");
+    return complain(ENDED_BY_FAILURE);
+}
+
+int main(int count, char *arguments[])
+{
+    struct settings settings;
+    if (!settings_parse(&settings, count, arguments))
+        return complain(ENDED_BY_MISUSE);
+    if (settings.help) {
+        settings_help();
+        return finish_output();
+    }
+    if (!settings.path)
+        settings.path = default_path();
+
+    struct text text;
+    if (!choose_device(&settings.device) || !text_load(&text, settings.path, settings.context))
+        return complain(ENDED_BY_MISUSE);
+    const int ended = run(&settings, &text);
+    text_free(&text);
+    return ended == ENDED_WELL ? finish_output() : ended;
+}

@@ -1,0 +1,171 @@
+/* The network: its layers forward and backward, and gradient descent. */
+#include "model.h"
+
+#include "failure.h"
+
+#include <math.h>
+
+static const char *const names[MODEL_PARAMETERS] = {
+    [MODEL_EMBEDDING] = "embedding",       [MODEL_HIDDEN_WEIGHT] = "hidden weight", [MODEL_HIDDEN_BIAS] = "hidden bias",
+    [MODEL_SCORE_WEIGHT] = "score weight", [MODEL_SCORE_BIAS] = "score bias",
+};
+
+/* Uniform with the given standard deviation. */
+static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
+{
+    float *const data = synced_mem_overwrite_cpu_data(blob->data);
+    if (!data)
+        return fail_library(blob->name);
+    const float limit = deviation * sqrtf(3.0F);
+    for (int i = 0; i < blob->count; ++i)
+        data[i] = limit * rng_symmetric(rng);
+    return true;
+}
+
+static bool make_parameters(struct model *model, struct rng *rng)
+{
+    const int inputs = model->context * model->embed;
+    struct blob *const p = model->parameters;
+    /* A unit's input has unit variance at first. The scores start small, so that the first odds are nearly even. */
+    return blob_matrix(&p[MODEL_EMBEDDING], model->vocabulary, model->embed) &&
+           blob_matrix(&p[MODEL_HIDDEN_WEIGHT], inputs, model->hidden) &&
+           blob_vector(&p[MODEL_HIDDEN_BIAS], model->hidden) &&
+           blob_matrix(&p[MODEL_SCORE_WEIGHT], model->hidden, model->vocabulary) &&
+           blob_vector(&p[MODEL_SCORE_BIAS], model->vocabulary) && fill_random(&p[MODEL_EMBEDDING], 1.0F, rng) &&
+           fill_random(&p[MODEL_HIDDEN_WEIGHT], 1.0F / sqrtf((float)inputs), rng) &&
+           fill_random(&p[MODEL_HIDDEN_BIAS], 0.0F, rng) &&
+           fill_random(&p[MODEL_SCORE_WEIGHT], 0.1F / sqrtf((float)model->hidden), rng) &&
+           fill_random(&p[MODEL_SCORE_BIAS], 0.0F, rng);
+}
+
+bool model_make(struct model *model, const struct backend *backend, int vocabulary, int context, int embed, int hidden,
+                struct rng *rng)
+{
+    const int device = backend->device;
+    *model = (struct model){
+        .backend = backend,
+        .vocabulary = vocabulary,
+        .context = context,
+        .embed = embed,
+        .hidden = hidden,
+        .input = blob_make("input", device),
+        .units = blob_make("units", device),
+        .scores = blob_make("scores", device),
+        .row_loss = blob_make("row loss", device),
+        .total = blob_make("total loss", device),
+    };
+    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+        model->parameters[i] = blob_make(names[i], device);
+    if (make_parameters(model, rng) && blob_vector(&model->total, sizeof(double) / BLOB_ELEMENT) &&
+        backend->zero(model->total.data, sizeof(double)))
+        return true;
+    model_free(model);
+    return false;
+}
+
+void model_free(struct model *model)
+{
+    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+        blob_free(&model->parameters[i]);
+    blob_free(&model->input);
+    blob_free(&model->units);
+    blob_free(&model->scores);
+    blob_free(&model->row_loss);
+    blob_free(&model->total);
+}
+
+size_t model_parameter_bytes(const struct model *model)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+        bytes += (size_t)model->parameters[i].count * BLOB_ELEMENT;
+    return bytes;
+}
+
+/* ---- The linear layer: y = x * weight + bias ---- */
+
+static bool linear(const struct backend *backend, struct blob *x, struct blob *weight, struct blob *bias,
+                   struct blob *y)
+{
+    const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
+    return blob_matrix(y, rows, outputs) &&
+           backend->multiply(false, false, rows, outputs, inputs, x->data, weight->data, y->data) &&
+           backend->add_bias(rows, outputs, bias->data, y->data);
+}
+
+static bool linear_backward(const struct backend *backend, struct blob *x, struct blob *weight, struct blob *bias,
+                            struct blob *y)
+{
+    const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
+    return backend->multiply(true, false, inputs, outputs, rows, x->data, y->grad, weight->grad) &&
+           backend->bias_backward(rows, outputs, y->grad, bias->grad) &&
+           backend->multiply(false, true, rows, inputs, outputs, y->grad, weight->data, x->grad);
+}
+
+/* ---- The network ---- */
+
+static bool forward(struct model *model, const struct windows *windows)
+{
+    const struct backend *const backend = model->backend;
+    struct blob *const p = model->parameters;
+    return blob_matrix(&model->input, windows->rows, model->context * model->embed) &&
+           backend->embed(windows, model->embed, p[MODEL_EMBEDDING].data, model->input.data) &&
+           linear(backend, &model->input, &p[MODEL_HIDDEN_WEIGHT], &p[MODEL_HIDDEN_BIAS], &model->units) &&
+           backend->squash(model->units.count, model->units.data) &&
+           linear(backend, &model->units, &p[MODEL_SCORE_WEIGHT], &p[MODEL_SCORE_BIAS], &model->scores);
+}
+
+static bool add_loss(struct model *model, const struct windows *windows, synced_mem *scores_grad)
+{
+    return blob_vector(&model->row_loss, windows->rows) &&
+           model->backend->softmax_loss(windows, model->vocabulary, model->scores.data, scores_grad,
+                                        model->row_loss.data, model->total.data);
+}
+
+static bool backward(struct model *model, const struct windows *windows)
+{
+    const struct backend *const backend = model->backend;
+    struct blob *const p = model->parameters;
+    return linear_backward(backend, &model->units, &p[MODEL_SCORE_WEIGHT], &p[MODEL_SCORE_BIAS], &model->scores) &&
+           backend->squash_backward(model->units.count, model->units.data, model->units.grad) &&
+           linear_backward(backend, &model->input, &p[MODEL_HIDDEN_WEIGHT], &p[MODEL_HIDDEN_BIAS], &model->units) &&
+           backend->embed_backward(windows, model->embed, model->vocabulary, model->input.grad,
+                                   p[MODEL_EMBEDDING].grad);
+}
+
+static bool descend(struct model *model, float rate, float decay)
+{
+    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
+        struct blob *const p = &model->parameters[i];
+        /* Biases do not decay: they are few, and hold no pairing of inputs that could be learnt by heart. */
+        const float kept = p->dims > 1 ? decay : 0.0F;
+        if (!model->backend->descend(p->count, rate, kept, p->grad, p->data))
+            return false;
+    }
+    return true;
+}
+
+bool model_train(struct model *model, const struct windows *windows, float rate, float decay)
+{
+    return forward(model, windows) && add_loss(model, windows, model->scores.grad) && backward(model, windows) &&
+           descend(model, rate, decay);
+}
+
+bool model_test(struct model *model, const struct windows *windows)
+{
+    return forward(model, windows) && add_loss(model, windows, NULL);
+}
+
+bool model_draw(struct model *model, const struct windows *windows)
+{
+    return forward(model, windows) && model->backend->draw(windows, model->vocabulary, model->scores.data);
+}
+
+bool model_take_loss(struct model *model, double *sum)
+{
+    const double *const total = synced_mem_cpu_data(model->total.data);
+    if (!total)
+        return fail_library("loss");
+    *sum = *total;
+    return model->backend->zero(model->total.data, sizeof *total);
+}

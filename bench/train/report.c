@@ -1,0 +1,61 @@
+/* What a run has come to. */
+#include "report.h"
+
+#include "blob.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+static void print_text(const struct settings *settings, const struct text *text)
+{
+    size_t characters, windows;
+    text_held_out_total(text, &characters, &windows);
+    printf("text        %s: %zu characters, %d distinct, unigram entropy %.4f nat\n", settings->path, text->length,
+           text->vocabulary, text->entropy);
+    printf("held out    block %d of every %d blocks of %zu characters: %zu targets, none seen in training\n",
+           TEXT_HELD_OUT_EVERY, TEXT_HELD_OUT_EVERY, text->block, windows);
+}
+
+static void print_run(const struct settings *s, const struct result *result)
+{
+    const double characters = (double)s->steps * s->batch;
+    printf("model       context %d, embedding %d, hidden %d: %zu parameters\n", s->context, s->embed, s->hidden,
+           result->parameter_bytes / BLOB_ELEMENT);
+    printf("training    %d steps of %d, rate %g, decay %g, seed %" PRIu64 "; last loss %.4f\n", s->steps, s->batch,
+           s->rate, s->decay, s->seed, result->training_loss);
+    printf("time        %.2f s, %.0f characters/s\n", result->seconds,
+           result->seconds > 0 ? characters / result->seconds : 0.0);
+}
+
+static void print_sample(const struct result *result)
+{
+    if (!result->sample)
+        return;
+    printf("\nsample, from an opening of held-out text:\n");
+    fwrite(result->sample, 1, result->sample_length, stdout);
+    printf("\n");
+}
+
+static void print_transfers(const struct result *result)
+{
+    const struct transfers *const m = &result->measured, *const f = &result->fewest;
+    printf("\ntransfers             count         bytes  fewest count  fewest bytes\n");
+    printf("host to device %12" PRIu64 " %13" PRIu64 " %13" PRIu64 " %13" PRIu64 "\n", m->h2d, m->h2d_bytes, f->h2d,
+           f->h2d_bytes);
+    printf("device to host %12" PRIu64 " %13" PRIu64 " %13" PRIu64 " %13" PRIu64 "\n", m->d2h, m->d2h_bytes, f->d2h,
+           f->d2h_bytes);
+    printf("fewest, on a GPU: up each parameter, each batch, the held-out text, the opening of the sample;\n"
+           "                  down the loss of each report and of the held-out text, the sample\n");
+}
+
+void report(const struct settings *settings, const struct text *text, const struct backend *backend,
+            const struct result *result)
+{
+    printf("device      %s\n", backend->name);
+    print_text(settings, text);
+    print_run(settings, result);
+    print_sample(result);
+    print_transfers(result);
+    printf("\nheld-out loss %.6f nat/char, unigram %.6f, gain %.6f\n", result->held_out_loss, text->entropy,
+           text->entropy - result->held_out_loss);
+}

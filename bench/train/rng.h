@@ -1,0 +1,23 @@
+/* Random numbers that are the same for the same seed everywhere: the splitmix64 generator of Steele, Lea and Flood. */
+#ifndef TRAIN_RNG_H
+#define TRAIN_RNG_H
+
+#include <stdint.h>
+
+struct rng {
+    uint64_t state;
+};
+
+/* A generator for one use of the seed. Each use (weights, batches, sample) gets its own stream, so that more numbers
+ * drawn for one do not change the others. */
+struct rng rng_make(uint64_t seed, uint64_t stream);
+
+uint64_t rng_next(struct rng *rng);
+
+/* A number below limit, which must be positive. The bias is under limit / 2^64. */
+uint64_t rng_below(struct rng *rng, uint64_t limit);
+
+/* A number of [-1, 1). */
+float rng_symmetric(struct rng *rng);
+
+#endif

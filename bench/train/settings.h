@@ -1,0 +1,36 @@
+/* What the command line says. */
+#ifndef TRAIN_SETTINGS_H
+#define TRAIN_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum settings_device {
+    SETTINGS_DEVICE_ANY = -3, /* a GPU where there is one, else the CPU */
+    SETTINGS_DEVICE_CPU = -2,
+    SETTINGS_DEVICE_GPU = -1 /* the first GPU; numbers from 0 name one */
+};
+
+struct settings {
+    const char *path; /* of the text; NULL when none was named */
+    int device;
+    uint64_t seed;
+    int steps;
+    int batch;
+    int context;
+    int hidden;
+    int embed;
+    int sample; /* characters to generate */
+    double rate;
+    double decay;
+    bool quiet; /* no progress */
+    bool help;
+};
+
+/* False, with the reason kept by fail(), for anything that is not in the help. */
+bool settings_parse(struct settings *settings, int count, char *const arguments[]);
+
+/* Prints the help. */
+void settings_help(void);
+
+#endif

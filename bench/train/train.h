@@ -1,0 +1,34 @@
+/* A whole run: training, the loss on held-out text, a sample; and the transfers that it needs at least. */
+#ifndef TRAIN_TRAIN_H
+#define TRAIN_TRAIN_H
+
+#include "backend.h"
+#include "settings.h"
+#include "text.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct transfers {
+    uint64_t h2d, h2d_bytes;
+    uint64_t d2h, d2h_bytes;
+};
+
+struct result {
+    size_t parameter_bytes;
+    double training_loss;  /* mean of the last hundredth of the steps */
+    double held_out_loss;  /* mean of all held-out windows, in nats */
+    double seconds;        /* of training */
+    unsigned char *sample; /* context + settings->sample characters, of which the first context were given; or NULL */
+    size_t sample_length;
+    struct transfers measured; /* by the library's statistics */
+    struct transfers fewest;   /* without which the algorithm cannot be run; see train.c */
+};
+
+/* On failure nothing is left to free. */
+bool train(const struct settings *settings, const struct text *text, const struct backend *backend,
+           struct result *result);
+void result_free(struct result *result);
+
+#endif
