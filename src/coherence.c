@@ -336,7 +336,8 @@ static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_tic
     if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_copy_retrack(copy);
-    *wait = sm_copy_blocker(copy, true);
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_copy_blocker(copy, true);
     return status;
 }
 

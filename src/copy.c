@@ -329,13 +329,14 @@ void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream)
 
 synced_mem_status sm_copy_retrack(struct sm_copy *copy)
 {
-    struct sm_ticket *ticket;
+    struct sm_ticket *ticket = NULL;
     if (!copy->untracked || !copy->untracked_on)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_ticket_record(copy->untracked_device, copy->untracked_on, &ticket);
-    if (status != SYNCED_MEM_OK)
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
-    replace(&copy->write, ticket); /* the work came after the write, and perhaps not after the reads */
+    if (ticket)
+        replace(&copy->write, ticket); /* the work came after the write, and perhaps not after the reads */
     copy->untracked = false;
     return SYNCED_MEM_OK;
 }

@@ -3,15 +3,18 @@
 
 #include "stats.h"
 
-/* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
- * left to hold a ticket for; if that fails too, nobody can tell when the work ends. */
-static synced_mem_status follow(int device, sm_stream stream, struct sm_ticket **ticket)
+/* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work left
+ * to hold a ticket for. If that fails too nobody can tell when the work ends, unless the device is lost: then it has. */
+static synced_mem_status follow(int device, sm_stream stream, struct sm_ticket **ticket, bool *untracked)
 {
     *ticket = NULL;
-    const synced_mem_status status = sm_ticket_record(device, stream, ticket);
-    if (status == SYNCED_MEM_OK || sm_device_stream_sync(device, stream) == SYNCED_MEM_OK)
-        return SYNCED_MEM_OK;
-    return status;
+    *untracked = false;
+    const synced_mem_status recorded = sm_ticket_record(device, stream, ticket);
+    if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
+        return recorded;
+    const synced_mem_status waited = sm_device_stream_sync(device, stream);
+    *untracked = waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST;
+    return waited;
 }
 
 static void finish(struct sm_copy *to, struct sm_ticket *ticket)
@@ -55,12 +58,14 @@ synced_mem_status sm_transfer(enum sm_direction direction, struct sm_copy *to, s
     if (status != SYNCED_MEM_OK)
         return status;
     struct sm_ticket *ticket;
-    status = follow(device, stream, &ticket);
-    if (status != SYNCED_MEM_OK) {
+    bool untracked;
+    status = follow(device, stream, &ticket, &untracked);
+    if (untracked) {
         sm_copy_untrack(to, device, stream);
         sm_copy_untrack(from, device, stream);
-        return status;
     }
+    if (status != SYNCED_MEM_OK)
+        return status;
     count(direction, size);
     if (ticket)
         sm_copy_read(from, ticket);
@@ -79,11 +84,11 @@ synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t size, sm_stream s
 synced_mem_status sm_transfer_none(struct sm_copy *to, sm_stream stream)
 {
     struct sm_ticket *ticket;
-    const synced_mem_status status = follow(to->device, stream, &ticket);
-    if (status != SYNCED_MEM_OK) {
+    bool untracked;
+    const synced_mem_status status = follow(to->device, stream, &ticket, &untracked);
+    if (untracked)
         sm_copy_untrack(to, to->device, stream);
-        return status;
-    }
-    finish(to, ticket);
-    return SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        finish(to, ticket);
+    return status;
 }

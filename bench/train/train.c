@@ -261,7 +261,8 @@ static bool make_model(struct run *run)
 
 static bool measure(struct run *run)
 {
-    struct transfers before, after;
+    struct transfers before = {0};
+    struct transfers after = {0};
     if (!read_transfers(&before) || !do_training(run) || !do_test(run) || !do_sample(run) || !read_transfers(&after))
         return false;
     run->result->measured = (struct transfers){
