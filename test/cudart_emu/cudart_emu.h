@@ -1,0 +1,131 @@
+/*
+ * What the emulated CUDA runtime offers beside the runtime's own calls: how a program launches a "kernel" without a
+ * GPU, and how a test decides what the machine looks like, when work runs, and which call fails.
+ *
+ * Everything here may be called from any thread. Nothing here counts as a call of the runtime.
+ */
+#ifndef CUDART_EMU_H
+#define CUDART_EMU_H
+
+#include <cuda_runtime_api.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- The machine ---- */
+
+/* Starts over, as a new process on a new machine: all memory, streams, events and pools of before are gone without
+ * a report, counters and failures are cleared, what emu_set_* set is back to the default (4 devices of 1 GiB, a
+ * driver that answers 13000, memory pools supported, peer access possible between all devices). The seed decides
+ * when queued work runs; seed 0 runs every operation as late as the rules allow. At process start:
+ * emu_reset(SYNCED_MEM_EMU_SEED from the environment, else 0). */
+void emu_reset(uint64_t seed);
+
+enum emu_machine {
+    EMU_PRESENT,    /* driver and devices answer */
+    EMU_NO_DRIVER,  /* 35, cudaErrorInsufficientDriver, and driver version 0 */
+    EMU_NO_DEVICE,  /* 100, cudaErrorNoDevice */
+    EMU_OLD_DRIVER, /* 36, cudaErrorCallRequiresNewerDriver */
+    EMU_UNLOADING,  /* 4, cudaErrorCudartUnloading, as at process exit */
+    EMU_FORKED      /* 3, cudaErrorInitializationError, as in a forked child (a real fork is noticed by itself) */
+};
+void emu_set_machine(enum emu_machine machine);
+
+void emu_set_device_count(int count);                     /* 0 to 8; before any other use */
+void emu_set_driver_version(int version);                 /* what cudaDriverGetVersion answers, 13000 at first */
+void emu_set_pools_supported(int device, bool supported); /* cudaDevAttrMemoryPoolsSupported */
+void emu_set_attribute(int device, enum cudaDeviceAttr attribute, int value); /* any other attribute */
+void emu_set_peer_access(int device, int peer, bool possible);                /* cudaDeviceCanAccessPeer */
+void emu_set_device_memory(int device, size_t bytes); /* the limit; what is allocated already stays */
+void emu_set_pinned_memory(size_t bytes);             /* the limit of page-locked memory; unlimited at first */
+bool emu_has_context(int device);                     /* has the device's primary context been created? */
+
+/* ---- Kernels ---- */
+
+struct emu_range {
+    const void *data; /* device, mapped, managed or page-locked memory */
+    size_t size;
+    bool write;
+};
+
+/* Queues function(argument) on the stream, as a kernel launch would be: it runs when the stream gets there. Only
+ * the named ranges may be touched, through emu_pointer(). The argument must stay valid until then. Answers what a
+ * launch would. It runs on whichever thread finds it its turn, so that it may not wait for a thread that calls the
+ * runtime; a host function may, and has a thread of its own. A range that the stream's device can not reach breaks
+ * the device, with 700. */
+cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), void *argument,
+                       const struct emu_range *ranges, size_t count);
+
+/* Inside such a function: where the bytes of a device address can be touched by this thread. NULL outside of one,
+ * and for what is in none of its ranges. */
+void *emu_pointer(const void *device_address);
+
+/* A look at device memory from a test, without running any pending work; false when the range is no live allocation. */
+bool emu_peek(const void *device_address, void *to, size_t size);
+
+/* Host accesses of page-locked memory that a test makes are announced here (the race detector's place; until it is
+ * built these check only that the range is not in freed memory). */
+void emu_host_read(const void *data, size_t size);
+void emu_host_write(const void *data, size_t size);
+
+/* ---- Time ---- */
+
+/* Runs what one stream, or everything, has queued, as far as it can go. */
+void emu_run_all(void);
+/* How many queued operations have not run yet. */
+size_t emu_pending(void);
+
+/* ---- Failures ---- */
+
+/* The nth use (1 is the next one) of a call, named as in "cudaMalloc", answers code instead of doing anything. A
+ * sticky failure makes every later call on the current device answer the same code, until emu_reset(). Several may
+ * be set. call "*" counts every call of the runtime that can fail. */
+void emu_fail(const char *call, unsigned nth, cudaError_t code, bool sticky);
+void emu_fail_clear(void);   /* forgets failures that are set and have not happened; ends no sticky one */
+unsigned emu_failures(void); /* how many set failures have happened since emu_reset() */
+/* From now on, operations that a stream runs on this device break it: the queued operation's stream synchronization and
+ * every later call answer the (sticky) code. */
+void emu_break_device(int device, cudaError_t code);
+
+/* How often a call was used since emu_reset(). */
+unsigned emu_calls(const char *call);
+/* Names and counts of every call used since emu_reset(), for sweeps over all of them. */
+void emu_each_call(void (*visit)(const char *call, unsigned count, void *user), void *user);
+
+/* The nth cudaStreamWaitEvent, cudaEventSynchronize or cudaStreamSynchronize (by name) from now on succeeds without
+ * waiting: what a forgotten wait in the program under test would do. */
+void emu_drop_wait(const char *call, unsigned nth);
+
+/* ---- Leaks and misuse ---- */
+
+enum emu_kind {
+    EMU_DEVICE_MEMORY,
+    EMU_PINNED,
+    EMU_REGISTERED,
+    EMU_MANAGED,
+    EMU_STREAM,
+    EMU_EVENT,
+    EMU_POOL,
+    EMU_KINDS
+};
+size_t emu_live(enum emu_kind kind);       /* allocations or handles alive now */
+size_t emu_live_bytes(enum emu_kind kind); /* bytes of them; 0 for handles */
+
+/* What is undefined in CUDA is reported on stderr with the call site, and aborts. With a handler set, the handler is
+ * called instead, with nothing locked, and the call changes nothing and answers cudaErrorUnknown if the handler
+ * returns. NULL, and emu_reset(), take the handler away. */
+void emu_set_misuse_handler(void (*handler)(const char *report, void *user), void *user);
+
+/* Whether leaks are reported on stderr at process exit, with exit status 1 through _exit; off at first, on when
+ * SYNCED_MEM_EMU_LEAKS=1 is in the environment. */
+void emu_report_leaks(bool on);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * Code on streams: what stands for kernels, and host functions. It runs with the lock released.
+ */
+#include "emu.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* How long a host function is waited for by whoever starts it without having to: most are short, and the seed's
+ * schedule is then the same in every run. */
+#define SHORT_WAIT_NS 20000000L
+
+static _Thread_local const struct emu_op *running;
+
+static struct {
+    pthread_cond_t wake;
+    bool started;
+    bool busy;
+    struct emu_op *first, *last;
+} worker = {.wake = PTHREAD_COND_INITIALIZER};
+
+/* With the lock held, which is released meanwhile. */
+static void call_function(struct emu_op *op)
+{
+    const struct emu_thread before = *emu_self();
+    /* A kernel has no device and no last error of the host's; those of the thread that it runs on must not change. */
+    emu_self()->function = op;
+    emu_self()->last_error = cudaSuccess;
+    running = op;
+    emu_unlock();
+    op->function(op->argument);
+    emu_lock();
+    running = NULL;
+    *emu_self() = before;
+}
+
+void emu_run_kernel(struct emu_op *op)
+{
+    call_function(op);
+}
+
+static void *run_host_functions(void *unused)
+{
+    emu_lock();
+    for (;;) {
+        struct emu_op *op = worker.first;
+        if (op == NULL) {
+            pthread_cond_wait(&worker.wake, &emu.lock);
+            continue;
+        }
+        worker.first = op->next_function;
+        worker.busy = true;
+        call_function(op);
+        worker.busy = false;
+        emu_complete(op);
+    }
+    return unused;
+}
+
+static void start_worker(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    if (worker.started)
+        return;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    worker.started = pthread_create(&thread, NULL, run_host_functions, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!worker.started)
+        abort();
+    pthread_detach(thread);
+}
+
+static void wait_a_little(const struct emu_op *op)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += SHORT_WAIT_NS;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_nsec -= 1000000000L;
+        until.tv_sec++;
+    }
+    while (op->state != EMU_OP_DONE && pthread_cond_timedwait(&emu.ran, &emu.lock, &until) == 0)
+        continue;
+}
+
+void emu_start_host_function(struct emu_op *op)
+{
+    start_worker();
+    op->next_function = NULL;
+    if (worker.first == NULL)
+        worker.first = op;
+    else
+        worker.last->next_function = op;
+    worker.last = op;
+    pthread_cond_signal(&worker.wake);
+    emu_op_ref(op);
+    wait_a_little(op);
+    emu_op_unref(op);
+}
+
+/* What has not begun never will; the one that runs is waited for. */
+void emu_host_functions_reset(void)
+{
+    worker.first = NULL;
+    while (worker.busy && !emu_in_function())
+        pthread_cond_wait(&emu.ran, &emu.lock);
+}
+
+/* The thread is not in the child. */
+void emu_host_functions_forked(void)
+{
+    pthread_cond_init(&worker.wake, NULL);
+    worker.started = worker.busy = false;
+    worker.first = NULL;
+}
+
+void *emu_pointer(const void *device_address)
+{
+    if (running == NULL || running->kind != EMU_OP_KERNEL)
+        return NULL;
+    for (unsigned i = 0; i < running->use_count; i++) {
+        const struct emu_use *use = &running->uses[i];
+        const size_t offset = (uintptr_t)device_address - (uintptr_t)use->start;
+        if (offset < use->size)
+            return use->bytes + offset;
+    }
+    return NULL;
+}
+
+/* ---- Kernels ---- */
+
+/* A kernel that touches memory its device can not reach breaks the device when it runs. */
+static cudaError_t fault_of(const struct emu_stream *stream, const struct emu_alloc *alloc, bool write)
+{
+    if (alloc->kind != EMU_DEVICE_MEMORY || emu_peer_reachable(stream->device, alloc->device, alloc->pool, write))
+        return cudaSuccess;
+    return cudaErrorIllegalAddress;
+}
+
+static cudaError_t check_ranges(const struct emu_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct emu_alloc *alloc = NULL;
+        if (ranges[i].size == 0)
+            continue;
+        const cudaError_t error = emu_resolve(ranges[i].data, ranges[i].size, &alloc);
+        if (error == cudaErrorUnknown)
+            return error;
+        if (error != cudaSuccess || alloc == NULL)
+            return emu_misuse("%p, %zu bytes, is not memory that a kernel can touch", ranges[i].data, ranges[i].size);
+    }
+    return cudaSuccess;
+}
+
+static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *argument, const struct emu_range *ranges,
+                          size_t count)
+{
+    struct emu_stream *stream = NULL;
+    cudaError_t error = emu_stream_of(handle, &stream);
+    if (error == cudaSuccess)
+        error = function == NULL ? cudaErrorInvalidDeviceFunction : check_ranges(ranges, count);
+    if (error != cudaSuccess)
+        return error;
+    struct emu_op *op = emu_op_new(EMU_OP_KERNEL, stream);
+    op->function = function;
+    op->argument = argument;
+    emu_op_room_for_uses(op, (unsigned)count);
+    for (size_t i = 0; i < count; i++) {
+        struct emu_alloc *alloc = ranges[i].size == 0 ? NULL : emu_find(ranges[i].data);
+        if (alloc != NULL && op->fault == cudaSuccess)
+            op->fault = fault_of(stream, alloc, ranges[i].write);
+        emu_op_touches(op, alloc, ranges[i].data, ranges[i].size, ranges[i].write);
+    }
+    emu_op_queue(op);
+    return cudaSuccess;
+}
+
+cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), void *argument,
+                       const struct emu_range *ranges, size_t count)
+{
+    cudaError_t error = emu_enter_uncounted("emu_launch", EMU_NEEDS_CONTEXT, __builtin_return_address(0));
+    if (error == cudaSuccess)
+        error = launch(stream, function, argument, ranges, count);
+    return emu_leave(error);
+}
+
+/* ---- Host functions ---- */
+
+static cudaError_t launch_host(cudaStream_t handle, cudaHostFn_t function, void *argument)
+{
+    struct emu_stream *stream = NULL;
+    const cudaError_t error = emu_stream_of(handle, &stream);
+    if (error != cudaSuccess)
+        return error;
+    if (function == NULL)
+        return cudaErrorInvalidValue;
+    struct emu_op *op = emu_op_new(EMU_OP_HOST, stream);
+    op->function = function;
+    op->argument = argument;
+    emu_op_queue(op);
+    return cudaSuccess;
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userData)
+{
+    cudaError_t error = EMU_ENTER(cudaLaunchHostFunc, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = launch_host(stream, fn, userData);
+    return emu_leave(error);
+}
+
+/* ---- The host's own accesses ---- */
+
+static void check_host_access(const char *name, const void *data, size_t size, const void *site)
+{
+    emu_lock();
+    struct emu_thread *thread = emu_self();
+    struct emu_arena *host = &emu.host;
+    const struct emu_alloc *alloc = emu_find(data);
+    const bool ours = host->address != NULL && (uintptr_t)data - (uintptr_t)host->address < host->top;
+    thread->origin = (struct emu_origin){name, site};
+    if (emu_is_device_address(data))
+        (void)emu_misuse("the host touches device memory, %p", data);
+    else if (alloc == NULL ? ours : size > alloc->size - (size_t)((const char *)data - alloc->start))
+        (void)emu_misuse("%p, %zu bytes, is not, or no longer, allocated host memory", data, size);
+    emu_unlock();
+}
+
+void emu_host_read(const void *data, size_t size)
+{
+    check_host_access("emu_host_read", data, size, __builtin_return_address(0));
+}
+
+void emu_host_write(const void *data, size_t size)
+{
+    check_host_access("emu_host_write", data, size, __builtin_return_address(0));
+}

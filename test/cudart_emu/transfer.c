@@ -1,0 +1,181 @@
+/*
+ * Copies and fills.
+ *
+ *   from       to         cudaMemcpyAsync                       cudaMemcpy
+ *   pageable   device     source read at return, by seed done   the stream is waited for first; the rest as on the left
+ *   device     pageable   done at return                        done at return
+ *   locked     device     late                                  done at return
+ *   device     locked     late                                  done at return
+ *   device     device     late                                  late
+ *   host       host       done at return                        done at return
+ *
+ * "Locked" is page-locked memory; managed memory counts as a device's. Whatever kind of copy the caller names, the
+ * addresses decide.
+ */
+#include "emu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct copy {
+    char *to;
+    const char *from;
+    size_t size;
+    struct emu_alloc *target, *source; /* NULL: pageable */
+    struct emu_stream *stream;
+    bool synchronous; /* not one of the Async calls */
+};
+
+static bool is_host(const struct emu_alloc *alloc)
+{
+    return alloc == NULL || alloc->kind == EMU_PINNED || alloc->kind == EMU_REGISTERED;
+}
+
+static bool must_be_done(const struct copy *copy)
+{
+    const bool from_host = is_host(copy->source), to_host = is_host(copy->target);
+    if ((from_host && to_host) || copy->target == NULL)
+        return true;
+    if (copy->source == NULL)
+        return false;
+    return copy->synchronous && (from_host || to_host);
+}
+
+static cudaError_t queue_copy(const struct copy *copy)
+{
+    const bool staged = copy->source == NULL && copy->target != NULL && !is_host(copy->target);
+    if (staged && copy->synchronous) {
+        const cudaError_t error = emu_stream_wait(copy->stream);
+        if (error != cudaSuccess)
+            return error;
+    }
+    const bool wait = must_be_done(copy);
+    const bool at_once = staged && emu_chance(4);
+    struct emu_op *op = emu_op_new(EMU_OP_COPY, copy->stream);
+    emu_op_touches(op, copy->source, copy->from, copy->size, false);
+    emu_op_touches(op, copy->target, copy->to, copy->size, true);
+    op->to = emu_bytes(copy->to);
+    op->from = emu_bytes(copy->from);
+    op->size = copy->size;
+    if (staged) {
+        op->staging = emu_allocate(copy->size);
+        memcpy(op->staging, copy->from, copy->size);
+        op->from = op->staging;
+    }
+    if (wait)
+        return emu_queue_and_wait(op);
+    emu_op_ref(op);
+    emu_op_queue(op);
+    if (at_once)
+        (void)emu_try(op);
+    emu_op_unref(op);
+    return cudaSuccess;
+}
+
+static cudaError_t resolve(struct copy *copy)
+{
+    const cudaError_t error = emu_resolve(copy->to, copy->size, &copy->target);
+    return error != cudaSuccess ? error : emu_resolve(copy->from, copy->size, &copy->source);
+}
+
+static cudaError_t copy_memory(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t handle,
+                               bool synchronous)
+{
+    struct copy copy = {.to = to, .from = from, .size = size, .synchronous = synchronous};
+    cudaError_t error = emu_stream_of(handle, &copy.stream);
+    if (error != cudaSuccess)
+        return error;
+    if ((unsigned)kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if (size == 0)
+        return cudaSuccess;
+    error = resolve(&copy);
+    return error != cudaSuccess ? error : queue_copy(&copy);
+}
+
+static bool is_on(const struct emu_alloc *alloc, int device)
+{
+    return alloc == NULL || alloc->kind != EMU_DEVICE_MEMORY || alloc->device == device;
+}
+
+static cudaError_t copy_peer(void *to, int to_device, const void *from, int from_device, size_t size,
+                             cudaStream_t handle)
+{
+    struct copy copy = {.to = to, .from = from, .size = size};
+    cudaError_t error = emu_stream_of(handle, &copy.stream);
+    if (error != cudaSuccess)
+        return error;
+    if (!emu_device_exists(to_device) || !emu_device_exists(from_device))
+        return cudaErrorInvalidDevice;
+    if (size == 0)
+        return cudaSuccess;
+    error = resolve(&copy);
+    if (error == cudaSuccess && (!is_on(copy.target, to_device) || !is_on(copy.source, from_device)))
+        error = cudaErrorInvalidValue;
+    return error != cudaSuccess ? error : queue_copy(&copy);
+}
+
+static cudaError_t fill(void *to, int value, size_t size, cudaStream_t handle, bool synchronous)
+{
+    struct emu_stream *stream = NULL;
+    struct emu_alloc *target = NULL;
+    cudaError_t error = emu_stream_of(handle, &stream);
+    if (error != cudaSuccess || size == 0)
+        return error;
+    error = emu_resolve(to, size, &target);
+    if (error != cudaSuccess)
+        return error;
+    if (target == NULL)
+        return cudaErrorInvalidValue;
+    struct emu_op *op = emu_op_new(EMU_OP_FILL, stream);
+    emu_op_touches(op, target, to, size, true);
+    op->to = emu_bytes(to);
+    op->value = value & 0xff;
+    op->size = size;
+    /* cudaMemset waits only for memory that the host can touch. */
+    if (synchronous && target->kind != EMU_DEVICE_MEMORY)
+        return emu_queue_and_wait(op);
+    emu_op_queue(op);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpy(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
+{
+    cudaError_t error = EMU_ENTER(cudaMemcpy, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = copy_memory(dst, src, count, kind, cudaStreamLegacy, true);
+    return emu_leave(error);
+}
+
+cudaError_t cudaMemcpyAsync(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    cudaError_t error = EMU_ENTER(cudaMemcpyAsync, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = copy_memory(dst, src, count, kind, stream, false);
+    return emu_leave(error);
+}
+
+cudaError_t cudaMemcpyPeerAsync(void *dst, int dstDevice, const void *src, int srcDevice, size_t count,
+                                cudaStream_t stream)
+{
+    cudaError_t error = EMU_ENTER(cudaMemcpyPeerAsync, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = copy_peer(dst, dstDevice, src, srcDevice, count, stream);
+    return emu_leave(error);
+}
+
+cudaError_t cudaMemset(void *devPtr, int value, size_t count)
+{
+    cudaError_t error = EMU_ENTER(cudaMemset, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = fill(devPtr, value, count, cudaStreamLegacy, true);
+    return emu_leave(error);
+}
+
+cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t stream)
+{
+    cudaError_t error = EMU_ENTER(cudaMemsetAsync, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = fill(devPtr, value, count, stream, false);
+    return emu_leave(error);
+}
