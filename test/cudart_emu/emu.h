@@ -111,7 +111,7 @@ struct emu_block {
     bool listed;
 };
 
-#define EMU_CLASSES 128
+#define EMU_CLASSES 256 /* four to each power of two: enough for any size_t */
 
 struct emu_pool {
     struct CUmemPoolHandle_st *handle; /* NULL when destroyed */
