@@ -327,16 +327,19 @@ void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream)
     copy->untracked_device = device;
 }
 
+/* The ticket comes after all that is known of, so that it can stand for everything. */
 synced_mem_status sm_copy_retrack(struct sm_copy *copy)
 {
     struct sm_ticket *ticket = NULL;
     if (!copy->untracked || !copy->untracked_on)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_ticket_record(copy->untracked_device, copy->untracked_on, &ticket);
+    synced_mem_status status = sm_copy_order(copy, true, copy->untracked_device, copy->untracked_on);
+    if (status == SYNCED_MEM_OK)
+        status = sm_ticket_record(copy->untracked_device, copy->untracked_on, &ticket);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
     if (ticket)
-        replace(&copy->write, ticket); /* the work came after the write, and perhaps not after the reads */
+        sm_copy_written(copy, ticket);
     copy->untracked = false;
     return SYNCED_MEM_OK;
 }
