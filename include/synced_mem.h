@@ -13,8 +13,9 @@
  * - Sizes and capacities are in bytes.
  * - A call that fails leaves the object as it was: head, contents, size, and every pointer that was valid. Memory
  *   already obtained may stay as unused capacity.
- * - Any thread may call any function. Reads of one object from several threads are safe and cause one transfer; to
- *   write through a pointer while another thread uses the object's contents is the caller's race, as with any buffer.
+ * - Any thread may call any function; calls on one object may wait for one another. Reads of one object from several
+ *   threads are safe and cause one transfer; to write through a pointer while another thread uses the object's contents
+ *   is the caller's race, as with any buffer.
  * - The caller's current CUDA device is the same after every call as before it.
  * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
@@ -184,7 +185,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /**
  * Gives up a reference; with the last one the object and its memory go. NULL is ignored and answers SYNCED_MEM_OK.
- * Blocking: memory of the library's own is freed in stream order or when transfers on it have finished, without a wait.
+ * Blocking: memory of the library's own is freed in stream order or when transfers on it have finished, without a wait
+ * for them; but cudaFreeHost, and cudaFree where there are no memory pools, may wait for all work of the device.
  * Adopted memory gets its callback when what is pending on it has finished: in this call if it has, else in a later
  * call into the library. Borrowed memory is handed back by this call, which therefore waits on the host for the
  * library's own transfers on it (with the last reference only).
@@ -290,10 +292,11 @@ SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
 
 /**
- * The device copy, to read on any stream. Blocks the host until the contents have arrived; later work on any stream
- * sees them. What the caller's kernels then do with the pointer is tracked on the legacy stream and on blocking streams
- * of the object's device only, as in Caffe: work on a non-blocking stream must have finished before the next
- * conflicting call.
+ * The device copy, to read. Blocks the host until contents that the library moves or fills have arrived, so that work
+ * on any stream sees those. The caller's kernels that use the pointer are waited for by the host and by the library's
+ * transfers before anything conflicts with them, if they are on the legacy stream or on blocking streams of the
+ * object's device, as in Caffe; work on a non-blocking stream must have finished before the next conflicting call.
+ * Among themselves kernels are ordered by the caller, as with any device pointer.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
@@ -334,7 +337,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
 
 /**
  * Called once for each adopted pointer when the library has let go of it, with no lock held, in synced_mem_release(),
- * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
+ * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback. The exception: memory
+ * that a transfer uses whose end nobody can tell, as the runtime refused both an event and a synchronization, is never
+ * handed back; it is counted in synced_mem_stats.quarantined.
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
  * @param stream  NULL: all work of the library on the memory, and the caller's on the streams that the library tracks,

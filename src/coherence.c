@@ -110,37 +110,43 @@ static void commit(struct synced_mem *mem, unsigned head)
 
 /* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
  * yet that one will be. */
-static synced_mem_status device_for_host(const struct synced_mem *mem, int *device)
+static int device_for_host(const struct synced_mem *mem)
 {
-    *device = device_of(mem);
-    if (*device < 0 && sm_device_in_use())
-        return sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, device);
-    if (*device >= 0 && *device >= sm_device_count())
-        *device = -1;
-    return SYNCED_MEM_OK;
+    int device = device_of(mem);
+    if (device >= 0)
+        return device < sm_device_count() ? device : -1;
+    if (sm_device_in_use() && sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device) == SYNCED_MEM_OK)
+        return device;
+    return -1;
 }
 
+/* Host memory is no work for the device: where it can't page-lock any for another reason than its amount, pageable
+ * memory does as well. */
 static synced_mem_status obtain_host(struct synced_mem *mem, bool zeroed)
 {
-    int device;
-    synced_mem_status status = device_for_host(mem, &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    const int device = device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
-    status = sm_copy_obtain_host(mem->size, alignment, device, zeroed, &mem->copy[SM_CPU]);
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST) /* no transfer will ever need it page-locked */
+    synced_mem_status status = sm_copy_obtain_host(mem->size, alignment, device, zeroed, &mem->copy[SM_CPU]);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         status = sm_copy_obtain_host(mem->size, alignment, -1, zeroed, &mem->copy[SM_CPU]);
     return status;
 }
 
-/* A copy that an untracked transfer writes can't be used any more. */
-static void let_go_of_untracked(struct synced_mem *mem, enum sm_side side)
+/* A stale copy that an untracked transfer may still be writing can't be used. The library's own is given up for good;
+ * the caller's stays, and the access fails. */
+static synced_mem_status make_usable(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_copy *const copy = mem->copy[side];
-    if (!copy->untracked)
-        return;
+    if (!copy || !copy->untracked || (head_of(mem) & bit(side)))
+        return SYNCED_MEM_OK;
+    if (sm_copy_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
+        return SYNCED_MEM_OK;
+    if (copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED)
+        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when an earlier transfer to %p of the caller's ends",
+                       copy->data);
     mem->copy[side] = NULL;
-    sm_copy_retire(copy);
+    sm_copy_quarantine(copy);
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Contents ---- */
@@ -175,8 +181,6 @@ static synced_mem_status provide_host(struct synced_mem *mem, enum work work, st
     }
     if (status == SYNCED_MEM_OK)
         commit(mem, head_of(mem) | bit(SM_CPU));
-    else
-        let_go_of_untracked(mem, SM_CPU);
     return status;
 }
 
@@ -206,15 +210,14 @@ static synced_mem_status provide_device_on(struct synced_mem *mem, enum work wor
         atomic_store_explicit(&mem->device, device, memory_order_relaxed);
     }
     const synced_mem_status status = fill_device(mem, work, fresh, stream);
-    if (status == SYNCED_MEM_OK) {
-        if (work != NOTHING)
-            commit(mem, head_of(mem) | bit(SM_GPU));
-        return SYNCED_MEM_OK;
-    }
-    /* The new memory stays as capacity, and whoever uses it next has to come after its allocation. */
-    if (fresh && !mem->copy[SM_GPU]->untracked)
+    if (status == SYNCED_MEM_OK && work != NOTHING)
+        commit(mem, head_of(mem) | bit(SM_GPU));
+    if (status != SYNCED_MEM_OK && fresh && !mem->copy[SM_GPU]->untracked) {
+        /* The new memory stays as capacity, and whoever uses it next has to come after its allocation. */
+        const struct sm_detail first = sm_detail_get();
         (void)sm_transfer_none(mem->copy[SM_GPU], stream);
-    let_go_of_untracked(mem, SM_GPU);
+        sm_detail_set(&first);
+    }
     return status;
 }
 
@@ -232,40 +235,87 @@ static synced_mem_status provide_device(struct synced_mem *mem, enum work work)
 
 static synced_mem_status provide(struct synced_mem *mem, enum sm_side side, enum work work, struct sm_ticket **wait)
 {
+    const synced_mem_status status = make_usable(mem, side);
+    if (status != SYNCED_MEM_OK)
+        return status;
     return side == SM_CPU ? provide_host(mem, work, wait) : provide_device(mem, work);
 }
 
 /* ---- Waiting ---- */
 
-/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. Contents that were
- * to arrive with work that failed are lost, and the copy they came from stays valid. */
+/* Contents that were to arrive with work that has failed are lost; the copy they came from is valid still. */
+static void lose(struct synced_mem *mem, const struct sm_ticket *failed)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const copy = mem->copy[side];
+        if (copy && copy->arriving && (copy->write == failed || sm_ticket_state(copy->write) == SM_TICKET_LOST)) {
+            copy->arriving = false;
+            commit(mem, head_of(mem) & ~bit(side));
+        }
+    }
+}
+
+/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. */
 static synced_mem_status wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket)
 {
     sm_ticket_hold(ticket);
     pthread_mutex_unlock(&mem->lock);
     const synced_mem_status status = sm_ticket_wait(ticket);
     pthread_mutex_lock(&mem->lock);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && status != SYNCED_MEM_OK; side++) {
-        struct sm_copy *const copy = mem->copy[side];
-        if (copy && copy->arriving && copy->write == ticket) {
-            copy->arriving = false;
-            commit(mem, head_of(mem) & ~bit(side));
-        }
-    }
+    if (status != SYNCED_MEM_OK)
+        lose(mem, ticket);
     sm_ticket_drop(ticket);
     return status;
 }
 
 /* ---- Calls ---- */
 
-/* Ends every call that may have let go of memory, with no lock held. */
-static void leave(struct synced_mem *mem, struct sm_copy *const let_go[SM_SIDES])
+/* What a call keeps from its beginning to its end. */
+struct call {
+    unsigned head;
+    unsigned char handed;
+    struct sm_copy *let_go[SM_SIDES]; /* by a call that succeeds */
+};
+
+static struct call enter(struct synced_mem *mem)
 {
-    publish(mem);
+    pthread_mutex_lock(&mem->lock);
+    lose(mem, NULL);
+    const struct sm_copy *const gpu = mem->copy[SM_GPU];
+    return (struct call){.head = head_of(mem), .handed = gpu ? gpu->handed : 0};
+}
+
+/* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
+ * contents before has them still. Device pointers that were handed out before are good still, and their uses to be
+ * waited for. */
+static void put_back(struct synced_mem *mem, const struct call *call)
+{
+    if (mem->copy[SM_GPU])
+        mem->copy[SM_GPU]->handed |= call->handed;
+    const bool still = call->head && (head_of(mem) & call->head) == call->head;
+    commit(mem, still ? call->head : head_of(mem));
+}
+
+static synced_mem_status leave(struct synced_mem *mem, const struct call *call, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK)
+        publish(mem);
+    else
+        put_back(mem, call);
     pthread_mutex_unlock(&mem->lock);
     for (int i = 0; i < SM_SIDES; i++)
-        sm_copy_retire(let_go[i]);
-    (void)sm_copy_reap(false);
+        sm_copy_retire(call->let_go[i]);
+    return status;
+}
+
+/* As leave(), for calls that may block: what other calls had to leave behind is looked at too. Not after a failure,
+ * whose detail a callback could overwrite. */
+static synced_mem_status leave_and_reap(struct synced_mem *mem, const struct call *call, synced_mem_status status)
+{
+    (void)leave(mem, call, status);
+    if (status == SYNCED_MEM_OK)
+        (void)sm_copy_reap(false);
+    return status;
 }
 
 static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -283,8 +333,9 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
         if (!wait)
             return SYNCED_MEM_OK;
         status = wait_unlocked(mem, wait);
-        /* A lost device reads and writes no host memory any more: valid host contents can be used. */
-        const bool usable = side == SM_CPU && (head_of(mem) & bit(SM_CPU));
+        /* A lost device reads and writes no host memory any more: that can be used, if its contents are there or do not
+         * matter. */
+        const bool usable = side == SM_CPU && (mode == SM_OVERWRITE || (head_of(mem) & bit(SM_CPU)));
         if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && usable))
             return status;
     }
@@ -292,24 +343,31 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    pthread_mutex_lock(&mem->lock);
+    const struct call call = enter(mem);
     const synced_mem_status status = make_ready(mem, side, mode);
     if (status == SYNCED_MEM_OK) {
         struct sm_copy *const copy = mem->copy[side];
         if (side == SM_GPU)
-            copy->handed |= mode == SM_READ ? SM_HANDED_READ : SM_HANDED_READ | SM_HANDED_WRITE;
+            copy->handed |= mode == SM_READ ? SM_HANDED_READ : SM_HANDED_WRITE;
         commit(mem, steps[head_of(mem)][side][mode].next);
         *out = copy->data;
     }
-    leave(mem, (struct sm_copy *[SM_SIDES]){NULL, NULL});
-    return status;
+    return leave_and_reap(mem, &call, status);
+}
+
+static synced_mem_status push_from_host(struct synced_mem *mem, sm_stream stream)
+{
+    int device;
+    synced_mem_status status = sm_device_resolve(device_of(mem), &device);
+    if (status == SYNCED_MEM_OK)
+        status = make_usable(mem, SM_GPU);
+    return status == SYNCED_MEM_OK ? provide_device_on(mem, MOVE, device, stream) : status;
 }
 
 synced_mem_status sm_push(struct synced_mem *mem, sm_stream stream)
 {
+    const struct call call = enter(mem);
     synced_mem_status status = SYNCED_MEM_OK;
-    int device;
-    pthread_mutex_lock(&mem->lock);
     switch ((synced_mem_state)head_of(mem)) {
     case SYNCED_MEM_UNINITIALIZED:
         status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to push");
@@ -318,16 +376,13 @@ synced_mem_status sm_push(struct synced_mem *mem, sm_stream stream)
         status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is AT_GPU: the host copy is stale");
         break;
     case SYNCED_MEM_AT_CPU:
-        status = sm_device_resolve(device_of(mem), &device);
-        if (status == SYNCED_MEM_OK)
-            status = provide_device_on(mem, MOVE, device, stream);
+        status = push_from_host(mem, stream);
         break;
     case SYNCED_MEM_SYNCED: /* it may be arriving on another stream */
         status = sm_copy_order(mem->copy[SM_GPU], false, device_of(mem), stream);
         break;
     }
-    leave(mem, (struct sm_copy *[SM_SIDES]){NULL, NULL});
-    return status;
+    return leave(mem, &call, status);
 }
 
 /* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. */
@@ -354,12 +409,14 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
             return status;
         if (head_of(mem) & bit(other(side)))
             wait = sm_copy_blocker(mem->copy[other(side)], false);
+        const bool arriving = wait != NULL;
         if (!wait)
             status = blocker_of_borrowed(mem->copy[side], &wait);
         if (!wait)
             return status;
         status = wait_unlocked(mem, wait);
-        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        /* A lost device does no more to borrowed memory; but what was to arrive has not. */
+        if (status != SYNCED_MEM_OK && (arriving || status != SYNCED_MEM_ERR_DEVICE_LOST))
             return status;
     }
     return SYNCED_MEM_OK;
@@ -367,16 +424,14 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_copy *let_go[SM_SIDES] = {NULL, NULL};
-    pthread_mutex_lock(&mem->lock);
+    struct call call = enter(mem);
     const synced_mem_status status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
-        let_go[side] = mem->copy[side];
+        call.let_go[side] = mem->copy[side];
         mem->copy[side] = NULL;
         commit(mem, head_of(mem) & ~bit(side));
     }
-    leave(mem, let_go);
-    return status;
+    return leave_and_reap(mem, &call, status);
 }
 
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
@@ -400,8 +455,7 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
     const bool all = !cpu && !gpu;
     const bool going[SM_SIDES] = {[SM_CPU] = cpu || all, [SM_GPU] = gpu || all};
-    struct sm_copy *let_go[SM_SIDES] = {NULL, NULL};
-    pthread_mutex_lock(&mem->lock);
+    struct call call = enter(mem);
     synced_mem_status status = make_replaceable(mem, going);
     if (status == SYNCED_MEM_OK && gpu && device_of(mem) >= 0 && device_of(mem) != gpu->device)
         status = sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
@@ -409,7 +463,7 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
     if (status == SYNCED_MEM_OK) {
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
             if (going[side]) {
-                let_go[side] = mem->copy[side];
+                call.let_go[side] = mem->copy[side];
                 mem->copy[side] = incoming[side];
             }
         }
@@ -417,6 +471,5 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
             atomic_store_explicit(&mem->device, gpu->device, memory_order_relaxed);
         commit(mem, (cpu ? bit(SM_CPU) : 0) | (gpu ? bit(SM_GPU) : 0));
     }
-    leave(mem, let_go);
-    return status;
+    return leave_and_reap(mem, &call, status);
 }

@@ -6,7 +6,9 @@
 
 enum sm_mode { SM_READ, SM_MUTABLE, SM_OVERWRITE, SM_MODES };
 
-/* All take and release the object's lock; none holds it while it waits on the host or calls back. */
+/* All take and release the object's lock; none holds it while it waits for a ticket on the host, or calls back. What
+ * else can block, with the lock held: a copy from or to pageable memory, and the synchronization of a stream behind
+ * which no event could be recorded. */
 
 /* Makes the side's copy ready for the access, and returns its pointer. */
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);

@@ -127,7 +127,7 @@ void sm_copy_unwrap(struct sm_copy *copy)
 /* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
 static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
-    *status = sm_copy_settle(copy);
+    *status = sm_copy_settle(copy, true);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     bool pending = sm_ticket_pending(copy->write);
@@ -157,6 +157,12 @@ static synced_mem_status free_pinned(struct sm_copy *copy)
     return status;
 }
 
+void sm_copy_quarantine(struct sm_copy *copy)
+{
+    sm_count_up(SM_COUNT_quarantined, 1);
+    give_copy(copy);
+}
+
 static void hand_over(struct sm_copy *copy)
 {
     copy->callback(copy->data, copy->user, NULL);
@@ -175,8 +181,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     *status = SYNCED_MEM_OK;
     (void)sm_copy_retrack(copy);
     if (copy->untracked) {
-        sm_count_up(SM_COUNT_quarantined, 1);
-        give_copy(copy);
+        sm_copy_quarantine(copy);
         return true;
     }
     const synced_mem_source source = (synced_mem_source)copy->source;
@@ -237,7 +242,7 @@ static struct sm_copy *take_retired(void)
 static synced_mem_status wait_for(struct sm_copy *copy)
 {
     copy->arriving = false; /* nobody asks for the contents any more */
-    synced_mem_status status = sm_copy_settle(copy);
+    synced_mem_status status = sm_copy_settle(copy, true);
     struct sm_ticket *ticket;
     while (status == SYNCED_MEM_OK && (ticket = sm_copy_blocker(copy, true)) != NULL) {
         status = sm_ticket_wait(ticket);
@@ -278,21 +283,19 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
     *slot = ticket;
 }
 
-/* Slot 0 is for uses of the handed-out pointer: each is covered by an event on the legacy stream, so that the latest
- * stands for all. The other slots are for transfers. */
-synced_mem_status sm_copy_settle(struct sm_copy *copy)
+/* The ticket covers all that the caller has launched with the pointer so far. As the write it stands for earlier ones,
+ * which were over before the pointer was handed out; slot 0 of the reads is for these tickets alone, so that there too
+ * the latest, coming later on the same stream, stands for all. */
+synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->handed)
+    if (!(copy->handed & SM_HANDED_WRITE) && !(conflicting && copy->handed))
         return SYNCED_MEM_OK;
     struct sm_ticket *ticket;
     const synced_mem_status status = sm_ticket_record(copy->device, NULL, &ticket);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (copy->handed & SM_HANDED_WRITE)
-        sm_copy_written(copy, ticket);
-    else
-        replace(&copy->reads[0], ticket);
-    copy->handed = 0;
+    replace(copy->handed & SM_HANDED_WRITE ? &copy->write : &copy->reads[0], ticket);
+    copy->handed = conflicting ? 0 : copy->handed & SM_HANDED_READ;
     return SYNCED_MEM_OK;
 }
 
@@ -357,9 +360,7 @@ void sm_copy_prune(struct sm_copy *copy)
 
 synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (conflicting || (copy->handed & SM_HANDED_WRITE))
-        status = sm_copy_settle(copy);
+    synced_mem_status status = sm_copy_settle(copy, conflicting);
     if (status == SYNCED_MEM_OK)
         status = sm_ticket_order(copy->write, device, stream);
     for (int i = 0; conflicting && i < SM_READS && status == SYNCED_MEM_OK; i++)

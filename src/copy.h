@@ -32,7 +32,7 @@ struct sm_copy {
     unsigned char source;              /* synced_mem_source */
     unsigned char handed;              /* enum sm_handed; device memory only */
     bool arriving;                     /* the contents are those that write will bring; if it fails they are lost */
-    bool untracked;                    /* work is queued on it whose end nobody can tell: never to be used or freed */
+    bool untracked;                    /* work is queued on it whose end nobody can tell: not to be written or freed */
     sm_stream untracked_on;            /* where that was queued, if it is a stream of the library's own */
     int untracked_device;              /* and on which device */
 };
@@ -52,8 +52,13 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
 void sm_copy_unwrap(struct sm_copy *copy);
 
 /* Lets go of a copy, with no lock held: frees it, calls its callback, or puts it in the retired list until its last use
- * has finished. Never waits. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
+ * has finished. Waits for none of that work; but to free page-locked memory, and
+ * device memory where there are no pools, the CUDA runtime may wait for the device. NULL is ignored. Borrowed memory
+ * must have nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
+
+/* Gives up a copy's record, and leaves its memory allocated for ever. */
+void sm_copy_quarantine(struct sm_copy *copy);
 
 /* Tries again what is in the retired list, with no lock held. With wait set it first waits for the work on each, and
  * says why if any had to stay. */
@@ -64,8 +69,9 @@ void sm_copy_trim(void);
 
 /* ---- Work in flight ---- */
 
-/* Turns what the caller may have queued on a handed-out device pointer into a ticket, once it matters. */
-synced_mem_status sm_copy_settle(struct sm_copy *copy);
+/* Turns what the caller may have queued on a handed-out device pointer into a ticket, if an access, conflicting with
+ * reads too or not, has to wait for it. That ends the turn of the pointers that the access conflicts with. */
+synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting);
 
 /* The first unfinished work that an access has to wait for: the write, and if it conflicts the reads too. NULL: none.
  */

@@ -71,7 +71,8 @@ synced_mem_status sm_device_stream_wait(int device, sm_stream stream, sm_event e
 
 /* ---- Work on a stream ---- */
 
-/* Both return when queued; a copy from pageable memory when the source has been read out. */
+/* Return when queued; but a copy from pageable memory when the source has been read out, and one to pageable memory
+ * when it is done. */
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, sm_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, sm_stream stream);
 synced_mem_status sm_device_zero(int device, void *data, size_t size, sm_stream stream);

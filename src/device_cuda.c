@@ -379,9 +379,35 @@ synced_mem_status sm_device_event_create(int device, sm_event *out)
                  check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
 }
 
+/* The three below need no device to be current, but answer with the current one's error if that is lost. */
+
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
-    return check(cudaEventDestroy(event), "cudaEventDestroy", device, 0);
+    int before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
+}
+
+synced_mem_status sm_device_event_sync(int device, sm_event event)
+{
+    int before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
+}
+
+synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
+{
+    int before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const cudaError_t code = cudaEventQuery(event);
+    *done = code == cudaSuccess;
+    return leave(device, before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
 }
 
 synced_mem_status sm_device_event_record(int device, sm_event event, sm_stream stream)
@@ -391,18 +417,6 @@ synced_mem_status sm_device_event_record(int device, sm_event event, sm_stream s
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
-}
-
-synced_mem_status sm_device_event_sync(int device, sm_event event)
-{
-    return check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0);
-}
-
-synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
-{
-    const cudaError_t code = cudaEventQuery(event);
-    *done = code == cudaSuccess;
-    return code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0);
 }
 
 /* ---- The end ---- */
@@ -426,21 +440,47 @@ static synced_mem_status destroy_lane(int device, _Atomic(cudaStream_t) *lane)
     return status;
 }
 
-static synced_mem_status destroy_all(int device)
+static synced_mem_status destroy_lanes(int device)
 {
-    struct device *const on = &devices[device];
     synced_mem_status first = SYNCED_MEM_OK;
     for (int lane = 0; lane < SM_LANES; lane++) {
-        const synced_mem_status status = destroy_lane(device, &on->lane[lane]);
+        const synced_mem_status status = destroy_lane(device, &devices[device].lane[lane]);
         first = remains(first) ? first : status;
     }
-    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED) {
-        const synced_mem_status status = check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0);
-        if (remains(status))
-            return status;
-    }
-    atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
     return first;
+}
+
+static synced_mem_status destroy_pool(int device)
+{
+    struct device *const on = &devices[device];
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED)
+        status = check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0);
+    if (!remains(status))
+        atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
+    return status;
+}
+
+/* To make a device current that was never used would give it a context. */
+static bool is_used(int device)
+{
+    bool used = atomic_load_explicit(&devices[device].pools, memory_order_relaxed) != POOLS_UNKNOWN;
+    for (int lane = 0; lane < SM_LANES; lane++)
+        used = used || atomic_load_explicit(&devices[device].lane[lane], memory_order_relaxed);
+    return used;
+}
+
+static synced_mem_status destroy_all(int device)
+{
+    int before;
+    if (!is_used(device))
+        return SYNCED_MEM_OK;
+    const synced_mem_status entered = enter(device, &before);
+    if (entered != SYNCED_MEM_OK)
+        return entered;
+    const synced_mem_status lanes = destroy_lanes(device);
+    const synced_mem_status pool = remains(lanes) ? lanes : destroy_pool(device);
+    return leave(device, before, lanes != SYNCED_MEM_OK ? lanes : pool);
 }
 
 synced_mem_status sm_device_shutdown(void)

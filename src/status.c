@@ -10,7 +10,7 @@
 static _Thread_local struct {
     synced_mem_status status;
     bool in_handler;
-    char recorded[SM_DETAIL_BYTES];        /* by sm_fail() */
+    struct sm_detail recorded;             /* by sm_fail() */
     char published[SM_DETAIL_BYTES + 128]; /* by sm_report(), with the names in front */
 } sm_error;
 
@@ -24,9 +24,19 @@ synced_mem_status sm_fail(synced_mem_status status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(sm_error.recorded, sizeof sm_error.recorded, format, arguments);
+    (void)vsnprintf(sm_error.recorded.text, sizeof sm_error.recorded.text, format, arguments);
     va_end(arguments);
     return status;
+}
+
+struct sm_detail sm_detail_get(void)
+{
+    return sm_error.recorded;
+}
+
+void sm_detail_set(const struct sm_detail *detail)
+{
+    sm_error.recorded = *detail;
 }
 
 static void call_handler(synced_mem_status status)
@@ -51,7 +61,7 @@ synced_mem_status sm_report(synced_mem_status status, const char *function, cons
     const bool named = object_name && object_name[0];
     sm_error.status = status;
     (void)snprintf(sm_error.published, sizeof sm_error.published, "%s%s%s%s: %s", function, named ? " of '" : "",
-                   named ? object_name : "", named ? "'" : "", sm_error.recorded);
+                   named ? object_name : "", named ? "'" : "", sm_error.recorded.text);
     call_handler(status);
     return status;
 }

@@ -16,6 +16,13 @@ __attribute__((format(printf, 2, 3)))
 synced_mem_status
 sm_fail(synced_mem_status status, const char *format, ...);
 
+/* The recorded detail, so that cleaning up after a failure, which may fail too, does not replace it. */
+struct sm_detail {
+    char text[SM_DETAIL_BYTES];
+};
+struct sm_detail sm_detail_get(void);
+void sm_detail_set(const struct sm_detail *detail);
+
 /* At the end of every public function that can fail, with no lock held: publishes the recorded detail under the
  * function's and the object's name (NULL: none), and calls the handler. Returns the status. */
 synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);

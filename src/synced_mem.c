@@ -319,7 +319,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, void *data, synced_mem_
     if (status == SYNCED_MEM_OK)
         status = sm_copy_wrap(data, mem->size, device, callback, user, out);
     if (status == SYNCED_MEM_OK)
-        (*out)->handed = SM_HANDED_READ | SM_HANDED_WRITE;
+        (*out)->handed = SM_HANDED_WRITE;
     return status;
 }
 
@@ -352,6 +352,8 @@ static synced_mem_status set_both(synced_mem *mem, void *cpu_data, void *gpu_dat
 {
     struct sm_copy *cpu = NULL;
     struct sm_copy *gpu = NULL;
+    if (cpu_data && cpu_data == gpu_data)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p can't be both copies", cpu_data);
     synced_mem_status status = wrap_cpu(mem, cpu_data, callback, user, &cpu);
     if (status == SYNCED_MEM_OK)
         status = wrap_gpu(mem, gpu_data, callback, user, &gpu);

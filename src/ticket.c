@@ -1,5 +1,5 @@
-/* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits on the
- * host. */
+/* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits for
+ * work on the host. */
 #include "ticket.h"
 
 #include "slab.h"

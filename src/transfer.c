@@ -3,8 +3,9 @@
 
 #include "stats.h"
 
-/* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work left
- * to hold a ticket for. If that fails too nobody can tell when the work ends, unless the device is lost: then it has. */
+/* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
+ * left to hold a ticket for. If that fails too nobody can tell when the work ends, unless the device is lost: then it
+ * has. */
 static synced_mem_status follow(int device, sm_stream stream, struct sm_ticket **ticket, bool *untracked)
 {
     *ticket = NULL;

@@ -54,6 +54,29 @@ test('user', executable('user', 'user.c', dependencies: dep))
 M
 unset PKG_CONFIG_PATH
 for kind in shared static; do
-    logged meson setup "$dir/project-$kind" "$dir/project" -Ddefault_library=$kind
+    logged meson setup "$dir/project-$kind" "$dir/project" -Dsynced_mem:default_library=$kind
     logged meson test -C "$dir/project-$kind"
 done
+uses_shared() {
+    ldd "$1" | grep -q libsynced_mem
+}
+if ! uses_shared "$dir/project-shared/user" || uses_shared "$dir/project-static/user"; then
+    echo "the subproject is not linked as it was asked to be"
+    exit 1
+fi
+
+# On the emulated runtime, which the user then calls as well.
+cat >"$dir/project/user.c" <<'C'
+#include <cudart_emu.h>
+#include <synced_mem.h>
+int main(void)
+{
+    synced_mem *mem;
+    emu_reset(1);
+    if (synced_mem_create(&mem, 100, NULL) != SYNCED_MEM_OK || !synced_mem_gpu_data(mem))
+        return 1;
+    return emu_live(EMU_DEVICE_MEMORY) != 1 || synced_mem_release(mem) != SYNCED_MEM_OK;
+}
+C
+logged meson setup "$dir/project-emulated" "$dir/project" -Dsynced_mem:gpu=emulated
+logged meson test -C "$dir/project-emulated"

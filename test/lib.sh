@@ -13,6 +13,7 @@ need_module() { # PKG-CONFIG-MODULE PACKAGE
 # What every build needs.
 need_build_tools() {
     need_program cc gcc
+    [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
     need_program pkg-config pkg-config
     need_program meson meson
     need_program ninja ninja-build
@@ -37,14 +38,21 @@ install_missing() {
     exit 1
 }
 
-configure() { # BUILD-FOLDER MESON-ARGUMENT...: sets the folder up, anew if the arguments differ from the last time's
+# What a configured build folder hangs on, beside the tree.
+fingerprint() { # MESON-ARGUMENT...
+    echo "$* ${CC-}"
+    command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
+    pkg-config --modversion check openblas 2>/dev/null || true
+}
+
+configure() { # BUILD-FOLDER MESON-ARGUMENT...: sets the folder up, anew if the arguments or the machine are others
     folder=$1
     shift
-    if [ "$(cat "$folder/.arguments" 2>/dev/null)" != "$*" ] || [ ! -f "$folder/build.ninja" ]; then
+    if [ "$(cat "$folder/.fingerprint" 2>/dev/null)" != "$(fingerprint "$@")" ] || [ ! -f "$folder/build.ninja" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
-        echo "$*" >"$folder/.arguments"
+        fingerprint "$@" >"$folder/.fingerprint"
     fi
     meson compile -C "$folder" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
 }
