@@ -132,12 +132,12 @@ static synced_mem_status obtain_host(struct synced_mem *mem, bool zeroed)
     return status;
 }
 
-/* A stale copy that an untracked transfer may still be writing can't be used. The library's own is given up for good;
+/* A copy that an untracked transfer may still be writing can't be used. The library's own is given up for good;
  * the caller's stays, and the access fails. */
 static synced_mem_status make_usable(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_copy *const copy = mem->copy[side];
-    if (!copy || !copy->untracked || (head_of(mem) & bit(side)))
+    if (!copy || copy->untracked != SM_UNTRACKED_WRITE)
         return SYNCED_MEM_OK;
     if (sm_copy_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;

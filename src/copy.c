@@ -323,11 +323,14 @@ struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
     return NULL;
 }
 
-void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream)
+void sm_copy_untrack(struct sm_copy *copy, enum sm_untracked how, int device, sm_stream stream)
 {
-    copy->untracked = true;
-    copy->untracked_on = sm_device_is_lane(device, stream) ? stream : NULL;
+    const sm_stream lane = sm_device_is_lane(device, stream) ? stream : NULL;
+    const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
+    copy->untracked_on = elsewhere ? NULL : lane;
     copy->untracked_device = device;
+    if (copy->untracked < how)
+        copy->untracked = (unsigned char)how;
 }
 
 /* The ticket comes after all that is known of, so that it can stand for everything. */
@@ -343,7 +346,7 @@ synced_mem_status sm_copy_retrack(struct sm_copy *copy)
         return status;
     if (ticket)
         sm_copy_written(copy, ticket);
-    copy->untracked = false;
+    copy->untracked = SM_TRACKED;
     return SYNCED_MEM_OK;
 }
 

@@ -19,6 +19,10 @@ enum { SM_READS = 4 };
  * or on blocking ones, and are covered by an event on the legacy stream once it matters. */
 enum sm_handed { SM_HANDED_READ = 1, SM_HANDED_WRITE = 2 };
 
+/* Work that is queued on a copy while nobody can tell when it ends. Memory that is read may be used still, since what is
+ * read of it is no longer wanted; memory that is written may not; and neither may be freed. */
+enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
+
 struct sm_copy {
     void *data; /* what accessors return */
     void *base; /* what was allocated: base <= data, data + size of the object <= base + bytes */
@@ -32,7 +36,7 @@ struct sm_copy {
     unsigned char source;              /* synced_mem_source */
     unsigned char handed;              /* enum sm_handed; device memory only */
     bool arriving;                     /* the contents are those that write will bring; if it fails they are lost */
-    bool untracked;                    /* work is queued on it whose end nobody can tell: not to be written or freed */
+    unsigned char untracked;           /* enum sm_untracked */
     sm_stream untracked_on;            /* where that was queued, if it is a stream of the library's own */
     int untracked_device;              /* and on which device */
 };
@@ -78,7 +82,7 @@ synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting);
 struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting);
 
 /* Says that work was queued on the copy which no event could be recorded behind. */
-void sm_copy_untrack(struct sm_copy *copy, int device, sm_stream stream);
+void sm_copy_untrack(struct sm_copy *copy, enum sm_untracked how, int device, sm_stream stream);
 /* Tries that again. On a stream of the caller's, which may be gone, it is left alone. */
 synced_mem_status sm_copy_retrack(struct sm_copy *copy);
 

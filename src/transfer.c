@@ -62,8 +62,8 @@ synced_mem_status sm_transfer(enum sm_direction direction, struct sm_copy *to, s
     bool untracked;
     status = follow(device, stream, &ticket, &untracked);
     if (untracked) {
-        sm_copy_untrack(to, device, stream);
-        sm_copy_untrack(from, device, stream);
+        sm_copy_untrack(to, SM_UNTRACKED_WRITE, device, stream);
+        sm_copy_untrack(from, SM_UNTRACKED_READ, device, stream);
     }
     if (status != SYNCED_MEM_OK)
         return status;
@@ -88,7 +88,7 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, sm_stream stream)
     bool untracked;
     const synced_mem_status status = follow(to->device, stream, &ticket, &untracked);
     if (untracked)
-        sm_copy_untrack(to, to->device, stream);
+        sm_copy_untrack(to, SM_UNTRACKED_WRITE, to->device, stream);
     if (status == SYNCED_MEM_OK)
         finish(to, ticket);
     return status;
