@@ -244,8 +244,7 @@ static void devices(void)
     MUST(cudaRuntimeGetVersion(&value));
     expect_value("RuntimeGetVersion", CUDART_VERSION, value);
     MUST(cudaDriverGetVersion(&value));
-    expect_true("DriverGetVersion is not below the runtime's major version",
-                value / 1000 >= CUDART_VERSION / 1000);
+    expect_true("DriverGetVersion is not below the runtime's major version", value / 1000 >= CUDART_VERSION / 1000);
 
     MUST(cudaDeviceGetPCIBusId(id, sizeof id, 0));
     expect_true("DeviceGetPCIBusId", is_bus_id(id));
@@ -273,8 +272,7 @@ static void two_devices(void)
     expect_code("EventRecord on the legacy stream of the current device", cudaSuccess, cudaEventRecord(of_one, NULL));
     MUST(cudaEventRecord(of_zero, zero));
     expect_code("WaitEvent across devices", cudaSuccess, cudaStreamWaitEvent(one, of_zero, 0));
-    expect_code("MallocFromPool dev 0, legacy of dev 1", cudaSuccess,
-                cudaMallocFromPoolAsync(&data, SIZE, pool, NULL));
+    expect_code("MallocFromPool dev 0, legacy of dev 1", cudaSuccess, cudaMallocFromPoolAsync(&data, SIZE, pool, NULL));
     MUST(cudaGetDevice(&value));
     expect_value("the current device after those", 1, value);
     MUST(cudaStreamGetDevice(zero, &value));

@@ -309,7 +309,9 @@ struct wrong {
 
 static const struct wrong programs[] = {
     {{"destroyed stream used", destroyed_stream_used}, ABORTS, SEEDS, {"cudaMemsetAsync in", "stream"}},
-    {{"destroyed stream synchronized", destroyed_stream_synchronized}, ABORTS, SEEDS,
+    {{"destroyed stream synchronized", destroyed_stream_synchronized},
+     ABORTS,
+     SEEDS,
      {"cudaStreamSynchronize in", "stream"}},
     {{"destroyed stream destroyed", destroyed_stream_destroyed}, ABORTS, SEEDS, {"cudaStreamDestroy in", "stream"}},
     {{"destroyed event recorded", destroyed_event_recorded}, ABORTS, SEEDS, {"cudaEventRecord in", "event"}},
@@ -335,7 +337,9 @@ static const struct wrong programs[] = {
     {{"device memory left", device_memory_left}, LEAKS, SEEDS, {"leak: 1 of device memory", "cudaMalloc in"}},
     {{"pool memory left", pool_memory_left}, LEAKS, SEEDS, {"leak: 1 of device memory", "cudaMallocFromPoolAsync in"}},
     {{"page-locked memory left", pinned_left}, LEAKS, SEEDS, {"leak: 1 of page-locked memory", "cudaMallocHost in"}},
-    {{"registered memory left", registered_left}, LEAKS, SEEDS,
+    {{"registered memory left", registered_left},
+     LEAKS,
+     SEEDS,
      {"leak: 1 of registered memory", "cudaHostRegister in"}},
     {{"managed memory left", managed_left}, LEAKS, SEEDS, {"leak: 1 of managed memory", "cudaMallocManaged in"}},
     {{"stream left", stream_left}, LEAKS, SEEDS, {"leak: 1 of streams", "cudaStreamCreateWithFlags in"}},

@@ -1,0 +1,195 @@
+/* What all suites share. */
+#include "fixture.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIP = 77, PATIENCE_S = 240 };
+
+static unsigned schedule;
+static int device_count;
+
+/* ---- Around each test ---- */
+
+static void start(void)
+{
+    device_count = gpu_start(schedule);
+}
+
+static void end(void)
+{
+    OK(synced_mem_shutdown());
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.objects, 0);
+    ck_assert_uint_eq(stats.pageable_bytes, 0);
+    ck_assert_uint_eq(stats.pinned_bytes, 0);
+    ck_assert_uint_eq(stats.gpu_bytes, 0);
+    ck_assert_uint_eq(stats.retired, 0);
+    ck_assert_uint_eq(stats.quarantined, 0);
+    gpu_check_nothing_left();
+}
+
+static TCase *add(Suite *of, const char *name, void (*at_start)(void), void (*at_end)(void))
+{
+    TCase *const added = tcase_create(name);
+    tcase_add_checked_fixture(added, at_start, at_end);
+    tcase_set_timeout(added, PATIENCE_S);
+    suite_add_tcase(of, added);
+    return added;
+}
+
+TCase *add_case(Suite *of, const char *name)
+{
+    return add(of, name, start, end);
+}
+
+TCase *add_case_without_end(Suite *of, const char *name)
+{
+    return add(of, name, start, NULL);
+}
+
+TCase *add_case_in_children(Suite *of, const char *name)
+{
+    return add(of, name, NULL, NULL);
+}
+
+unsigned fixture_schedule(void)
+{
+    return schedule;
+}
+
+int devices(void)
+{
+    return device_count;
+}
+
+/* ---- Objects ---- */
+
+synced_mem *make(size_t size)
+{
+    synced_mem *mem = NULL;
+    OK(synced_mem_create(&mem, size, NULL));
+    ck_assert_ptr_nonnull(mem);
+    return mem;
+}
+
+synced_mem *make_on(size_t size, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = device;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+void host_fill(void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    gpu_note_host_write(data, size);
+    pattern_write(data, size, pattern);
+}
+
+bool host_is(const void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    gpu_note_host_read(data, size);
+    return pattern_is(data, size, pattern);
+}
+
+bool device_is(const void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    void *const bytes = malloc(size);
+    ck_assert_ptr_nonnull(bytes);
+    gpu_read(bytes, data, size);
+    const bool is = pattern_is(bytes, size, pattern);
+    free(bytes);
+    return is;
+}
+
+synced_mem *make_at_cpu(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make(size);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, pattern);
+    return mem;
+}
+
+synced_mem *make_at_gpu(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make(size);
+    void *const data = synced_mem_overwrite_gpu_data(mem);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    gpu_fill(data, size, pattern, NULL);
+    return mem;
+}
+
+synced_mem_stats stats_now(void)
+{
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_get_stats(&stats));
+    return stats;
+}
+
+struct facts facts_of(const synced_mem *mem)
+{
+    return (struct facts){.head = synced_mem_head(mem),
+                          .size = synced_mem_size(mem),
+                          .device = synced_mem_device(mem),
+                          .cpu = synced_mem_cpu_source(mem),
+                          .gpu = synced_mem_gpu_source(mem)};
+}
+
+void check_unchanged(const synced_mem *mem, const struct facts *before)
+{
+    ck_assert_int_eq(synced_mem_head(mem), before->head);
+    ck_assert_uint_eq(synced_mem_size(mem), before->size);
+    ck_assert_int_eq(synced_mem_device(mem), before->device);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), before->cpu);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), before->gpu);
+}
+
+/* ---- All tests ---- */
+
+/* A runtime that was started in a process does not work in its children, so the question is asked in a child. */
+static bool found_devices(void)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(gpu_start(0) > 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int schedules(void)
+{
+    const char *const asked = getenv("SYNCED_MEM_TEST_SEEDS");
+    return asked && gpu_schedules() > 1 ? atoi(asked) : gpu_schedules();
+}
+
+int main(void)
+{
+    if (gpu_expected() && !found_devices()) {
+        (void)fprintf(stderr, "no device was found\n");
+        return SKIP;
+    }
+    const char *const first = getenv("SYNCED_MEM_EMU_SEED");
+    const unsigned from = first ? (unsigned)strtoul(first, NULL, 0) : 0;
+    for (int i = 0; i < schedules(); i++) {
+        schedule = from + (unsigned)i;
+        SRunner *const runner = srunner_create(suite());
+        srunner_run_all(runner, i == 0 ? CK_ENV : CK_SILENT);
+        const int failed = srunner_ntests_failed(runner);
+        if (failed > 0 && i > 0)
+            srunner_print(runner, CK_NORMAL);
+        srunner_free(runner);
+        if (failed > 0) {
+            (void)fprintf(stderr, "failed with SYNCED_MEM_EMU_SEED=%u SYNCED_MEM_TEST_SEEDS=1\n", schedule);
+            return EXIT_FAILURE;
+        }
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,96 @@
+/*
+ * What all suites share. A test runs in a process of its own, where the GPU runtime is started first; at its end the
+ * library is shut down, and nothing of the library's or of the runtime's may be left.
+ */
+#ifndef FIXTURE_H
+#define FIXTURE_H
+
+#include "gpu.h"
+#include "pattern.h"
+#include "synced_mem.h"
+
+#include <check.h>
+
+/* Each suite's file defines it; main() is the fixture's. */
+Suite *suite(void);
+
+/* A test case with the fixture, in the suite. */
+TCase *add_case(Suite *of, const char *name);
+/* As that, but the end is the test's own business: for tests that leave something on purpose. */
+TCase *add_case_without_end(Suite *of, const char *name);
+/* As that, and the test starts the runtime itself, in children of its own. */
+TCase *add_case_in_children(Suite *of, const char *name);
+
+/* Which of the runtime's schedules this is. */
+unsigned fixture_schedule(void);
+
+/* How many devices the test has. Only in a test. */
+int devices(void);
+
+/* ---- Checks ---- */
+
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        const synced_mem_status status_ = (call);                                                                      \
+        ck_assert_msg(status_ == SYNCED_MEM_OK, "%s: %s", #call, synced_mem_last_error_message());                     \
+    } while (0)
+
+#define FAILS(status, call)                                                                                            \
+    do {                                                                                                               \
+        const synced_mem_status got_ = (call);                                                                         \
+        ck_assert_msg(got_ == (status), "%s: %s, not %s (%s)", #call, synced_mem_status_name(got_),                    \
+                      synced_mem_status_name(status), synced_mem_last_error_message());                                \
+        ck_assert_int_eq(synced_mem_last_error(), status);                                                             \
+    } while (0)
+
+/* A call that returns a pointer. */
+#define FAILS_NULL(status, call)                                                                                       \
+    do {                                                                                                               \
+        ck_assert_msg((call) == NULL, "%s succeeded", #call);                                                          \
+        ck_assert_msg(synced_mem_last_error() == (status), "%s: %s, not %s (%s)", #call,                               \
+                      synced_mem_status_name(synced_mem_last_error()), synced_mem_status_name(status),                 \
+                      synced_mem_last_error_message());                                                                \
+    } while (0)
+
+/* What a call that needs the device answers in this build if all else is well. */
+#define FAILS_WITHOUT_GPU(call)                                                                                        \
+    do {                                                                                                               \
+        if (!gpu_expected())                                                                                           \
+            FAILS(SYNCED_MEM_ERR_NO_GPU, call);                                                                        \
+        else                                                                                                           \
+            OK(call);                                                                                                  \
+    } while (0)
+
+#define SAYS(text)                                                                                                     \
+    ck_assert_msg(strstr(synced_mem_last_error_message(), (text)) != NULL, "'%s' is not in '%s'", (text),              \
+                  synced_mem_last_error_message())
+
+/* ---- Objects ---- */
+
+synced_mem *make(size_t size);
+synced_mem *make_on(size_t size, int device);
+
+/* The host's writes and reads, of contents that were handed out. */
+void host_fill(void *data, size_t size, unsigned pattern);
+bool host_is(const void *data, size_t size, unsigned pattern);
+/* What device memory holds once all work on the current device is done. */
+bool device_is(const void *data, size_t size, unsigned pattern);
+
+/* An object with the pattern, AT_CPU; AT_GPU, written by a kernel on the legacy stream. */
+synced_mem *make_at_cpu(size_t size, unsigned pattern);
+synced_mem *make_at_gpu(size_t size, unsigned pattern);
+
+synced_mem_stats stats_now(void);
+
+/* What a failed call must leave as it was. */
+struct facts {
+    synced_mem_state head;
+    size_t size;
+    int device;
+    synced_mem_source cpu;
+    synced_mem_source gpu;
+};
+struct facts facts_of(const synced_mem *mem);
+void check_unchanged(const synced_mem *mem, const struct facts *before);
+
+#endif

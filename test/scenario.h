@@ -1,0 +1,62 @@
+/*
+ * Lives of objects, made of steps, in which something may fail: after every step that did, the object must be what it was
+ * before, and the step must succeed when it is tried again.
+ */
+#ifndef SCENARIO_H
+#define SCENARIO_H
+
+#include "fixture.h"
+
+enum step {
+    END,
+    CREATE,       /* an object of no device */
+    CREATE_NAMED, /* of the last device, with a name and an alignment */
+    CPU_READ,
+    CPU_WRITE,
+    CPU_OVERWRITE,
+    GPU_READ,
+    GPU_WRITE,
+    GPU_OVERWRITE,
+    PUSH_LEGACY,
+    PUSH_STREAM,
+    SET_CPU,
+    SET_GPU,
+    SET_BOTH,
+    ADOPT_CPU,
+    ADOPT_GPU,
+    ADOPT_BOTH,
+    RELEASE_CPU,
+    RELEASE_GPU,
+    RELEASE_DATA,
+    RETAIN,
+    RELEASE,
+    SHUTDOWN,
+};
+
+/* Which of the lists below there are, and those that need no GPU come first. */
+extern const int scenario_count;
+extern const int scenario_count_without_gpu;
+
+/* What the caller brings to the scenario is made before and given back after what is counted or made to fail. The caller's
+ * current device is another than the object's where it can be; at_home: it is the object's. */
+void scenario_prepare(int scenario, int device_count, bool at_home);
+void scenario_clean_up(void);
+
+/* How a failure that was set off shows. */
+enum outcome {
+    MUST_SUCCEED, /* nothing fails */
+    MAY_FAIL,     /* one call, once: then the same step succeeds */
+    MAY_FAIL_TWICE,
+    MAY_BREAK /* the device, for good */
+};
+
+/* Goes through the steps; exits with a message if anything is wrong. At the end the object is gone. */
+void scenario_run(int scenario, enum outcome expected);
+
+/* Whatever was there: the library shut down, and nothing of its own left. */
+void scenario_check_end(enum outcome expected);
+
+/* Runs the function in a process of its own; whether it exited with success. */
+bool in_a_child(void (*function)(const void *argument), const void *argument);
+
+#endif

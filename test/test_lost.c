@@ -1,0 +1,302 @@
+/* A device that breaks: host copies that were valid stay readable, calls that need the device say so, and everything can
+ * still be let go of. */
+#include "fixture.h"
+
+#include "cudart_emu.h"
+#include "ticket.h"
+
+#include <stdlib.h>
+
+enum { SIZE = 5000 };
+
+/* From here on the device answers every call with the error of a kernel. */
+static void break_device(void)
+{
+    emu_break_device(0, cudaErrorIllegalAddress);
+    char *const victim = gpu_pinned_alloc(64);
+    (void)cudaMemsetAsync(victim, 0, 64, NULL);
+    ck_assert_int_ne(cudaStreamSynchronize(NULL), cudaSuccess);
+    (void)cudaGetLastError();
+}
+
+/* The device may break at once, or only when the work gets there. */
+static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)
+{
+    const synced_mem_status status = synced_mem_async_gpu_push(mem, stream);
+    if (status != SYNCED_MEM_OK)
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
+}
+
+/* What was held on the device went with it, as everything of the runtime's; the host's own memory must be given back. */
+static void check_let_go(void)
+{
+    (void)synced_mem_shutdown();
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.objects, 0);
+    ck_assert_uint_eq(stats.pageable_bytes, 0);
+    ck_assert_uint_eq(stats.pinned_bytes, 0);
+    ck_assert_uint_eq(stats.gpu_bytes, 0);
+    ck_assert_uint_eq(stats.retired, 0);
+    ck_assert_int_eq(gpu_current_device(), 0);
+    emu_reset(0);
+}
+
+static void check_device_lost(synced_mem *mem, synced_mem_state head)
+{
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_overwrite_gpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), head);
+}
+
+START_TEST(host_contents_stay)
+{
+    void *const borrowed = malloc(SIZE);
+    synced_mem *const pageable = make_at_cpu(SIZE, 1);
+    synced_mem *const synced = make_at_cpu(SIZE, 2);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(synced));
+    synced_mem *const pinned = make_at_cpu(SIZE, 3);
+    synced_mem *const foreign = make(SIZE);
+    pattern_write(borrowed, SIZE, 4);
+    OK(synced_mem_set_cpu_data(foreign, borrowed));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(foreign));
+    break_device();
+    ck_assert(host_is(synced_mem_cpu_data(pageable), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(synced), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(pinned), SIZE, 3));
+    ck_assert(host_is(synced_mem_cpu_data(foreign), SIZE, 4));
+    check_device_lost(pageable, SYNCED_MEM_AT_CPU);
+    check_device_lost(pinned, SYNCED_MEM_AT_CPU);
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_async_gpu_push(pinned, NULL));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_release_cpu_data(pinned));
+    ck_assert(host_is(synced_mem_mutable_cpu_data(synced), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(pinned), SIZE, 3));
+    OK(synced_mem_release_gpu_data(synced));
+    OK(synced_mem_release(pageable));
+    OK(synced_mem_release(synced));
+    OK(synced_mem_release(pinned));
+    OK(synced_mem_release(foreign));
+    check_let_go();
+    free(borrowed);
+}
+END_TEST
+
+/* Memory for the host alone needs no device, also that of objects which had one. */
+START_TEST(host_memory_can_still_be_had)
+{
+    synced_mem *const named = make_on(SIZE, 0);
+    synced_mem *const other = make(SIZE);
+    synced_mem *const device = make_at_gpu(SIZE, 1);
+    break_device();
+    ck_assert(host_is(synced_mem_cpu_data(named), SIZE, 0));
+    host_fill(synced_mem_mutable_cpu_data(other), SIZE, 2);
+    OK(synced_mem_release_data(device));
+    host_fill(synced_mem_overwrite_cpu_data(device), SIZE, 3);
+    ck_assert(host_is(synced_mem_cpu_data(device), SIZE, 3));
+    OK(synced_mem_release(named));
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(device));
+    check_let_go();
+}
+END_TEST
+
+START_TEST(device_contents_are_gone)
+{
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    break_device();
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+    SAYS("cudaErrorIllegalAddress");
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_cpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_release_gpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(mem, NULL));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* The device breaks while a push is under way: what was arriving is lost, what it came from is not. */
+START_TEST(broken_during_a_push)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    emu_break_device(0, cudaErrorIllegalAddress);
+    push_as_it_breaks(mem, stream);
+    switch (_i) {
+    case 0:
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+        break;
+    case 1:
+        ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, 2));
+        break;
+    case 2:
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_release_cpu_data(mem));
+        break;
+    case 3:
+        ck_assert(host_is(synced_mem_overwrite_cpu_data(mem), SIZE, 2));
+        break;
+    case 4:
+        OK(synced_mem_release_gpu_data(mem));
+        break;
+    }
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* It breaks while contents come to the host: they stay on the device, where nobody can have them. */
+START_TEST(broken_during_a_read)
+{
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_cpu_data(mem));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* Zeros that were to be filled in on the device did not come either. */
+START_TEST(broken_during_a_fill)
+{
+    synced_mem *const mem = make(SIZE);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* That the work is lost may be known before anybody waits for it: from the host memory it was reading, which was let go of. */
+START_TEST(known_to_be_lost)
+{
+    static char borrowed[SIZE];
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    push_as_it_breaks(mem, stream);
+    pattern_write(borrowed, SIZE, 2);
+    OK(synced_mem_set_cpu_data(mem, borrowed));
+    (void)cudaStreamSynchronize(stream);
+    synced_mem *const other = make_at_cpu(SIZE, 3);
+    OK(synced_mem_release(other));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_mutable_gpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* A ticket that was found lost stays so, and nobody asks the device about it again. */
+START_TEST(lost_ticket)
+{
+    struct sm_ticket *ticket = NULL;
+    void *const data = gpu_alloc(0, SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    gpu_fill(data, SIZE, 1, stream);
+    OK(sm_ticket_record(0, stream, &ticket));
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)cudaStreamSynchronize(stream);
+    if (sm_ticket_wait(ticket) != SYNCED_MEM_OK) {
+        const unsigned asked = emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery");
+        ck_assert_int_eq(sm_ticket_state(ticket), SM_TICKET_LOST);
+        ck_assert_int_eq(sm_ticket_wait(ticket), SYNCED_MEM_ERR_DEVICE_LOST);
+        ck_assert(!sm_ticket_pending(ticket));
+        ck_assert_uint_eq(emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery"), asked);
+    }
+    sm_ticket_drop(ticket);
+    check_let_go();
+}
+END_TEST
+
+/* Objects go while work on their memory is pending that will never end well. */
+static int callbacks;
+
+static void count(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user;
+    ck_assert_ptr_null(stream);
+    callbacks++;
+    free(data);
+}
+
+START_TEST(let_go_with_work_pending)
+{
+    void *const borrowed = gpu_pinned_alloc(SIZE);
+    synced_mem *const adopted = make(SIZE);
+    synced_mem *const own = make_at_cpu(SIZE, 1);
+    synced_mem *const foreign = make(SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    OK(synced_mem_adopt_cpu_data(adopted, calloc(1, SIZE), count, NULL));
+    OK(synced_mem_set_cpu_data(foreign, borrowed));
+    host_fill(borrowed, SIZE, 3);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    push_as_it_breaks(adopted, stream);
+    push_as_it_breaks(own, stream);
+    push_as_it_breaks(foreign, stream);
+    OK(synced_mem_release(adopted));
+    OK(synced_mem_release(own));
+    OK(synced_mem_release(foreign));
+    check_let_go();
+    ck_assert_int_eq(callbacks, 1);
+}
+END_TEST
+
+/* Other devices go on, also for a caller whose current device is the broken one. */
+START_TEST(another_device)
+{
+    synced_mem *const here = make_at_cpu(SIZE, 1);
+    synced_mem *const there = make_on(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(here));
+    gpu_make_current(1);
+    gpu_fill(synced_mem_overwrite_gpu_data(there), SIZE, 2, NULL);
+    gpu_make_current(0);
+    break_device();
+    gpu_make_current(_i);
+    ck_assert(host_is(synced_mem_cpu_data(there), SIZE, 2));
+    host_fill(synced_mem_mutable_cpu_data(there), SIZE, 3);
+    OK(synced_mem_release_cpu_data(there));
+    ck_assert(host_is(synced_mem_cpu_data(there), SIZE, 3));
+    ck_assert(host_is(synced_mem_cpu_data(here), SIZE, 1));
+    gpu_make_current(1);
+    ck_assert(device_is(synced_mem_gpu_data(there), SIZE, 3));
+    gpu_make_current(_i);
+    OK(synced_mem_release(here));
+    OK(synced_mem_release(there));
+    gpu_make_current(0);
+    check_let_go();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("lost");
+    TCase *const tests = add_case_without_end(made, "lost");
+    tcase_add_test(tests, host_contents_stay);
+    tcase_add_test(tests, host_memory_can_still_be_had);
+    tcase_add_test(tests, device_contents_are_gone);
+    tcase_add_loop_test(tests, broken_during_a_push, 0, 5);
+    tcase_add_test(tests, broken_during_a_read);
+    tcase_add_test(tests, broken_during_a_fill);
+    tcase_add_test(tests, known_to_be_lost);
+    tcase_add_test(tests, lost_ticket);
+    tcase_add_test(tests, let_go_with_work_pending);
+    tcase_add_loop_test(tests, another_device, 0, 2);
+    return made;
+}

@@ -1,0 +1,181 @@
+/*
+ * Every call that the library makes of the runtime fails once at every place it is made, in every scenario: with an error
+ * that passes, with no memory, and with one that the device stays in.
+ */
+#include "scenario.h"
+
+#include "cudart_emu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { CALLS = 64 };
+
+/* How often each call is used by a scenario. */
+struct uses {
+    int scenario;
+    int count;
+    struct {
+        char call[64];
+        unsigned before, after;
+    } of[CALLS];
+};
+
+struct failure {
+    int scenario;
+    const char *call;
+    unsigned nth;
+    cudaError_t code;
+    bool sticky;
+    const char *then; /* a call that fails at its first use, NULL: none */
+};
+
+static unsigned *counter_of(struct uses *uses, const char *call, bool after)
+{
+    int i = 0;
+    while (i < uses->count && strcmp(uses->of[i].call, call) != 0)
+        i++;
+    ck_assert_int_lt(i, CALLS);
+    if (i == uses->count) {
+        (void)snprintf(uses->of[i].call, sizeof uses->of[i].call, "%s", call);
+        uses->count++;
+    }
+    return after ? &uses->of[i].after : &uses->of[i].before;
+}
+
+static void note_before(const char *call, unsigned count, void *uses)
+{
+    *counter_of(uses, call, false) = count;
+}
+
+static void note_after(const char *call, unsigned count, void *uses)
+{
+    *counter_of(uses, call, true) = count;
+}
+
+/* ---- One failure ---- */
+
+static enum outcome outcome_of(const struct failure *failure)
+{
+    if (failure->sticky)
+        return MAY_BREAK;
+    return failure->then ? MAY_FAIL_TWICE : MAY_FAIL;
+}
+
+/* Memory that is never to be used again is not freed either: the leak sanitizer asks here before it looks. */
+static bool leaves_memory;
+
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaves_memory;
+}
+
+static void run_failing(const void *argument)
+{
+    const struct failure *const failure = argument;
+    const enum outcome outcome = outcome_of(failure);
+    /* What stays, stays on the current device. */
+    scenario_prepare(failure->scenario, gpu_start(fixture_schedule()), failure->sticky);
+    emu_fail(failure->call, failure->nth, failure->code, failure->sticky);
+    if (failure->then)
+        emu_fail(failure->then, 1, failure->code, false);
+    scenario_run(failure->scenario, outcome);
+    scenario_check_end(outcome);
+    emu_fail_clear();
+    leaves_memory = stats_now().quarantined > 0;
+    if (failure->sticky || leaves_memory) {
+        emu_reset(0);
+        return;
+    }
+    scenario_clean_up();
+    gpu_check_nothing_left();
+}
+
+/* Whether all is well. */
+static bool try_failure(const struct failure *failure)
+{
+    if (in_a_child(run_failing, failure))
+        return true;
+    (void)fprintf(stderr, "that was scenario %d with %s failing at use %u with %s%s%s\n", failure->scenario,
+                  failure->call, failure->nth, cudaGetErrorName(failure->code), failure->sticky ? ", sticky" : "",
+                  failure->then ? ", then a synchronization" : "");
+    return false;
+}
+
+/* ---- All failures ---- */
+
+static struct uses count_uses(int scenario)
+{
+    static struct uses uses;
+    uses = (struct uses){.scenario = scenario};
+    scenario_prepare(scenario, devices(), false);
+    emu_each_call(note_before, &uses);
+    scenario_run(scenario, MUST_SUCCEED);
+    scenario_check_end(MUST_SUCCEED);
+    emu_each_call(note_after, &uses);
+    scenario_clean_up();
+    gpu_check_nothing_left();
+    return uses;
+}
+
+/* The runs for other than the first seed are a part of them each. */
+static bool is_mine(int index)
+{
+    return fixture_schedule() == 0 || index % 8 == (int)(fixture_schedule() % 8);
+}
+
+START_TEST(each_call_fails)
+{
+    static const struct {
+        cudaError_t code;
+        bool sticky;
+    } kinds[] = {{cudaErrorUnknown, false}, {cudaErrorMemoryAllocation, false}, {cudaErrorIllegalAddress, true}};
+    const struct uses uses = count_uses(_i);
+    int failed = 0;
+    int index = 0;
+    for (int i = 0; i < uses.count; i++)
+        for (unsigned nth = 1; nth <= uses.of[i].after - uses.of[i].before; nth++)
+            for (int kind = 0; kind < 3; kind++) {
+                const struct failure failure = {.scenario = _i,
+                                                .call = uses.of[i].call,
+                                                .nth = nth,
+                                                .code = kinds[kind].code,
+                                                .sticky = kinds[kind].sticky};
+                if (is_mine(index++) && !try_failure(&failure))
+                    failed++;
+            }
+    ck_assert_int_gt(index, 0);
+    ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+/* Without an event the library waits for the stream instead; without that either, memory can't be used again. */
+START_TEST(nobody_can_tell)
+{
+    const struct uses uses = count_uses(_i);
+    int failed = 0;
+    for (int i = 0; i < uses.count; i++)
+        for (unsigned nth = 1; nth <= uses.of[i].after - uses.of[i].before; nth++) {
+            const struct failure failure = {.scenario = _i,
+                                            .call = uses.of[i].call,
+                                            .nth = nth,
+                                            .code = cudaErrorUnknown,
+                                            .then = "cudaStreamSynchronize"};
+            if (strncmp(failure.call, "cudaEvent", 9) != 0)
+                continue;
+            if (!try_failure(&failure))
+                failed++;
+        }
+    ck_assert_int_eq(failed, 0);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("sweep");
+    TCase *const tests = add_case_without_end(made, "sweep");
+    tcase_add_loop_test(tests, each_call_fails, 0, scenario_count);
+    tcase_add_loop_test(tests, nobody_can_tell, 0, scenario_count);
+    return made;
+}

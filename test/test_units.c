@@ -1,0 +1,282 @@
+/* The modules below the interface, called directly: records, host memory, tickets, copies, and the seam's contract. */
+#include "fixture.h"
+
+#include "coherence.h"
+#include "copy.h"
+#include "device.h"
+#include "host_memory.h"
+#include "slab.h"
+#include "status.h"
+#include "ticket.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* ---- Records ---- */
+
+struct cell {
+    char bytes[56];
+    void *link;
+};
+
+START_TEST(slab)
+{
+    enum { MANY = 1000 };
+    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
+    struct cell *taken[MANY];
+    for (int i = 0; i < MANY; i++) {
+        taken[i] = sm_slab_take(&cells);
+        ck_assert_ptr_nonnull(taken[i]);
+        ck_assert(pattern_is(taken[i], sizeof *taken[i], 0));
+        pattern_write(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1);
+    }
+    ck_assert_uint_eq(cells.used, MANY);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(pattern_is(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1));
+    sm_slab_trim(&cells);
+    ck_assert(pattern_is(taken[0]->bytes, sizeof taken[0]->bytes, 1));
+    sm_slab_give(&cells, taken[5]);
+    ck_assert(pattern_is(taken[5]->bytes, sizeof taken[5]->bytes, 6));
+    ck_assert_ptr_eq(sm_slab_take(&cells), taken[5]);
+    for (int i = 0; i < MANY; i++)
+        sm_slab_give(&cells, taken[i]);
+    sm_slab_trim(&cells);
+    ck_assert_ptr_null(cells.chunks);
+    ck_assert_ptr_null(cells.free);
+    struct cell *const again = sm_slab_take(&cells);
+    ck_assert(pattern_is(again, sizeof *again, 0));
+    sm_slab_give(&cells, again);
+    sm_slab_trim(&cells);
+}
+END_TEST
+
+START_TEST(host_memory)
+{
+    static const size_t sizes[] = {1, 100, 65535, 65536, 1 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t alignment = sizeof(void *); alignment <= 4096; alignment *= 2) {
+            void *const data = sm_host_memory_alloc(sizes[i], alignment, true);
+            ck_assert_ptr_nonnull(data);
+            ck_assert_uint_eq((uintptr_t)data % alignment, 0);
+            ck_assert(pattern_is(data, sizes[i], 0));
+            pattern_write(data, sizes[i], 1);
+            sm_host_memory_free(data, sizes[i]);
+        }
+    }
+    ck_assert_ptr_null(sm_host_memory_alloc((size_t)PTRDIFF_MAX - 4096, 64, true));
+}
+END_TEST
+
+/* ---- Tickets ---- */
+
+START_TEST(no_ticket)
+{
+    ck_assert_int_eq(sm_ticket_state(NULL), SM_TICKET_DONE);
+    ck_assert(!sm_ticket_pending(NULL));
+    OK(sm_ticket_wait(NULL));
+    OK(sm_ticket_order(NULL, 0, NULL));
+    sm_ticket_drop(NULL);
+}
+END_TEST
+
+START_TEST(ticket)
+{
+    struct sm_ticket *first = NULL;
+    int device;
+    if (!gpu_expected())
+        return;
+    OK(sm_device_resolve(0, &device));
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    gpu_delay(stream);
+    OK(sm_ticket_record(0, stream, &first));
+    ck_assert_ptr_eq(sm_ticket_hold(first), first);
+    OK(sm_ticket_wait(first));
+    ck_assert_int_eq(sm_ticket_state(first), SM_TICKET_DONE);
+    ck_assert(!sm_ticket_pending(first));
+    OK(sm_ticket_wait(first));
+    OK(sm_ticket_order(first, 0, stream));
+    sm_ticket_drop(first);
+    struct sm_ticket *second = NULL;
+    OK(sm_ticket_record(0, stream, &second));
+    ck_assert_ptr_ne(second, first);
+    sm_ticket_drop(first);
+    struct sm_ticket *third = NULL;
+    OK(sm_ticket_record(0, stream, &third));
+    ck_assert_ptr_eq(third, first);
+    OK(sm_ticket_order(third, 0, NULL));
+    while (sm_ticket_pending(second))
+        continue;
+    ck_assert_int_eq(sm_ticket_state(second), SM_TICKET_DONE);
+    sm_ticket_drop(second);
+    OK(sm_ticket_wait(third));
+    sm_ticket_drop(third);
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* ---- Copies ---- */
+
+static int called;
+
+static void count(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    called++;
+}
+
+START_TEST(copies)
+{
+    struct sm_copy *copy = NULL;
+    char memory[64];
+    OK(sm_copy_obtain_host(100, 64, -1, true, &copy));
+    ck_assert(pattern_is(copy->data, 100, 0));
+    ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_int_eq(copy->device, -1);
+    ck_assert_ptr_null(sm_copy_blocker(copy, true));
+    sm_copy_prune(copy);
+    sm_copy_retire(copy);
+    sm_copy_retire(NULL);
+    OK(sm_copy_wrap(memory, sizeof memory, -1, count, NULL, &copy));
+    ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_ADOPTED);
+    sm_copy_unwrap(copy);
+    sm_copy_unwrap(NULL);
+    ck_assert_int_eq(called, 0);
+    OK(sm_copy_wrap(memory, sizeof memory, -1, count, NULL, &copy));
+    sm_copy_retire(copy);
+    ck_assert_int_eq(called, 1);
+    OK(sm_copy_wrap(memory, sizeof memory, -1, NULL, NULL, &copy));
+    ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_BORROWED);
+    sm_copy_retire(copy);
+    OK(sm_copy_reap(true));
+}
+END_TEST
+
+/* ---- The seam ---- */
+
+/* Whatever the library asks of a runtime that is not there is refused, and nothing is ever given out. */
+START_TEST(seam_without_gpu)
+{
+    int device = 77;
+    void *data = &device;
+    sm_stream stream = (sm_stream)(void *)&device;
+    sm_event event = (sm_event)(void *)&device;
+    bool done = true;
+    if (gpu_expected())
+        return;
+    ck_assert_int_eq(sm_device_count(), 0);
+    ck_assert(!sm_device_in_use());
+    ck_assert(!sm_device_is_lane(0, NULL));
+    OK(sm_device_shutdown());
+    const synced_mem_status all[] = {
+        sm_device_resolve(0, &device),
+        sm_device_of_pointer(data, &device),
+        sm_device_pinned_alloc(0, 8, &data),
+        sm_device_pinned_free(0, data),
+        sm_device_alloc(0, 8, NULL, &data),
+        sm_device_free(0, data, NULL),
+        sm_device_lane(0, SM_LANE_H2D, &stream),
+        sm_device_stream_sync(0, NULL),
+        sm_device_stream_wait(0, NULL, event),
+        sm_device_copy_h2d(0, data, data, 1, NULL),
+        sm_device_copy_d2h(0, data, data, 1, NULL),
+        sm_device_zero(0, data, 1, NULL),
+        sm_device_event_create(0, &event),
+        sm_device_event_destroy(0, event),
+        sm_device_event_record(0, event, NULL),
+        sm_device_event_sync(0, event),
+        sm_device_event_query(0, event, &done),
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        ck_assert_int_eq(all[i], SYNCED_MEM_ERR_NO_GPU);
+    ck_assert_int_eq(device, 77);
+    ck_assert_ptr_eq(data, &device);
+    ck_assert_ptr_eq(stream, (void *)&device);
+}
+END_TEST
+
+START_TEST(lanes)
+{
+    int device;
+    sm_stream lane[SM_LANES];
+    if (!gpu_expected())
+        return;
+    OK(sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device));
+    ck_assert_int_eq(device, 0);
+    ck_assert(sm_device_in_use());
+    for (int i = 0; i < SM_LANES; i++) {
+        sm_stream again = NULL;
+        OK(sm_device_lane(0, (enum sm_lane)i, &lane[i]));
+        OK(sm_device_lane(0, (enum sm_lane)i, &again));
+        ck_assert_ptr_eq(lane[i], again);
+        ck_assert(sm_device_is_lane(0, lane[i]));
+        for (int j = 0; j < i; j++)
+            ck_assert_ptr_ne(lane[i], lane[j]);
+    }
+    synced_mem_stream mine = gpu_stream_create(0, false);
+    ck_assert(!sm_device_is_lane(0, mine));
+    ck_assert(!sm_device_is_lane(0, NULL));
+    gpu_stream_destroy(mine);
+    OK(sm_device_shutdown());
+    ck_assert(!sm_device_in_use());
+}
+END_TEST
+
+/* ---- Errors ---- */
+
+/* A detail that is too long is cut, not written past its end. */
+START_TEST(long_details)
+{
+    char long_text[2000];
+    memset(long_text, 'x', sizeof long_text);
+    long_text[sizeof long_text - 1] = '\0';
+    ck_assert_int_eq(sm_fail(SYNCED_MEM_ERR_CUDA, "%s", long_text), SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_report(SYNCED_MEM_ERR_CUDA, "a_function", "an object"), SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_CUDA);
+    SAYS("a_function of 'an object': xxx");
+    ck_assert_uint_lt(strlen(synced_mem_last_error_message()), 600);
+    ck_assert_int_eq(sm_report(SYNCED_MEM_OK, "a_function", NULL), SYNCED_MEM_OK);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_CUDA);
+}
+END_TEST
+
+/* The check that debug builds make after every change does notice what must not be. */
+START_TEST(invariants)
+{
+    synced_mem *const mem = make_at_cpu(100, 1);
+    void *const data = synced_mem_mutable_cpu_data(mem);
+    char elsewhere = 0;
+    ck_assert(sm_object_is_valid(mem));
+    atomic_store(&mem->head, SYNCED_MEM_SYNCED);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->head, SYNCED_MEM_UNINITIALIZED);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->head, SYNCED_MEM_AT_CPU);
+    atomic_store(&mem->ready[SM_CPU][0], (void *)&elsewhere);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->ready[SM_CPU][0], data);
+    ck_assert(sm_object_is_valid(mem));
+    mem->copy[SM_GPU] = mem->copy[SM_CPU];
+    ck_assert(!sm_object_is_valid(mem));
+    mem->copy[SM_GPU] = NULL;
+    ck_assert(sm_object_is_valid(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("units");
+    TCase *const tests = add_case(made, "units");
+    tcase_add_test(tests, slab);
+    tcase_add_test(tests, host_memory);
+    tcase_add_test(tests, no_ticket);
+    tcase_add_test(tests, ticket);
+    tcase_add_test(tests, copies);
+    tcase_add_test(tests, seam_without_gpu);
+    tcase_add_test(tests, lanes);
+    tcase_add_test(tests, long_details);
+    tcase_add_test(tests, invariants);
+    return made;
+}
