@@ -1,13 +1,15 @@
 /* Lives of objects in which something may fail. */
 #include "scenario.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STEPS = 40, SIZE = 70000 };
+/* What the caller brings has the alignment that some of the objects ask for. */
+enum { STEPS = 40, SIZE = 70000, ALIGNMENT = 4096, ROOM = SIZE / ALIGNMENT * ALIGNMENT + ALIGNMENT };
 
 static const enum step scenarios[][STEPS] = {
     /* Without a GPU. An object that names its device leaves the caller free to be on another. */
@@ -53,6 +55,7 @@ static struct {
 static struct {
     void *host, *host_of_both, *adopted_host; /* all different, so that none is written while the object uses it */
     void *device, *device_of_both, *adopted_device;
+    void *device_memory;               /* what these three are in */
     synced_mem_stream stream, kernels; /* the one of pushes; the other is a blocking stream */
     int devices;
 } mine;
@@ -74,7 +77,7 @@ static int home(void)
 
 static void *host_memory(void)
 {
-    void *const data = aligned_alloc(4096, SIZE / 4096 * 4096 + 4096);
+    void *const data = aligned_alloc(ALIGNMENT, ROOM);
     ck_assert_ptr_nonnull(data);
     return data;
 }
@@ -88,9 +91,10 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.adopted_host = host_memory();
     if (!gpu_expected())
         return;
-    mine.device = gpu_alloc(on, SIZE);
-    mine.device_of_both = gpu_alloc(on, SIZE);
-    mine.adopted_device = gpu_alloc(on, SIZE);
+    char *const memory = mine.device_memory = gpu_alloc(on, 3 * ROOM + ALIGNMENT);
+    mine.device = memory + (0 - (uintptr_t)memory) % ALIGNMENT;
+    mine.device_of_both = (char *)mine.device + ROOM;
+    mine.adopted_device = (char *)mine.device + 2 * ROOM;
     mine.stream = gpu_stream_create(on, false);
     mine.kernels = gpu_stream_create(on, true);
     now.caller_on = scenarios[scenario][0] == CREATE_NAMED && !at_home ? 0 : on;
@@ -108,9 +112,7 @@ void scenario_clean_up(void)
     gpu_stream_destroy(mine.stream);
     gpu_stream_sync(mine.kernels);
     gpu_stream_destroy(mine.kernels);
-    gpu_free(mine.device);
-    gpu_free(mine.device_of_both);
-    gpu_free(mine.adopted_device);
+    gpu_free(mine.device_memory);
 }
 
 /* ---- Steps ---- */
@@ -160,7 +162,7 @@ static synced_mem_status create(bool named)
     synced_mem_options_init(&options);
     if (named) {
         options.name = "named";
-        options.alignment = 512; /* more than the library asks its allocators for, and what cudaMalloc gives */
+        options.alignment = ALIGNMENT;
         options.device = home();
     }
     const synced_mem_status status = synced_mem_create(&now.mem, SIZE, named ? &options : NULL);

@@ -265,6 +265,22 @@ START_TEST(invariants)
 }
 END_TEST
 
+/* The contents of both copies can get lost, by waits that fail in two threads at once. What is left is memory with something
+ * old in it, and an object that must read as zeros. */
+START_TEST(zeros_over_old_memory)
+{
+    enum { BYTES = 1000 };
+    synced_mem *const mem = make(BYTES);
+    memset(synced_mem_overwrite_cpu_data(mem), 0xff, BYTES);
+    atomic_store(&mem->head, SYNCED_MEM_UNINITIALIZED);
+    for (int writing = 0; writing < 2; writing++)
+        atomic_store(&mem->ready[SM_CPU][writing], NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("units");
@@ -278,5 +294,6 @@ Suite *suite(void)
     tcase_add_test(tests, lanes);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
+    tcase_add_test(tests, zeros_over_old_memory);
     return made;
 }
