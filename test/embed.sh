@@ -27,6 +27,7 @@ C
 # The installed library, as it is packaged: a build of its own, so that the options of this one play no part.
 logged meson setup "$dir/lib" "$source" --prefix="$dir/prefix" --libdir=lib -Dtests=disabled -Dbench=disabled
 logged meson install -C "$dir/lib"
+unset PKG_CONFIG_SYSROOT_DIR # the prefix is where it says
 export PKG_CONFIG_PATH="$dir/prefix/lib/pkgconfig"
 # The flags are several words.
 # shellcheck disable=SC2046
