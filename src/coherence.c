@@ -194,9 +194,9 @@ static synced_mem_status fill_device(struct synced_mem *mem, enum work work, boo
     case ZERO:
         return sm_transfer_zeros(copy, mem->size, stream);
     case MOVE:
-        return sm_transfer(SM_H2D, copy, mem->copy[SM_CPU], mem->size, copy->device, stream);
+        break;
     }
-    return SYNCED_MEM_OK;
+    return sm_transfer(SM_H2D, copy, mem->copy[SM_CPU], mem->size, copy->device, stream);
 }
 
 static synced_mem_status provide_device_on(struct synced_mem *mem, enum work work, int device, sm_stream stream)

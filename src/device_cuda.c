@@ -198,8 +198,6 @@ static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
 static synced_mem_status make_pool(int device)
 {
     struct device *const on = &devices[device];
-    if (atomic_load_explicit(&on->pools, memory_order_relaxed) != POOLS_UNKNOWN)
-        return SYNCED_MEM_OK;
     int supported;
     synced_mem_status status = ask_for_pools(device, &supported);
     if (status == SYNCED_MEM_OK && supported)
@@ -212,14 +210,16 @@ static synced_mem_status make_pool(int device)
 /* Which of the two allocators the device has, with the device current. */
 static synced_mem_status pools_of(int device, enum pools *pools)
 {
+    const atomic_int *const made = &devices[device].pools;
     synced_mem_status status = SYNCED_MEM_OK;
-    *pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
+    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     if (*pools != POOLS_UNKNOWN)
         return SYNCED_MEM_OK;
     pthread_mutex_lock(&making);
-    status = make_pool(device);
+    if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
+        status = make_pool(device);
     pthread_mutex_unlock(&making);
-    *pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
+    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     return status;
 }
 
@@ -283,8 +283,6 @@ synced_mem_status sm_device_free(int device, void *data, sm_stream stream)
 static synced_mem_status make_lane(int device, enum sm_lane lane)
 {
     cudaStream_t stream;
-    if (atomic_load_explicit(&devices[device].lane[lane], memory_order_relaxed))
-        return SYNCED_MEM_OK;
     const synced_mem_status status =
         check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0);
     if (status == SYNCED_MEM_OK)
@@ -301,7 +299,8 @@ synced_mem_status sm_device_lane(int device, enum sm_lane lane, sm_stream *out)
         if (status != SYNCED_MEM_OK)
             return status;
         pthread_mutex_lock(&making);
-        status = make_lane(device, lane);
+        if (!atomic_load_explicit(made, memory_order_relaxed))
+            status = make_lane(device, lane);
         pthread_mutex_unlock(&making);
         if (leave(device, before, status) != SYNCED_MEM_OK)
             return status;

@@ -33,9 +33,9 @@ static synced_mem_status queue(enum sm_direction direction, void *to, const void
     case SM_H2D:
         return sm_device_copy_h2d(device, to, from, size, stream);
     case SM_D2H:
-        return sm_device_copy_d2h(device, to, from, size, stream);
+        break;
     }
-    return SYNCED_MEM_OK;
+    return sm_device_copy_d2h(device, to, from, size, stream);
 }
 
 static void count(enum sm_direction direction, size_t size)

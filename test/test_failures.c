@@ -3,6 +3,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
+#include "device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,26 @@ START_TEST(borrowed_memory_is_not_forgotten)
 }
 END_TEST
 
+START_TEST(borrowed_memory_stays_while_it_is_untracked)
+{
+    unsigned char *const borrowed = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make(SIZE);
+    pattern_write(borrowed, SIZE, 1);
+    OK(synced_mem_set_cpu_data(mem, borrowed));
+    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+    fail_to_follow();
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_BORROWED);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    ck_assert_ptr_eq(synced_mem_cpu_data(mem), borrowed);
+    OK(synced_mem_release(mem));
+    gpu_pinned_free(borrowed);
+}
+END_TEST
+
 static void ask_the_object(void *data, void *user, synced_mem_stream stream)
 {
     ck_assert_ptr_null(stream);
@@ -151,6 +172,19 @@ START_TEST(host_memory_without_the_runtime)
 }
 END_TEST
 
+/* Below the interface it takes two failures at once to get there. */
+START_TEST(a_stream_that_can_not_be_waited_for)
+{
+    int device;
+    sm_stream lane;
+    OK(sm_device_resolve(0, &device));
+    OK(sm_device_lane(device, SM_LANE_D2H, &lane));
+    emu_fail("cudaGetDevice", 1, cudaErrorUnknown, false);
+    ck_assert_int_eq(sm_device_stream_sync(device, lane), SYNCED_MEM_ERR_CUDA);
+    OK(sm_device_stream_sync(device, lane));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("failures");
@@ -159,6 +193,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_pointer_outlives_a_failed_release, 0, OF_A_READ);
     tcase_add_loop_test(tests, a_failed_release_leaves_the_head, 0, 3);
     tcase_add_test(tests, borrowed_memory_is_not_forgotten);
+    tcase_add_test(tests, borrowed_memory_stays_while_it_is_untracked);
+    tcase_add_test(tests, a_stream_that_can_not_be_waited_for);
     tcase_add_test(tests, callbacks_find_the_object_unlocked);
     tcase_add_test(tests, the_detail_is_of_the_failure);
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);

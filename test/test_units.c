@@ -261,6 +261,10 @@ START_TEST(invariants)
     ck_assert(!sm_object_is_valid(mem));
     mem->copy[SM_GPU] = NULL;
     ck_assert(sm_object_is_valid(mem));
+    struct sm_copy *const copy = mem->copy[SM_CPU];
+    mem->copy[SM_CPU] = NULL;
+    ck_assert(!sm_object_is_valid(mem));
+    mem->copy[SM_CPU] = copy;
     OK(synced_mem_release(mem));
 }
 END_TEST
@@ -275,9 +279,19 @@ START_TEST(zeros_over_old_memory)
     atomic_store(&mem->head, SYNCED_MEM_UNINITIALIZED);
     for (int writing = 0; writing < 2; writing++)
         atomic_store(&mem->ready[SM_CPU][writing], NULL);
+    synced_mem_stream stream = NULL;
+    if (gpu_expected()) { /* what was to bring them may still run */
+        stream = gpu_stream_create(0, false);
+        gpu_delay(stream);
+        OK(sm_ticket_record(0, stream, &mem->copy[SM_CPU]->write));
+    }
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     OK(synced_mem_release(mem));
+    if (gpu_expected()) {
+        ck_assert(gpu_stream_is_idle(stream));
+        gpu_stream_destroy(stream);
+    }
 }
 END_TEST
 
