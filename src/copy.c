@@ -31,11 +31,25 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     return copy;
 }
 
+/* All work in flight on a copy, what writes it first. */
+enum { WRITERS = 2, TICKETS = WRITERS + 1 + SM_READS };
+
+static struct sm_ticket **ticket_of(struct sm_copy *copy, int i)
+{
+    struct sm_ticket **const slots[WRITERS + 1] = {&copy->write, &copy->turn, &copy->read_turn};
+    return i <= WRITERS ? slots[i] : &copy->reads[i - WRITERS - 1];
+}
+
+static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
+{
+    sm_ticket_drop(*slot);
+    *slot = ticket;
+}
+
 static void give_copy(struct sm_copy *copy)
 {
-    sm_ticket_drop(copy->write);
-    for (int i = 0; i < SM_READS; i++)
-        sm_ticket_drop(copy->reads[i]);
+    for (int i = 0; i < TICKETS; i++)
+        replace(ticket_of(copy, i), NULL);
     sm_slab_give(&copies, copy);
 }
 
@@ -130,9 +144,9 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
     *status = sm_copy_settle(copy, true);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
-    bool pending = sm_ticket_pending(copy->write);
-    for (int i = 0; i < SM_READS && !pending; i++)
-        pending = sm_ticket_pending(copy->reads[i]);
+    bool pending = false;
+    for (int i = 0; i < TICKETS && !pending; i++)
+        pending = sm_ticket_pending(*ticket_of(copy, i));
     return !pending;
 }
 
@@ -277,15 +291,8 @@ void sm_copy_trim(void)
 
 /* ---- Work in flight ---- */
 
-static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
-{
-    sm_ticket_drop(*slot);
-    *slot = ticket;
-}
-
-/* The ticket covers all that the caller has launched with the pointer so far. As the write it stands for earlier ones,
- * which were over before the pointer was handed out; slot 0 of the reads is for these tickets alone, so that there too
- * the latest, coming later on the same stream, stands for all. */
+/* The ticket covers all that the caller has launched with the pointer so far. Each turn has a slot of its own: its
+ * tickets are all of the legacy stream, so that the latest stands for all. */
 synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting)
 {
     if (!(copy->handed & SM_HANDED_WRITE) && !(conflicting && copy->handed))
@@ -294,7 +301,7 @@ synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting)
     const synced_mem_status status = sm_ticket_record(copy->device, NULL, &ticket);
     if (status != SYNCED_MEM_OK)
         return status;
-    replace(copy->handed & SM_HANDED_WRITE ? &copy->write : &copy->reads[0], ticket);
+    replace(copy->handed & SM_HANDED_WRITE ? &copy->turn : &copy->read_turn, ticket);
     copy->handed = conflicting ? 0 : copy->handed & SM_HANDED_READ;
     return SYNCED_MEM_OK;
 }
@@ -315,11 +322,11 @@ static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
 
 struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
 {
-    if (blocks(copy, copy->write))
-        return copy->write;
-    for (int i = 0; conflicting && i < SM_READS; i++)
-        if (blocks(copy, copy->reads[i]))
-            return copy->reads[i];
+    for (int i = 0; i < (conflicting ? TICKETS : WRITERS); i++) {
+        struct sm_ticket *const ticket = *ticket_of(copy, i);
+        if (blocks(copy, ticket))
+            return ticket;
+    }
     return NULL;
 }
 
@@ -352,35 +359,30 @@ synced_mem_status sm_copy_retrack(struct sm_copy *copy)
 
 void sm_copy_prune(struct sm_copy *copy)
 {
-    if (!blocks(copy, copy->write)) {
-        replace(&copy->write, NULL);
-        copy->arriving = false;
-    }
-    for (int i = 0; i < SM_READS; i++)
-        if (!blocks(copy, copy->reads[i]))
-            replace(&copy->reads[i], NULL);
+    copy->arriving = copy->arriving && blocks(copy, copy->write);
+    for (int i = 0; i < TICKETS; i++)
+        if (!blocks(copy, *ticket_of(copy, i)))
+            replace(ticket_of(copy, i), NULL);
 }
 
 synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream)
 {
     synced_mem_status status = sm_copy_settle(copy, conflicting);
-    if (status == SYNCED_MEM_OK)
-        status = sm_ticket_order(copy->write, device, stream);
-    for (int i = 0; conflicting && i < SM_READS && status == SYNCED_MEM_OK; i++)
-        status = sm_ticket_order(copy->reads[i], device, stream);
+    for (int i = 0; i < (conflicting ? TICKETS : WRITERS) && status == SYNCED_MEM_OK; i++)
+        status = sm_ticket_order(*ticket_of(copy, i), device, stream);
     return status;
 }
 
 void sm_copy_written(struct sm_copy *copy, struct sm_ticket *ticket)
 {
-    replace(&copy->write, ticket);
-    for (int i = 0; i < SM_READS; i++)
-        replace(&copy->reads[i], NULL);
+    for (int i = 0; i < TICKETS; i++)
+        replace(ticket_of(copy, i), NULL);
+    copy->write = ticket;
 }
 
 static int free_read_slot(const struct sm_copy *copy)
 {
-    for (int i = 1; i < SM_READS; i++)
+    for (int i = 0; i < SM_READS; i++)
         if (!blocks(copy, copy->reads[i]))
             return i;
     return -1;
@@ -390,11 +392,11 @@ synced_mem_status sm_copy_reserve_read(struct sm_copy *copy, int device, sm_stre
 {
     if (free_read_slot(copy) >= 0)
         return SYNCED_MEM_OK;
-    return sm_ticket_order(copy->reads[1], device, stream);
+    return sm_ticket_order(copy->reads[0], device, stream);
 }
 
 void sm_copy_read(struct sm_copy *copy, struct sm_ticket *ticket)
 {
     const int slot = free_read_slot(copy);
-    replace(&copy->reads[slot > 0 ? slot : 1], sm_ticket_hold(ticket));
+    replace(&copy->reads[slot >= 0 ? slot : 0], sm_ticket_hold(ticket));
 }

@@ -13,14 +13,14 @@
 #include <stddef.h>
 
 /* Transfers that may read a copy at the same time; one more waits for the first of them on the device. */
-enum { SM_READS = 4 };
+enum { SM_READS = 3 };
 
 /* What of a device pointer was handed out without a stream. The caller's kernels that use it are on the legacy stream,
  * or on blocking ones, and are covered by an event on the legacy stream once it matters. */
 enum sm_handed { SM_HANDED_READ = 1, SM_HANDED_WRITE = 2 };
 
-/* Work that is queued on a copy while nobody can tell when it ends. Memory that is read may be used still, since what is
- * read of it is no longer wanted; memory that is written may not; and neither may be freed. */
+/* Work that is queued on a copy while nobody can tell when it ends. Memory that is read may be used still, since what
+ * is read of it is no longer wanted; memory that is written may not; and neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
 struct sm_copy {
@@ -29,8 +29,10 @@ struct sm_copy {
     size_t bytes;
     synced_mem_release_callback callback; /* of adopted memory */
     void *user;
-    struct sm_ticket *write;           /* produces the contents, or orders the allocation */
-    struct sm_ticket *reads[SM_READS]; /* transfers from it, and uses of its pointer, that have ended by an event */
+    struct sm_ticket *write;           /* the transfer that brings the contents, or the allocation */
+    struct sm_ticket *turn;            /* the caller's kernels that could write it, up to the last settling */
+    struct sm_ticket *read_turn;       /* the same of those that could read it */
+    struct sm_ticket *reads[SM_READS]; /* transfers from it */
     struct sm_copy *next;              /* in the retired list */
     int device;                        /* of device memory and of page-locked memory; else -1 */
     unsigned char source;              /* synced_mem_source */
@@ -77,8 +79,8 @@ void sm_copy_trim(void);
  * reads too or not, has to wait for it. That ends the turn of the pointers that the access conflicts with. */
 synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting);
 
-/* The first unfinished work that an access has to wait for: the write, and if it conflicts the reads too. NULL: none.
- */
+/* The first unfinished work that an access has to wait for: what writes the copy, and if it conflicts what reads it too.
+ * NULL: none. */
 struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting);
 
 /* Says that work was queued on the copy which no event could be recorded behind. */
@@ -92,7 +94,8 @@ void sm_copy_prune(struct sm_copy *copy);
 /* As sm_copy_blocker(), as waits of a stream. Settles first what an access on that stream has to wait for. */
 synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream);
 
-/* The ticket becomes the copy's write; it is ordered after all that was in flight. Takes over the caller's hold. */
+/* The ticket becomes the copy's write. It is ordered after all that was in flight, and stands for that from now on.
+ * Takes over the caller's hold. */
 void sm_copy_written(struct sm_copy *copy, struct sm_ticket *ticket);
 
 /* Before a transfer from the copy is queued on the stream: where all slots are taken, the transfer is ordered after one

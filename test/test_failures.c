@@ -1,5 +1,5 @@
-/* What a failed call must not take away: pointers that were handed out before stay good, and are waited for; memory of the
- * caller's stays where it is; the detail is that of the failure. */
+/* What a failed call must not take away: pointers that were handed out before stay good, and are waited for; memory of
+ * the caller's stays where it is; the detail is that of the failure. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -45,7 +45,7 @@ START_TEST(a_pointer_outlives_a_failed_release)
 }
 END_TEST
 
-/* The contents reached the host, and then the wait for borrowed device memory failed: the head is as before all the same. */
+/* The contents reached the host, and then the wait for borrowed device memory failed: the head is as before even so. */
 START_TEST(a_failed_release_leaves_the_head)
 {
     void *const borrowed = gpu_alloc(0, SIZE);
@@ -60,6 +60,53 @@ START_TEST(a_failed_release_leaves_the_head)
     }
     emu_fail_clear();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    gpu_free(borrowed);
+}
+END_TEST
+
+/* The device pointer was handed out to be written, and is no longer good. What the read that fails has queued is still
+ * on its way to the device. */
+static synced_mem *make_with_a_late_transfer(synced_mem *mem)
+{
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    return mem;
+}
+
+START_TEST(a_late_transfer_does_not_land_on_later_work)
+{
+    synced_mem *const mem = make_with_a_late_transfer(make_on(SIZE, 0));
+    OK(synced_mem_async_gpu_push(mem, NULL));
+    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    emu_run_all();
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(memory_is_not_freed_under_a_late_transfer)
+{
+    synced_mem *const mem = make_with_a_late_transfer(make_on(SIZE, 0));
+    OK(synced_mem_release_gpu_data(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(borrowed_memory_is_not_handed_back_under_a_late_transfer)
+{
+    void *const borrowed = gpu_alloc(0, SIZE);
+    synced_mem *const mem = make_on(SIZE, 0);
+    OK(synced_mem_set_gpu_data(mem, borrowed));
+    OK(synced_mem_release_data(make_with_a_late_transfer(mem)));
+    gpu_fill(borrowed, SIZE, 3, NULL); /* it is the caller's again */
+    emu_run_all();
+    ck_assert(device_is(borrowed, SIZE, 3));
     OK(synced_mem_release(mem));
     gpu_free(borrowed);
 }
@@ -192,6 +239,9 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_pointer_outlives_a_failed_read, 0, OF_A_READ);
     tcase_add_loop_test(tests, a_pointer_outlives_a_failed_release, 0, OF_A_READ);
     tcase_add_loop_test(tests, a_failed_release_leaves_the_head, 0, 3);
+    tcase_add_test(tests, a_late_transfer_does_not_land_on_later_work);
+    tcase_add_test(tests, memory_is_not_freed_under_a_late_transfer);
+    tcase_add_test(tests, borrowed_memory_is_not_handed_back_under_a_late_transfer);
     tcase_add_test(tests, borrowed_memory_is_not_forgotten);
     tcase_add_test(tests, borrowed_memory_stays_while_it_is_untracked);
     tcase_add_test(tests, a_stream_that_can_not_be_waited_for);
