@@ -1,25 +1,15 @@
 /* The emulated runtime: kernels are functions that it runs as late as its seed says. */
 #include "gpu.h"
 
+#include "gpu_cudart.h"
+
 #include "cudart_emu.h"
 #include "pattern.h"
 
-#include <check.h>
 #include <stdlib.h>
-
-#define MUST(call)                                                                                                     \
-    do {                                                                                                               \
-        const cudaError_t code_ = (call);                                                                              \
-        ck_assert_msg(code_ == cudaSuccess, "%s: %s", #call, cudaGetErrorName(code_));                                 \
-    } while (0)
 
 /* Every seed is another order of execution; seed 0 runs everything as late as it may. */
 enum { SEEDS = 21, DEVICES = 4 };
-
-bool gpu_expected(void)
-{
-    return true;
-}
 
 int gpu_schedules(void)
 {
@@ -45,91 +35,6 @@ void gpu_check_nothing_left(void)
     };
     for (int kind = 0; kind < EMU_KINDS; kind++)
         ck_assert_msg(emu_live((enum emu_kind)kind) == 0, "%zu %s left", emu_live((enum emu_kind)kind), names[kind]);
-}
-
-int gpu_current_device(void)
-{
-    int device = -1;
-    MUST(cudaGetDevice(&device));
-    return device;
-}
-
-int gpu_find_current_device(void)
-{
-    int device = -1;
-    for (int tries = 0; tries < 2 && cudaGetDevice(&device) != cudaSuccess; tries++)
-        (void)cudaGetLastError();
-    return device;
-}
-
-void gpu_make_current(int device)
-{
-    MUST(cudaSetDevice(device));
-}
-
-static void *alloc_on(int device, size_t size, bool managed)
-{
-    const int before = gpu_current_device();
-    void *data = NULL;
-    gpu_make_current(device);
-    if (managed)
-        MUST(cudaMallocManaged(&data, size, cudaMemAttachGlobal));
-    else
-        MUST(cudaMalloc(&data, size));
-    gpu_make_current(before);
-    return data;
-}
-
-void *gpu_alloc(int device, size_t size)
-{
-    return alloc_on(device, size, false);
-}
-
-void *gpu_managed_alloc(int device, size_t size)
-{
-    return alloc_on(device, size, true);
-}
-
-void gpu_free(void *data)
-{
-    MUST(cudaFree(data));
-}
-
-void *gpu_pinned_alloc(size_t size)
-{
-    void *data = NULL;
-    MUST(cudaMallocHost(&data, size));
-    return data;
-}
-
-void gpu_pinned_free(void *data)
-{
-    MUST(cudaFreeHost(data));
-}
-
-synced_mem_stream gpu_stream_create(int device, bool blocking)
-{
-    const int before = gpu_current_device();
-    cudaStream_t stream = NULL;
-    gpu_make_current(device);
-    MUST(cudaStreamCreateWithFlags(&stream, blocking ? cudaStreamDefault : cudaStreamNonBlocking));
-    gpu_make_current(before);
-    return stream;
-}
-
-void gpu_stream_destroy(synced_mem_stream stream)
-{
-    MUST(cudaStreamDestroy(stream));
-}
-
-void gpu_stream_sync(synced_mem_stream stream)
-{
-    MUST(cudaStreamSynchronize(stream));
-}
-
-bool gpu_stream_is_idle(synced_mem_stream stream)
-{
-    return cudaStreamQuery(stream) == cudaSuccess;
 }
 
 /* ---- Kernels ---- */
@@ -161,16 +66,6 @@ bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream s
         return true;
     (void)cudaGetLastError();
     return false;
-}
-
-void gpu_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
-{
-    ck_assert_msg(gpu_try_fill(data, size, pattern, stream), "a kernel was not launched");
-}
-
-void gpu_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
-{
-    MUST(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream));
 }
 
 /* Late as everything is, nothing has to be added. */

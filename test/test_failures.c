@@ -13,17 +13,30 @@ enum { SIZE = 5000 };
 static const char *const of_a_read[] = {"cudaMemcpyAsync", "cudaEventSynchronize"};
 enum { OF_A_READ = sizeof of_a_read / sizeof of_a_read[0] };
 
-/* The pointer is good until a conflicting call succeeds, so a kernel may still be launched with it. */
-START_TEST(a_pointer_outlives_a_failed_read)
+/* An object whose contents a kernel writes through data, and a read of them by the host that is going to fail. */
+static synced_mem *make_before_a_failure(const char *call, void **data)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
-    void *const data = synced_mem_mutable_gpu_data(mem);
-    gpu_fill(data, SIZE, 2, NULL);
-    emu_fail(of_a_read[_i], 1, cudaErrorUnknown, false);
-    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    *data = synced_mem_mutable_gpu_data(mem);
+    gpu_fill(*data, SIZE, 2, NULL);
+    emu_fail(call, 1, cudaErrorUnknown, false);
+    return mem;
+}
+
+/* The pointer is good until a conflicting call succeeds, so a kernel may still be launched with it. */
+static void launch_again(const synced_mem *mem, void *data)
+{
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
     gpu_delay(NULL);
     gpu_fill(data, SIZE, 3, NULL);
+}
+
+START_TEST(a_pointer_outlives_a_failed_read)
+{
+    void *data;
+    synced_mem *const mem = make_before_a_failure(of_a_read[_i], &data);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    launch_again(mem, data);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
     OK(synced_mem_release(mem));
 }
@@ -31,14 +44,10 @@ END_TEST
 
 START_TEST(a_pointer_outlives_a_failed_release)
 {
-    synced_mem *const mem = make_at_cpu(SIZE, 1);
-    void *const data = synced_mem_mutable_gpu_data(mem);
-    gpu_fill(data, SIZE, 2, NULL);
-    emu_fail(of_a_read[_i], 1, cudaErrorUnknown, false);
+    void *data;
+    synced_mem *const mem = make_before_a_failure(of_a_read[_i], &data);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release_gpu_data(mem));
-    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
-    gpu_delay(NULL);
-    gpu_fill(data, SIZE, 3, NULL);
+    launch_again(mem, data);
     OK(synced_mem_release_gpu_data(mem));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
     OK(synced_mem_release(mem));
@@ -120,15 +129,23 @@ static void fail_to_follow(void)
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
 }
 
-START_TEST(borrowed_memory_is_not_forgotten)
+/* The host's memory is the caller's, and a transfer to it got out of sight. */
+static synced_mem *make_untracked(void *borrowed)
 {
-    unsigned char *const borrowed = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make(SIZE);
     pattern_write(borrowed, SIZE, 1);
     OK(synced_mem_set_cpu_data(mem, borrowed));
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
     fail_to_follow();
     FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_BORROWED);
+    return mem;
+}
+
+START_TEST(borrowed_memory_is_not_forgotten)
+{
+    void *const borrowed = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make_untracked(borrowed);
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_BORROWED);
     OK(synced_mem_release(mem));
     pattern_write(borrowed, SIZE, 3); /* it is the caller's again: nothing may write it any more */
@@ -140,13 +157,8 @@ END_TEST
 
 START_TEST(borrowed_memory_stays_while_it_is_untracked)
 {
-    unsigned char *const borrowed = gpu_pinned_alloc(SIZE);
-    synced_mem *const mem = make(SIZE);
-    pattern_write(borrowed, SIZE, 1);
-    OK(synced_mem_set_cpu_data(mem, borrowed));
-    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
-    fail_to_follow();
-    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    void *const borrowed = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make_untracked(borrowed);
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release(mem));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);

@@ -1,0 +1,106 @@
+/* What a CUDA runtime, real or emulated, does for the tests in the same way. */
+#include "gpu_cudart.h"
+
+#include "gpu.h"
+
+bool gpu_expected(void)
+{
+    return true;
+}
+
+int gpu_current_device(void)
+{
+    int device = -1;
+    MUST(cudaGetDevice(&device));
+    return device;
+}
+
+int gpu_find_current_device(void)
+{
+    int device = -1;
+    for (int tries = 0; tries < 2 && cudaGetDevice(&device) != cudaSuccess; tries++)
+        (void)cudaGetLastError();
+    return device;
+}
+
+void gpu_make_current(int device)
+{
+    MUST(cudaSetDevice(device));
+}
+
+static void *alloc_on(int device, size_t size, bool managed)
+{
+    const int before = gpu_current_device();
+    void *data = NULL;
+    gpu_make_current(device);
+    if (managed)
+        MUST(cudaMallocManaged(&data, size, cudaMemAttachGlobal));
+    else
+        MUST(cudaMalloc(&data, size));
+    gpu_make_current(before);
+    return data;
+}
+
+void *gpu_alloc(int device, size_t size)
+{
+    return alloc_on(device, size, false);
+}
+
+void *gpu_managed_alloc(int device, size_t size)
+{
+    return alloc_on(device, size, true);
+}
+
+void gpu_free(void *data)
+{
+    MUST(cudaFree(data));
+}
+
+void *gpu_pinned_alloc(size_t size)
+{
+    void *data = NULL;
+    MUST(cudaMallocHost(&data, size));
+    return data;
+}
+
+void gpu_pinned_free(void *data)
+{
+    MUST(cudaFreeHost(data));
+}
+
+synced_mem_stream gpu_stream_create(int device, bool blocking)
+{
+    const int before = gpu_current_device();
+    cudaStream_t stream = NULL;
+    gpu_make_current(device);
+    MUST(cudaStreamCreateWithFlags(&stream, blocking ? cudaStreamDefault : cudaStreamNonBlocking));
+    gpu_make_current(before);
+    return stream;
+}
+
+void gpu_stream_destroy(synced_mem_stream stream)
+{
+    MUST(cudaStreamDestroy(stream));
+}
+
+void gpu_stream_sync(synced_mem_stream stream)
+{
+    MUST(cudaStreamSynchronize(stream));
+}
+
+bool gpu_stream_is_idle(synced_mem_stream stream)
+{
+    return cudaStreamQuery(stream) == cudaSuccess;
+}
+
+/* ---- Kernels ---- */
+
+void gpu_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    ck_assert_msg(gpu_try_fill(data, size, pattern, stream), "the runtime took no work");
+}
+
+void gpu_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    MUST(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream));
+}
