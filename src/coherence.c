@@ -248,7 +248,8 @@ static void lose(struct synced_mem *mem, const struct sm_ticket *failed)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = mem->copy[side];
-        if (copy && copy->arriving && (copy->write == failed || sm_ticket_state(copy->write) == SM_TICKET_LOST)) {
+        const struct sm_ticket *const write = copy ? copy->write : NULL;
+        if (write && copy->arriving && (write == failed || sm_ticket_state(write) == SM_TICKET_LOST)) {
             copy->arriving = false;
             commit(mem, head_of(mem) & ~bit(side));
         }
@@ -392,7 +393,7 @@ static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_tic
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_copy_retrack(copy);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_copy_blocker(copy, true);
+        *wait = sm_copy_transfer_on(copy);
     return status;
 }
 

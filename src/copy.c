@@ -330,6 +330,16 @@ struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
     return NULL;
 }
 
+struct sm_ticket *sm_copy_transfer_on(struct sm_copy *copy)
+{
+    if (blocks(copy, copy->write))
+        return copy->write;
+    for (int i = 0; i < SM_READS; i++)
+        if (blocks(copy, copy->reads[i]))
+            return copy->reads[i];
+    return NULL;
+}
+
 void sm_copy_untrack(struct sm_copy *copy, enum sm_untracked how, int device, sm_stream stream)
 {
     const sm_stream lane = sm_device_is_lane(device, stream) ? stream : NULL;

@@ -79,9 +79,12 @@ void sm_copy_trim(void);
  * reads too or not, has to wait for it. That ends the turn of the pointers that the access conflicts with. */
 synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting);
 
-/* The first unfinished work that an access has to wait for: what writes the copy, and if it conflicts what reads it too.
+/* The first unfinished work that an access has to wait for: what writes the copy, and if it conflicts what reads it.
  * NULL: none. */
 struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting);
+
+/* The first unfinished work of the library's own on the copy. NULL: none. */
+struct sm_ticket *sm_copy_transfer_on(struct sm_copy *copy);
 
 /* Says that work was queued on the copy which no event could be recorded behind. */
 void sm_copy_untrack(struct sm_copy *copy, enum sm_untracked how, int device, sm_stream stream);

@@ -38,9 +38,11 @@ struct synced_mem {
     void *slab_link;          /* the slab's, while the cell is free */
 };
 
+enum { SM_DEFAULT_ALIGNMENT = 64 };
+
 static inline size_t sm_object_alignment(const struct synced_mem *mem)
 {
-    return mem->extras ? mem->extras->alignment : 64;
+    return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
 }
 
 bool sm_object_is_valid(const struct synced_mem *mem);

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { DEFAULT_ALIGNMENT = 64, MAX_ALIGNMENT = 2 << 20 };
+enum { MAX_ALIGNMENT = 2 << 20 };
 
 static_assert(sizeof(struct synced_mem) <= 128, "a million untouched objects cost 128 MB at most");
 static_assert(sizeof(struct sm_copy) <= 128, "an object in use adds two copies");
@@ -56,7 +56,7 @@ static struct sm_extras *create_extras(const synced_mem_options *options)
     struct sm_extras *const extras = calloc(1, sizeof *extras);
     if (!extras)
         return NULL;
-    const size_t alignment = options->alignment ? options->alignment : DEFAULT_ALIGNMENT;
+    const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
     extras->asked = options->alignment;
     extras->user = options->user;
