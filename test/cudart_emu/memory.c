@@ -236,16 +236,26 @@ static cudaError_t wait_and_free(struct emu_alloc *alloc)
     return error;
 }
 
-static cudaError_t device_free(void *start)
+cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out)
 {
-    if (start == NULL)
-        return cudaSuccess;
     struct emu_alloc *alloc = emu_find(start);
     if (alloc != NULL && alloc->state != EMU_LIVE)
         return emu_misuse("%p was freed before, and nothing has synchronized with that: %s", start,
                           emu_describe(&alloc->freed));
     if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED))
         return cudaErrorInvalidValue;
+    *out = alloc;
+    return cudaSuccess;
+}
+
+static cudaError_t device_free(void *start)
+{
+    if (start == NULL)
+        return cudaSuccess;
+    struct emu_alloc *alloc;
+    const cudaError_t error = emu_find_to_free(start, &alloc);
+    if (error != cudaSuccess)
+        return error;
     return alloc->pool != NULL ? free_pool_memory(alloc) : wait_and_free(alloc);
 }
 

@@ -211,12 +211,10 @@ static cudaError_t free_async(void *start, struct emu_stream *stream)
 {
     if (start == NULL)
         return cudaSuccess;
-    struct emu_alloc *alloc = emu_find(start);
-    if (alloc != NULL && alloc->state != EMU_LIVE)
-        return emu_misuse("%p was freed before, and nothing has synchronized with that: %s", start,
-                          emu_describe(&alloc->freed));
-    if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED))
-        return cudaErrorInvalidValue;
+    struct emu_alloc *alloc;
+    const cudaError_t error = emu_find_to_free(start, &alloc);
+    if (error != cudaSuccess)
+        return error;
     if (alloc->kind == EMU_MANAGED)
         return cudaErrorNotSupported;
     const struct emu_use *use = emu_unordered_use(alloc, stream);
