@@ -346,14 +346,14 @@ void emu_poison(struct emu_arena *arena, char *start, size_t span);
 
 /* ---- tree.c ---- */
 struct emu_alloc *emu_find(const void *address);
-/* The live device or managed allocation that begins there and is to be freed; else what the caller is answered. */
-cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out);
 /* The allocation with the lowest address that has a byte in the range. */
 struct emu_alloc *emu_find_overlap(const void *start, size_t size);
 void emu_tree_insert(struct emu_alloc *alloc);
 void emu_tree_remove(struct emu_alloc *alloc);
 
 /* ---- memory.c ---- */
+/* The live device or managed allocation that begins there and is to be freed; else what the caller is answered. */
+cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out);
 struct emu_alloc *emu_alloc_new(enum emu_kind kind, char *start, size_t size, size_t span, int device);
 void emu_alloc_ref(struct emu_alloc *alloc);
 void emu_alloc_unref(struct emu_alloc *alloc);
