@@ -173,7 +173,9 @@ cudaError_t cudaDeviceSynchronize(void)
     cudaError_t error = EMU_ENTER(cudaDeviceSynchronize, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess) {
         const int device = emu_self()->device;
+        struct emu_clock *queued = emu_device_clock(device);
         emu_force_device(device);
+        emu_host_saw(queued);
         emu_ghosts_seen(device, 0);
         emu_pools_synchronized();
         error = emu.devices[device].sticky;
