@@ -355,6 +355,7 @@ static void in_child(const struct wrong *wrong, uint64_t seed)
     signal(SIGABRT, SIG_DFL);
     emu_reset(seed);
     emu_report_leaks(wrong->end == LEAKS);
+    emu_set_race_check(wrong->end != TELLS); /* those go on to look at what comes out */
     wrong->program.run();
     if (wrong->end == LEAKS)
         exit(0);

@@ -129,6 +129,34 @@ void emu_each_call(void (*visit)(const char *call, unsigned count, void *user), 
  * waiting: what a forgotten wait in the program under test would do. */
 void emu_drop_wait(const char *call, unsigned nth);
 
+/* A return address, relative to where its program or library was loaded, and so the same in every run: what addr2line
+ * takes (less one, to name the line of the call). The name lives as long as the object is loaded. */
+struct emu_place {
+    const char *object;
+    uintptr_t offset;
+};
+
+#define EMU_WAIT_DEPTH 12
+
+/* A call that waits (those that emu_drop_wait() can drop), and the return addresses that lead there, the innermost
+ * first. */
+struct emu_wait_place {
+    const char *call;
+    unsigned depth;
+    struct emu_place chain[EMU_WAIT_DEPTH];
+    unsigned count; /* how often it was seen */
+};
+
+/* Whether waits are noted, from now on; off at first and after emu_reset(), which forgets them. */
+void emu_note_waits(bool on);
+/* Each chain that led to a wait, in the order in which they first did. */
+void emu_each_wait(void (*visit)(const struct emu_wait_place *wait, void *user), void *user);
+/* Until emu_reset(): drops every wait that comes by exactly this chain, or that has this return address in its chain. Up
+ * to 64 of each; what they name must stay. */
+void emu_drop_wait_from(const struct emu_wait_place *wait);
+void emu_drop_waits_at(const struct emu_place *place);
+unsigned emu_dropped_waits(void); /* how many these two have dropped since emu_reset() */
+
 /* ---- Leaks and misuse ---- */
 
 enum emu_kind {

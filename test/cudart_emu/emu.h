@@ -488,6 +488,10 @@ bool emu_injected(enum emu_call call, cudaError_t *code, bool *sticky);
 bool emu_wait_is_dropped(enum emu_call call);
 void emu_failures_reset(void);
 
+/* ---- waits.c ---- */
+bool emu_wait_is_noted_and_dropped(enum emu_call call);
+void emu_waits_reset(void);
+
 /* ---- misuse.c ---- */
 /* Reports what the call being made did; answers cudaErrorUnknown if there is a handler and it returns. */
 cudaError_t emu_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
