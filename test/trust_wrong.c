@@ -3,8 +3,6 @@
  * fault, by the code that the real runtime answers, by bytes that come out wrong, or by a report of what is left at
  * exit.
  *
- * Programs that only a look at every pair of accesses can catch belong in a table of their own, beside those here.
- *
  * Usage: trust_wrong [program]
  */
 #include "trust.h"
@@ -292,13 +290,14 @@ static void pool_left(void)
 
 enum end {
     ABORTS, /* with a report that holds both words */
+    RACES,  /* the same, and the report says that it is a race */
     FAULTS, /* dies of a stray access */
     TELLS,  /* the program itself sees that it is wrong */
     LEAKS   /* with a report at exit that holds both words */
 };
 
 /* What depends on how late work runs is tried with seed 0 only. */
-enum { SEEDS = 20 };
+enum { SEEDS = 20, RACE_SEEDS = 50 };
 
 struct wrong {
     struct program program;
@@ -365,6 +364,7 @@ static void in_child(const struct wrong *wrong, uint64_t seed)
 static bool ended_so(const struct wrong *wrong, int status)
 {
     switch (wrong->end) {
+    case RACES:
     case ABORTS:
         return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
     case FAULTS:
@@ -382,6 +382,8 @@ static bool reported_so(const struct wrong *wrong, const char *report)
 {
     if (!wrong->words[0])
         return true;
+    if (wrong->end == RACES && !strstr(report, "race: "))
+        return false;
     return strstr(report, wrong->words[0]) && strstr(report, wrong->words[1]) &&
            strstr(report, program_invocation_short_name);
 }
@@ -447,6 +449,19 @@ static int missed_of(const struct program *table, int seeds, const char *only, i
     return missed;
 }
 
+/* Each is caught however its work is run, and named a race. */
+static int missed_races(const char *only, int *ran)
+{
+    int missed = 0;
+
+    for (const struct racing_program *racing = wrong_race_programs; racing->program.name; racing++) {
+        const struct wrong wrong = {racing->program, RACES, RACE_SEEDS, {racing->words[0], racing->words[1]}};
+
+        missed += !caught_always(&wrong, only, ran);
+    }
+    return missed;
+}
+
 int main(int argc, char **argv)
 {
     const char *const only = argc > 1 ? argv[1] : NULL;
@@ -456,6 +471,7 @@ int main(int argc, char **argv)
         missed += !caught_always(&programs[i], only, &ran);
     missed += missed_of(wrong_by_code_programs, SEEDS, only, &ran);
     missed += missed_of(wrong_by_bytes_programs, 1, only, &ran);
+    missed += missed_races(only, &ran);
     if (missed > 0 || ran == 0) {
         printf("%d programs, %d not caught\n", ran, missed);
         return 1;
