@@ -39,7 +39,8 @@ static struct {
     struct lane *lanes;
     unsigned lane_count;
     struct host all_hosts;
-    struct host *hosts; /* when they are separate */
+    struct host *hosts;  /* when they are separate */
+    struct vector ended; /* what those knew that are gone */
     struct vector device[EMU_MAX_DEVICES], blocking[EMU_MAX_DEVICES];
     struct vector signals[SIGNALS];
     struct vector scratch;
@@ -199,6 +200,7 @@ static void forget_host(struct host *host)
     while (*link != host)
         link = &(*link)->next;
     *link = host->next;
+    join_vector(&race.ended, &host->seen);
     give_lane(host->lane);
     clear(&host->seen);
     emu_race_free(host, sizeof *host);
@@ -248,9 +250,8 @@ static void forget_hosts(void)
 void emu_set_host_threads(enum emu_host_threads mode)
 {
     emu_lock();
-    for (const struct host *host = race.hosts; host != NULL; host = host->next)
-        join_vector(&race.all_hosts.seen, &host->seen);
     forget_hosts();
+    join_vector(&race.all_hosts.seen, &race.ended);
     race.separate = mode == EMU_HOST_THREADS_SEPARATE;
     emu_unlock();
 }
@@ -394,6 +395,7 @@ void emu_race_reset(void)
     for (size_t i = 0; i < SIGNALS; i++)
         clear(&race.signals[i]);
     clear(&race.all_hosts.seen);
+    clear(&race.ended);
     race.all_hosts.lane = 0;
     emu_race_free(race.lanes, race.lane_count * sizeof *race.lanes);
     race.lanes = NULL;
