@@ -151,8 +151,8 @@ struct emu_wait_place {
 void emu_note_waits(bool on);
 /* Each chain that led to a wait, in the order in which they first did. */
 void emu_each_wait(void (*visit)(const struct emu_wait_place *wait, void *user), void *user);
-/* Until emu_reset(): drops every wait that comes by exactly this chain, or that has this return address in its chain. Up
- * to 64 of each; what they name must stay. */
+/* Until emu_reset(): drops every wait that comes by exactly this chain, or that has this return address in its chain.
+ * Up to 64 of each; what they name must stay. */
 void emu_drop_wait_from(const struct emu_wait_place *wait);
 void emu_drop_waits_at(const struct emu_place *place);
 unsigned emu_dropped_waits(void); /* how many these two have dropped since emu_reset() */

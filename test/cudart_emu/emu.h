@@ -11,7 +11,6 @@
  */
 #ifndef EMU_H
 #define EMU_H
-
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -438,8 +437,7 @@ void emu_schedule_reset(void);
 void emu_race_queued(struct emu_op *op);
 /* The host thread has waited for what the clock stands for; gives the reference back. */
 void emu_host_saw(struct emu_clock *clock);
-/* A new moment of the calling host thread. */
-struct emu_clock *emu_host_clock(void);
+struct emu_clock *emu_host_clock(void); /* a new moment of the calling host thread */
 /* All that has been queued on the device. */
 struct emu_clock *emu_device_clock(int device);
 /* The host thread was told that the stream has nothing left to do. */
@@ -468,7 +466,6 @@ void emu_history_clear(struct emu_history *history);
 /* ---- stream.c ---- */
 cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream);
 void emu_stream_forget(struct emu_stream *stream);
-
 /* Queues the operation and runs what is needed for it to be done; the device's sticky error if there is one. */
 cudaError_t emu_queue_and_wait(struct emu_op *op);
 /* The same with an empty operation: what was queued on the stream is done, and that the host knows. */
