@@ -5,9 +5,10 @@
  * needs them where they are not. It is the storage under a tensor: a layer asks for synced_mem_cpu_data() or
  * synced_mem_gpu_data() and never calls cudaMemcpy. The states and accessors are those of Caffe's SyncedMemory.
  *
- * The one rule: what an accessor returns is safe to use at once in the domain it was asked for, and stays so until the
- * next call on the object that asks for a conflicting access. Two accesses conflict when one of them is mutable or
- * overwrite, or changes the memory. Whatever has to be waited for, the library waits for.
+ * The one rule: what an accessor returns is safe to use at once in the domain it was asked for (the host, or one CUDA
+ * stream), and stays so until the next call on the object that asks for a conflicting access. Two accesses conflict
+ * when one of them is mutable or overwrite, or changes the size or the memory. Whatever has to be waited for, the
+ * library waits for: on the host only when the host asked, otherwise with events between streams.
  *
  * Facts that hold for every function, so that the comments below need not repeat them:
  * - Sizes and capacities are in bytes.
@@ -17,13 +18,33 @@
  *   threads are safe and cause one transfer; to write through a pointer while another thread uses the object's contents
  *   is the caller's race, as with any buffer.
  * - The caller's current CUDA device is the same after every call as before it.
+ * - A stream is one of the object's device: one that the caller created, or a handle that names a stream without one
+ *   being created: NULL and cudaStreamLegacy, the legacy default stream of the object's device, and
+ *   cudaStreamPerThread, the default stream of the calling thread there. An object that has no device yet takes that
+ *   of the stream.
  * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
  *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
  *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of
- *   earlier work on the device that the CUDA runtime reports to every later call) and SYNCED_MEM_ERR_CUDA (any other
- *   answer of the runtime, named in the detail).
+ *   earlier work on the device that the CUDA runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph
+ *   capture" below), SYNCED_MEM_ERR_FORKED (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named
+ *   in the detail). Functions that take a stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another
+ *   device than the object's.
+ *
+ * Graph capture. While a stream captures, an access on it succeeds if it needs neither a transfer, a fill nor memory,
+ * and leaves the head as it is; what it returns may be captured, and is not tracked, as no kernel has run. Any other
+ * call on that stream, and a call elsewhere that would have to wait for work on it, answers SYNCED_MEM_ERR_CAPTURING,
+ * and the capture goes on. Before each launch of the graph ask for its pointers on the stream it is launched on: an
+ * access like any other. Calls on other streams work while one captures; work on the legacy stream, to which
+ * accessors without a stream may have to turn, does not while a blocking stream of the device captures.
+ *
+ * Fork. In a child of a process that has used a GPU through the library, host copies that were valid are readable
+ * through synced_mem_cpu_data() where nothing was arriving in them, and new objects can be made and used on the host.
+ * Every other call on an object of the parent's, and every use of a GPU, answers SYNCED_MEM_ERR_FORKED; to release
+ * such an object succeeds, and leaves its memory to the end of the child. Page-locked host memory is readable in the
+ * child where the operating system copies it as it does other memory, which Linux does for memory that no driver has
+ * excluded.
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -75,7 +96,9 @@ typedef enum synced_mem_state {
     X(5, ERR_NO_GPU, "no GPU: built without CUDA, or no driver or device on this machine")                             \
     X(6, ERR_INVALID_DEVICE, "no such device, or memory of another device")                                            \
     X(7, ERR_DEVICE_LOST, "the device reports an error of earlier work and answers no further")                        \
-    X(8, ERR_CUDA, "the CUDA runtime refused a call")
+    X(8, ERR_CUDA, "the CUDA runtime refused a call")                                                                  \
+    X(9, ERR_CAPTURING, "a stream is capturing a graph, in which this work can't be done")                             \
+    X(10, ERR_FORKED, "the process was forked from one that had used a GPU")
 
 /** What a call answers. */
 typedef enum synced_mem_status {
@@ -208,11 +231,22 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
+/**
+ * Frees what was let go of and whose last use has finished, and calls the callbacks of adopted memory that are due.
+ * Other calls do the same in passing when they take their slow path; a program that makes none for a while can call
+ * this one.
+ * Blocking: asks each pending piece of work whether it has finished and waits for none; but see synced_mem_release() on
+ * freeing page-locked memory.
+ * @return SYNCED_MEM_OK, also when something is pending still; ERR_FORKED.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
+
 /* ---- Facts ---- */
 /* They never block, except for another thread's call on the same object, and fail only for a NULL object
  * (ERR_INVALID_ARGUMENT, returned value as stated). */
 
-/** The size the object was made with, in bytes; 0 for NULL. @since 0.1 */
+/** The size of the contents, in bytes: as made, or as resized last; 0 for NULL. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
 /** The head: which copies hold the current contents; UNINITIALIZED for NULL. @since 0.1 */
@@ -243,9 +277,15 @@ SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
 /** Where the device copy's memory comes from; NONE for NULL. @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 
+/** How many bytes the host copy has room for: 0 without one, and for NULL. @since 0.1 */
+SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
+
+/** How many bytes the device copy has room for: 0 without one, and for NULL. @since 0.1 */
+SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
+
 /**
- * How many CUDA devices this process can use: 0 in a build without CUDA and on a machine without driver or device. The
- * first call starts the driver; no context is created.
+ * How many CUDA devices this process can use: 0 in a build without CUDA, on a machine without driver or device,
+ * and in a forked child. The first call starts the driver; no context is created.
  * @since 0.1
  */
 SYNCED_MEM_API int synced_mem_device_count(void);
@@ -266,8 +306,9 @@ SYNCED_MEM_API int synced_mem_device_count(void);
  */
 
 /**
- * The host copy, to read. Blocks the host until the contents are there: a transfer from the device, and the caller's
- * kernels that write them on the legacy stream or on blocking streams of the object's device, are waited for.
+ * The host copy, to read. Blocks the host until the contents are there: a transfer from the device, and before it the
+ * caller's work that writes them, on the stream they were asked for (without one: on the legacy stream, and on blocking
+ * streams of the object's device). Nothing else is waited for: after a pull, that pull alone.
  * @return synced_mem_size() bytes, to be read by the host; NULL on failure: ERR_INVALID_ARGUMENT (NULL object),
  *         ERR_OUT_OF_HOST_MEMORY, and when the contents have to come from the device, GPU errors.
  * @since 0.1
@@ -292,29 +333,85 @@ SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
 
 /**
- * The device copy, to read. Blocks the host until contents that the library moves or fills have arrived, so that work
- * on any stream sees those. The caller's kernels that use the pointer are waited for by the host and by the library's
- * transfers before anything conflicts with them, if they are on the legacy stream or on blocking streams of the
- * object's device, as in Caffe; work on a non-blocking stream must have finished before the next conflicting call.
- * Among themselves kernels are ordered by the caller, as with any device pointer.
+ * The device copy, to read, on any stream. Blocks the host until the contents have arrived and work that writes them,
+ * on a stream they were asked for, is done. The caller's kernels that use the pointer are waited for by the host, by
+ * other streams and by the library's transfers before anything conflicts with them, if they are on the legacy stream
+ * or on blocking streams of the object's device, as in Caffe; work on a non-blocking stream must have finished before
+ * the next conflicting call, or be asked for with synced_mem_gpu_data_on(). Among themselves kernels that use
+ * pointers asked for without a stream are ordered by the caller, as with any device pointer.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
 SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
 
 /**
- * The device copy, to read and write; the host copy becomes stale. Blocks, tracks and fails as synced_mem_gpu_data().
+ * The device copy, to read and write; the host copy becomes stale. Blocks the host as synced_mem_gpu_data(), and also
+ * until what reads the device copy is done: the library's transfers, and the caller's work on streams it was asked for.
+ * Tracks and fails as synced_mem_gpu_data().
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
 
 /**
  * The device copy, to be written whole: undefined until then, nothing is copied or filled; the host copy becomes stale.
- * Blocks the host until the memory may be written: the library's transfers on it, and its allocation, are waited for.
- * Tracks and fails as synced_mem_gpu_data().
+ * Blocks, tracks and fails as synced_mem_mutable_gpu_data(); its allocation is waited for as well.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
+
+/**
+ * The device copy, to read by work queued on the stream from now on, up to the next conflicting call on the object.
+ * What that work has to come after, a transfer or a writer on another stream, the stream waits for; a transfer, a
+ * fill or an allocation that is needed is queued on the stream itself. When something conflicts with that work, an
+ * event recorded on the stream at that moment stands for it, so everything queued on the stream till then is waited
+ * for; synced_mem_done_on() records it earlier. Readers on several streams do not wait for one another.
+ * Blocking: not when the host copy is page-locked or no transfer is needed. A transfer from pageable memory returns
+ * when the source has been read out; and the host waits for host memory of unknown kind that is still being filled in
+ * the order of another stream (synced_mem_set_cpu_data_on()).
+ * @param stream  see the facts for every function. Before it is destroyed, synced_mem_stream_done() must be called
+ * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
+
+/**
+ * As synced_mem_gpu_data_on(), to read and write; the host copy becomes stale. The stream also waits for what reads the
+ * device copy: transfers, and work on other streams that asked for it. The turn to write lasts until the next access
+ * from elsewhere: ask again after one.
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
+
+/**
+ * As synced_mem_mutable_gpu_data_on(), to be written whole: undefined until then, nothing is copied or filled.
+ * @since 0.1
+ */
+SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
+
+/* ---- Streams ---- */
+
+/**
+ * Ends the stream's use of the object's device copy: what conflicts with it later waits for the work queued on the
+ * stream up to now, and for nothing queued after. The stream has to ask again before it uses the object again.
+ * Without such a call the same happens at the first conflicting call, with all that the stream has got by then. A
+ * stream that has no use of the object is no error. Never blocks.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream);
+
+/**
+ * Ends the stream's use of all objects, and forgets the stream. To be called before the caller destroys it, after the
+ * last work on pointers that were asked for on it was queued; a new stream that gets the old one's handle is then
+ * another one. Never blocks, and does not wait for the stream's work.
+ * To destroy a stream without this call is a mistake as any use of a destroyed stream is: what the stream still owes
+ * can't be learned from it. Where the runtime shows that the handle has become another stream's, the call that comes
+ * upon it answers ERR_INVALID_STATE once, and the old stream's work on the object is forgotten. The emulated runtime
+ * reports the mistake. NULL and cudaStreamLegacy need no such call; cudaStreamPerThread none before its thread ends.
+ * @return SYNCED_MEM_OK, also for a stream the library has not met; GPU errors (the stream is then known as before).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream);
 
 /* ---- Asynchronous transfers ---- */
 
@@ -322,8 +419,8 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * Queues the transfer of the host copy to the device on the caller's stream and returns: AT_CPU becomes SYNCED, the
  * device copy arriving. With a head of SYNCED nothing is moved; the stream waits for contents that are still
  * arriving on another one.
- * @param stream  a stream of the object's device; NULL is the legacy default stream. It must live until the transfer is
- *                done. Work queued on it afterwards sees the contents; synced_mem_gpu_data() waits for their arrival
+ * @param stream  see the facts for every function. Work queued on it afterwards sees the contents. It may be destroyed
+ *                without more ado if nothing else was asked for on it
  * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out.
  * The stream waits for earlier work on the object's memory where it must.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
@@ -332,6 +429,48 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
+
+/**
+ * The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes SYNCED,
+ * the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone.
+ * Blocking: not when the host copy is page-locked; into pageable memory it returns when the bytes have arrived.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
+ *         pull; AT_CPU: the device copy is stale); GPU errors, as synced_mem_async_gpu_push().
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream);
+
+/**
+ * As synced_mem_async_gpu_push() for each of count objects, all of the stream's device, with one event for all of their
+ * transfers: an access to one of them waits until all have arrived. An object may be named more than once.
+ * @return the first object's error, in the order given; then no head has changed, though some transfers may have been
+ *         made. ERR_INVALID_ARGUMENT also for a NULL array with a count above 0.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
+                                                             synced_mem_stream stream);
+
+/** As synced_mem_async_gpu_push_n(), for synced_mem_async_cpu_pull(). @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
+                                                             synced_mem_stream stream);
+
+/**
+ * Whether transfers, fills and allocations of the library on the object's memory are pending; the caller's own work is
+ * not asked about. Never blocks.
+ * @param pending  set to 1 or 0, and only on success
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_DEVICE_LOST (contents that were to arrive are lost; said by
+ *         the first call that meets it), ERR_FORKED.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending);
+
+/**
+ * Blocks the host until what synced_mem_query() asks about is done. The caller's own work is waited for only where a
+ * transfer comes after it.
+ * @return, errors: as synced_mem_query().
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Memory of the caller ---- */
 
@@ -391,7 +530,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_
 SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data,
                                                            synced_mem_release_callback callback, void *user);
 
-/** As synced_mem_set_gpu_data() with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
+/** As synced_mem_set_gpu_data(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void *data,
                                                            synced_mem_release_callback callback, void *user);
 
@@ -402,6 +541,69 @@ SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void
  */
 SYNCED_MEM_API synced_mem_status synced_mem_adopt_data(synced_mem *mem, void *cpu_data, void *gpu_data,
                                                        synced_mem_release_callback callback, void *user);
+
+/**
+ * As synced_mem_set_cpu_data(), for contents that are ready in the order of a stream: whoever asks for them waits for
+ * what the stream has queued up to now, the host on the host, a stream on the device. Never blocks otherwise than
+ * synced_mem_set_cpu_data(). The stream's other uses of the object are as before.
+ * @param stream  see the facts for every function
+ * @return as synced_mem_set_cpu_data(); GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
+
+/**
+ * As synced_mem_set_gpu_data(), for contents that are ready in the order of a stream of the same device: work that
+ * fills them is tracked there, and not on the legacy stream.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
+
+/** As synced_mem_set_data(), for contents that are both ready in the order of a stream. @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_set_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
+                                                        synced_mem_stream stream);
+
+/** As synced_mem_set_cpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data_on(synced_mem *mem, void *data,
+                                                              synced_mem_release_callback callback, void *user,
+                                                              synced_mem_stream stream);
+
+/** As synced_mem_set_gpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data_on(synced_mem *mem, void *data,
+                                                              synced_mem_release_callback callback, void *user,
+                                                              synced_mem_stream stream);
+
+/** As synced_mem_set_data_on(), with the ownership of synced_mem_adopt_data(). @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_adopt_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
+                                                          synced_mem_release_callback callback, void *user,
+                                                          synced_mem_stream stream);
+
+/* ---- Size ---- */
+
+/**
+ * Changes the size and keeps the contents, up to the smaller of the two sizes; what is new reads as zero, also where
+ * the object had been larger before. A copy with room for it stays where it is. If no copy with the contents has
+ * room, one of them is moved to larger memory, and the other becomes stale; a copy without the contents and without
+ * room is let go of. Room is never given up, see synced_mem_release_cpu_data().
+ * @param size  in bytes; 0 is valid
+ * Ownership: as with synced_mem_release() for memory that is let go of; memory of the caller's that has no room is.
+ * Blocking: to fill or to move the host copy, until the transfers on it are done; to hand back borrowed memory, until
+ * the library's transfers on it are done. Work on the device is queued on a stream of the library's own, after the
+ * caller's.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, a size over PTRDIFF_MAX less 2 MiB);
+ *         ERR_OUT_OF_HOST_MEMORY; where device memory is touched, GPU errors.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
+
+/**
+ * Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
+ * capacity, others are let go of. Blocks only to hand back borrowed memory.
+ * Otherwise as synced_mem_resize().
+ * Source: MixMemory of tensorRT_Pro, which reuses what is large enough.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size);
 
 /* ---- Giving memory back ---- */
 
@@ -446,6 +648,10 @@ typedef struct synced_mem_stats {
     uint64_t gpu_bytes;        /**< held: device memory of the library's own */
     uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
     uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
+    uint64_t events;           /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;    /**< events recorded on streams */
+    uint64_t stream_waits;     /**< waits of a stream for an event */
+    uint64_t host_waits;       /**< waits of the host for an event */
 } synced_mem_stats;
 
 /**

@@ -1,26 +1,45 @@
-/* The state machine: which work an access needs, who waits for whom, and the one place where the head is written. */
+/* The state machine: which work an access needs, and who waits for whom. */
 #ifndef SM_COHERENCE_H
 #define SM_COHERENCE_H
 
-#include "object.h"
-
-enum sm_mode { SM_READ, SM_MUTABLE, SM_OVERWRITE, SM_MODES };
+#include "call.h"
+#include "transfer.h"
 
 /* All take and release the object's lock; none holds it while it waits for a ticket on the host, or calls back. What
  * else can block, with the lock held: a copy from or to pageable memory, and the synchronization of a stream behind
  * which no event could be recorded. */
 
-/* Makes the side's copy ready for the access, and returns its pointer. */
+/* Makes the side's copy ready for the access, for every stream, and returns its pointer. */
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
 
-/* Queues the host copy's transfer to the device on the stream. */
-synced_mem_status sm_push(struct synced_mem *mem, sm_stream stream);
+/* Makes the device copy ready for the access in the order of the caller's stream. */
+synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
 
-/* Gives up one side's memory, contents kept. */
-synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);
+/* Ends the stream's use of the device copy. */
+synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle);
 
-/* Puts copies in place of what is there, as the current contents. NULL: that side keeps its memory, which is stale
- * then; both NULL: neither side keeps any. On failure the copies are still the caller's. */
-synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu);
+/* Whether the library's own work on the object is pending; with wait set it is waited for. */
+synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending);
+
+/* ---- For the calls that move contents; with the lock held ---- */
+
+/* Sees to it that a copy which an untracked transfer may still be writing is used no more. */
+synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
+
+/* Host memory for size bytes; the object's own is as it was. */
+synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
+
+/* What the host has to wait for before a transfer from this host copy can be queued. NULL: nothing. */
+struct sm_ticket *sm_unready_source(const struct sm_copy *from);
+
+/* Prepares the transfer of the contents to the side, whose copy gets memory if it has none, in the stream's order, and
+ * queues it. *wait: nothing was done, and the host has to wait for that first. */
+synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                struct sm_transfer *transfer, struct sm_ticket **wait);
+
+/* Sees to it that the side has memory, and if there is work to do, that it holds the contents: then the head has the
+ * side's bit, and they may be arriving. stream: to do it on; NULL: one of the library's own. *wait: as above. */
+synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                             struct sm_ticket **wait);
 
 #endif

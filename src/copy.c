@@ -1,7 +1,9 @@
-/* One copy: where its memory comes from and goes to, and the work in flight on it. */
+/* One copy: where its memory comes from and goes to. */
 #include "copy.h"
 
+#include "flight.h"
 #include "host_memory.h"
+#include "host_pool.h"
 #include "slab.h"
 #include "stats.h"
 #include "status.h"
@@ -15,9 +17,10 @@ static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 
 /* Copies that were let go of while work on them was in flight. */
 static struct {
-    pthread_mutex_t lock;
+    struct sm_lock lock;
     struct sm_copy *first;
-} retired = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    unsigned char generation; /* of the process that they were let go of in */
+} retired = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- Memory ---- */
 
@@ -31,25 +34,9 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     return copy;
 }
 
-/* All work in flight on a copy, what writes it first. */
-enum { WRITERS = 2, TICKETS = WRITERS + 1 + SM_READS };
-
-static struct sm_ticket **ticket_of(struct sm_copy *copy, int i)
-{
-    struct sm_ticket **const slots[WRITERS + 1] = {&copy->write, &copy->turn, &copy->read_turn};
-    return i <= WRITERS ? slots[i] : &copy->reads[i - WRITERS - 1];
-}
-
-static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
-{
-    sm_ticket_drop(*slot);
-    *slot = ticket;
-}
-
 static void give_copy(struct sm_copy *copy)
 {
-    for (int i = 0; i < TICKETS; i++)
-        replace(ticket_of(copy, i), NULL);
+    sm_flight_forget(copy);
     sm_slab_give(&copies, copy);
 }
 
@@ -78,7 +65,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
     void *base = NULL;
     if (pinned) {
-        status = sm_device_pinned_alloc(device, bytes, &base);
+        status = sm_host_pool_alloc(device, bytes, &base);
     } else {
         base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
         if (!base)
@@ -92,20 +79,21 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     if (pinned && zeroed)
         memset(copy->data, 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
-    sm_count_up(pinned ? SM_COUNT_pinned_bytes : SM_COUNT_pageable_bytes, bytes);
+    if (!pinned)
+        sm_count_up(SM_COUNT_pageable_bytes, bytes);
     *out = copy;
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, int device, sm_stream stream,
+synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out)
 {
-    struct sm_copy *const copy = take_copy(device, SYNCED_MEM_SOURCE_DEVICE);
+    struct sm_copy *const copy = take_copy(stream->device, SYNCED_MEM_SOURCE_DEVICE);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
     void *base;
-    const synced_mem_status status = sm_device_alloc(device, bytes, stream, &base);
+    const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &base);
     if (status != SYNCED_MEM_OK) {
         give_copy(copy);
         return status;
@@ -141,33 +129,30 @@ void sm_copy_unwrap(struct sm_copy *copy)
 /* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
 static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
-    *status = sm_copy_settle(copy, true);
+    copy->arriving = false; /* nobody asks for the contents any more */
+    *status = sm_flight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
-    bool pending = false;
-    for (int i = 0; i < TICKETS && !pending; i++)
-        pending = sm_ticket_pending(*ticket_of(copy, i));
-    return !pending;
+    struct sm_ticket *ticket;
+    while ((ticket = sm_flight_blocker(copy, true)) != NULL)
+        if (sm_ticket_pending(ticket))
+            return false;
+    while ((ticket = sm_flight_transfer(copy)) != NULL)
+        if (sm_ticket_pending(ticket))
+            return false;
+    return true;
 }
 
 static synced_mem_status free_device(struct sm_copy *copy)
 {
-    sm_stream stream;
-    synced_mem_status status = sm_device_lane(copy->device, SM_LANE_FREE, &stream);
+    struct sm_stream *stream;
+    synced_mem_status status = sm_stream_lane(copy->device, SM_LANE_FREE, &stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_order(copy, true, copy->device, stream);
+        status = sm_flight_order(copy, true, stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_device_free(copy->device, copy->base, stream);
+        status = sm_device_free(copy->device, copy->base, stream->handle);
     if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
         sm_count_down(SM_COUNT_gpu_bytes, copy->bytes);
-    return status;
-}
-
-static synced_mem_status free_pinned(struct sm_copy *copy)
-{
-    const synced_mem_status status = sm_device_pinned_free(copy->device, copy->base);
-    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        sm_count_down(SM_COUNT_pinned_bytes, copy->bytes);
     return status;
 }
 
@@ -193,7 +178,7 @@ static void free_pageable(struct sm_copy *copy)
 static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
-    (void)sm_copy_retrack(copy);
+    (void)sm_flight_retrack(copy);
     if (copy->untracked) {
         sm_copy_quarantine(copy);
         return true;
@@ -206,7 +191,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        *status = free_pinned(copy);
+        sm_host_pool_free(copy->device, copy->base, copy->bytes);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
         free_pageable(copy);
@@ -225,16 +210,28 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     return true;
 }
 
+/* With the list locked. What a process has let go of is no business of its children, who know nothing of the work on
+ * it. */
+static void leave_to_parent(void)
+{
+    if (retired.generation == sm_process_generation())
+        return;
+    for (; retired.first; retired.first = retired.first->next)
+        sm_count_down(SM_COUNT_retired, 1);
+    retired.generation = sm_process_generation();
+}
+
 static synced_mem_status retire(struct sm_copy *copy)
 {
     synced_mem_status status;
     if (try_dispose(copy, &status))
         return SYNCED_MEM_OK;
-    sm_count_up(SM_COUNT_retired, 1);
-    pthread_mutex_lock(&retired.lock);
+    sm_lock(&retired.lock);
+    leave_to_parent();
     copy->next = retired.first;
     retired.first = copy;
-    pthread_mutex_unlock(&retired.lock);
+    sm_count_up(SM_COUNT_retired, 1);
+    sm_unlock(&retired.lock);
     return status;
 }
 
@@ -246,19 +243,20 @@ void sm_copy_retire(struct sm_copy *copy)
 
 static struct sm_copy *take_retired(void)
 {
-    pthread_mutex_lock(&retired.lock);
+    sm_lock(&retired.lock);
+    leave_to_parent();
     struct sm_copy *const first = retired.first;
     retired.first = NULL;
-    pthread_mutex_unlock(&retired.lock);
+    sm_unlock(&retired.lock);
     return first;
 }
 
 static synced_mem_status wait_for(struct sm_copy *copy)
 {
-    copy->arriving = false; /* nobody asks for the contents any more */
-    synced_mem_status status = sm_copy_settle(copy, true);
+    copy->arriving = false;
+    synced_mem_status status = sm_flight_settle(copy, true, NULL);
     struct sm_ticket *ticket;
-    while (status == SYNCED_MEM_OK && (ticket = sm_copy_blocker(copy, true)) != NULL) {
+    while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {
         status = sm_ticket_wait(ticket);
         if (status == SYNCED_MEM_ERR_DEVICE_LOST)
             status = SYNCED_MEM_OK;
@@ -287,126 +285,4 @@ synced_mem_status sm_copy_reap(bool wait)
 void sm_copy_trim(void)
 {
     sm_slab_trim(&copies);
-}
-
-/* ---- Work in flight ---- */
-
-/* The ticket covers all that the caller has launched with the pointer so far. Each turn has a slot of its own: its
- * tickets are all of the legacy stream, so that the latest stands for all. */
-synced_mem_status sm_copy_settle(struct sm_copy *copy, bool conflicting)
-{
-    if (!(copy->handed & SM_HANDED_WRITE) && !(conflicting && copy->handed))
-        return SYNCED_MEM_OK;
-    struct sm_ticket *ticket;
-    const synced_mem_status status = sm_ticket_record(copy->device, NULL, &ticket);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    replace(copy->handed & SM_HANDED_WRITE ? &copy->turn : &copy->read_turn, ticket);
-    copy->handed = conflicting ? 0 : copy->handed & SM_HANDED_READ;
-    return SYNCED_MEM_OK;
-}
-
-/* Lost work is over, but contents that were to arrive with it have not come. */
-static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
-{
-    switch (sm_ticket_state(ticket)) {
-    case SM_TICKET_PENDING:
-        return true;
-    case SM_TICKET_LOST:
-        return copy->arriving && ticket == copy->write;
-    case SM_TICKET_DONE:
-        break;
-    }
-    return false;
-}
-
-struct sm_ticket *sm_copy_blocker(struct sm_copy *copy, bool conflicting)
-{
-    for (int i = 0; i < (conflicting ? TICKETS : WRITERS); i++) {
-        struct sm_ticket *const ticket = *ticket_of(copy, i);
-        if (blocks(copy, ticket))
-            return ticket;
-    }
-    return NULL;
-}
-
-struct sm_ticket *sm_copy_transfer_on(struct sm_copy *copy)
-{
-    if (blocks(copy, copy->write))
-        return copy->write;
-    for (int i = 0; i < SM_READS; i++)
-        if (blocks(copy, copy->reads[i]))
-            return copy->reads[i];
-    return NULL;
-}
-
-void sm_copy_untrack(struct sm_copy *copy, enum sm_untracked how, int device, sm_stream stream)
-{
-    const sm_stream lane = sm_device_is_lane(device, stream) ? stream : NULL;
-    const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
-    copy->untracked_on = elsewhere ? NULL : lane;
-    copy->untracked_device = device;
-    if (copy->untracked < how)
-        copy->untracked = (unsigned char)how;
-}
-
-/* The ticket comes after all that is known of, so that it can stand for everything. */
-synced_mem_status sm_copy_retrack(struct sm_copy *copy)
-{
-    struct sm_ticket *ticket = NULL;
-    if (!copy->untracked || !copy->untracked_on)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_copy_order(copy, true, copy->untracked_device, copy->untracked_on);
-    if (status == SYNCED_MEM_OK)
-        status = sm_ticket_record(copy->untracked_device, copy->untracked_on, &ticket);
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        return status;
-    if (ticket)
-        sm_copy_written(copy, ticket);
-    copy->untracked = SM_TRACKED;
-    return SYNCED_MEM_OK;
-}
-
-void sm_copy_prune(struct sm_copy *copy)
-{
-    copy->arriving = copy->arriving && blocks(copy, copy->write);
-    for (int i = 0; i < TICKETS; i++)
-        if (!blocks(copy, *ticket_of(copy, i)))
-            replace(ticket_of(copy, i), NULL);
-}
-
-synced_mem_status sm_copy_order(struct sm_copy *copy, bool conflicting, int device, sm_stream stream)
-{
-    synced_mem_status status = sm_copy_settle(copy, conflicting);
-    for (int i = 0; i < (conflicting ? TICKETS : WRITERS) && status == SYNCED_MEM_OK; i++)
-        status = sm_ticket_order(*ticket_of(copy, i), device, stream);
-    return status;
-}
-
-void sm_copy_written(struct sm_copy *copy, struct sm_ticket *ticket)
-{
-    for (int i = 0; i < TICKETS; i++)
-        replace(ticket_of(copy, i), NULL);
-    copy->write = ticket;
-}
-
-static int free_read_slot(const struct sm_copy *copy)
-{
-    for (int i = 0; i < SM_READS; i++)
-        if (!blocks(copy, copy->reads[i]))
-            return i;
-    return -1;
-}
-
-synced_mem_status sm_copy_reserve_read(struct sm_copy *copy, int device, sm_stream stream)
-{
-    if (free_read_slot(copy) >= 0)
-        return SYNCED_MEM_OK;
-    return sm_ticket_order(copy->reads[0], device, stream);
-}
-
-void sm_copy_read(struct sm_copy *copy, struct sm_ticket *ticket)
-{
-    const int slot = free_read_slot(copy);
-    replace(&copy->reads[slot >= 0 ? slot : 0], sm_ticket_hold(ticket));
 }

@@ -2,15 +2,16 @@
  * The seam on the CUDA runtime. The only file that includes a header of CUDA's; what differs between its versions is
  * here.
  *
- * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. The device
- * is made current around each call and put back, by enter() and leave().
+ * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
+ * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is
+ * disturbed; enter() and leave() do both and put both back.
  */
 #include "device.h"
 
+#include "process.h"
 #include "status.h"
 
 #include <cuda_runtime_api.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -21,13 +22,12 @@ enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
 
 /* What the library keeps on each device, made at first use. */
 static struct device {
-    _Atomic(cudaStream_t) lane[SM_LANES];
     atomic_int pools; /* enum pools; once it is POOLS_USED, pool is set */
     cudaMemPool_t pool;
 } devices[SM_MAX_DEVICES];
 
-static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* held while one of the above is made or destroyed */
-static atomic_int known_count;                             /* devices, once they have answered; 0 before */
+static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is made or destroyed */
+static atomic_int known_count;                      /* devices, once they have answered; 0 before */
 static atomic_bool in_use;
 
 /* ---- Errors and the current device ---- */
@@ -83,23 +83,52 @@ static synced_mem_status check(cudaError_t code, const char *call, int device, s
     return check_with(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
 }
 
-/* Makes the device current; before receives the one that was. */
-static synced_mem_status enter(int device, int *before)
+static synced_mem_status forked(void)
 {
-    const synced_mem_status status = check(cudaGetDevice(before), "cudaGetDevice", device, 0);
-    if (status != SYNCED_MEM_OK || *before == device)
-        return status;
-    return check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
 }
 
-/* Makes the caller's device current again and returns the status given. A failure would leave the caller on the wrong
- * device, so there is a second try. */
-static synced_mem_status leave(int device, int before, synced_mem_status status)
+/* What a call of the runtime's changes for its thread and has to put back. */
+struct before {
+    int device;
+    enum cudaStreamCaptureMode mode;
+};
+
+/* A failure would leave the caller's thread in our mode, so there is a second try; as below for the device. */
+static void put_mode_back(struct before *before)
 {
-    if (before != device && cudaSetDevice(before) != cudaSuccess) {
+    if (cudaThreadExchangeStreamCaptureMode(&before->mode) != cudaSuccess) {
         (void)cudaGetLastError();
-        (void)cudaSetDevice(before);
+        (void)cudaThreadExchangeStreamCaptureMode(&before->mode);
     }
+}
+
+/* Makes the device current and the capture mode relaxed. */
+static synced_mem_status enter(int device, struct before *before)
+{
+    if (sm_process_lost_gpu())
+        return forked();
+    before->mode = cudaStreamCaptureModeRelaxed;
+    synced_mem_status status = check(cudaGetDevice(&before->device), "cudaGetDevice", device, 0);
+    if (status == SYNCED_MEM_OK)
+        status =
+            check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
+    if (status != SYNCED_MEM_OK || before->device == device)
+        return status;
+    status = check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    if (status != SYNCED_MEM_OK)
+        put_mode_back(before);
+    return status;
+}
+
+/* Puts both back and returns the status given. */
+static synced_mem_status leave(int device, struct before *before, synced_mem_status status)
+{
+    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaSetDevice(before->device);
+    }
+    put_mode_back(before);
     return status;
 }
 
@@ -122,20 +151,23 @@ static synced_mem_status count_devices(int *count)
 
 int sm_device_count(void)
 {
-    int count;
-    (void)count_devices(&count);
+    int count = 0;
+    if (!sm_process_lost_gpu())
+        (void)count_devices(&count);
     return count;
 }
 
 bool sm_device_in_use(void)
 {
-    return atomic_load_explicit(&in_use, memory_order_relaxed);
+    return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
 }
 
 synced_mem_status sm_device_resolve(int wanted, int *device)
 {
     int count;
     int found = wanted;
+    if (sm_process_lost_gpu())
+        return forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK && wanted == SYNCED_MEM_DEVICE_CURRENT)
         status = check(cudaGetDevice(&found), "cudaGetDevice", 0, 0);
@@ -143,6 +175,7 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
         return status;
     if (found >= count)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
+    sm_process_uses_gpu();
     atomic_store_explicit(&in_use, true, memory_order_relaxed);
     *device = found;
     return SYNCED_MEM_OK;
@@ -152,6 +185,8 @@ synced_mem_status sm_device_of_pointer(const void *data, int *device)
 {
     int count;
     struct cudaPointerAttributes attributes;
+    if (sm_process_lost_gpu())
+        return forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK)
         status = check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", 0, 0);
@@ -215,10 +250,10 @@ static synced_mem_status pools_of(int device, enum pools *pools)
     *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     if (*pools != POOLS_UNKNOWN)
         return SYNCED_MEM_OK;
-    pthread_mutex_lock(&making);
+    sm_lock(&making);
     if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
         status = make_pool(device);
-    pthread_mutex_unlock(&making);
+    sm_unlock(&making);
     *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
     return status;
 }
@@ -227,24 +262,24 @@ static synced_mem_status pools_of(int device, enum pools *pools)
 
 synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(
-        device, before,
+        device, &before,
         check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaMallocHost(out, size), "cudaMallocHost", device, size));
 }
 
 synced_mem_status sm_device_pinned_free(int device, void *data)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     return status != SYNCED_MEM_OK ? status
-                                   : leave(device, before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
+                                   : leave(device, &before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
 }
 
-static synced_mem_status alloc_here(int device, size_t size, sm_stream stream, void **out)
+static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
 {
     enum pools pools;
     const synced_mem_status status = pools_of(device, &pools);
@@ -256,14 +291,14 @@ static synced_mem_status alloc_here(int device, size_t size, sm_stream stream, v
                  size);
 }
 
-synced_mem_status sm_device_alloc(int device, size_t size, sm_stream stream, void **out)
+synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, before, alloc_here(device, size, stream, out));
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, alloc_here(device, size, stream, out));
 }
 
-static synced_mem_status free_here(int device, void *data, sm_stream stream)
+static synced_mem_status free_here(int device, void *data, synced_mem_stream stream)
 {
     if (atomic_load_explicit(&devices[device].pools, memory_order_acquire) != POOLS_MISSING)
         return check(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
@@ -271,110 +306,170 @@ static synced_mem_status free_here(int device, void *data, sm_stream stream)
     return status == SYNCED_MEM_OK ? check(cudaFree(data), "cudaFree", device, 0) : status;
 }
 
-synced_mem_status sm_device_free(int device, void *data, sm_stream stream)
+synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, before, free_here(device, data, stream));
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, free_here(device, data, stream));
 }
 
 /* ---- Streams ---- */
 
-static synced_mem_status make_lane(int device, enum sm_lane lane)
+synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
-    cudaStream_t stream;
-    const synced_mem_status status =
-        check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0);
-    if (status == SYNCED_MEM_OK)
-        atomic_store_explicit(&devices[device].lane[lane], stream, memory_order_release);
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before,
+                 check(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
+}
+
+synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
+{
+    struct before before;
+    synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
+    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
+        status = check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0);
+    return leave(device, &before, status);
+}
+
+/* The id is asked of no stream that captures: that would end the capture. To ask the legacy stream while a blocking one
+ * captures is answered with an error of its own. */
+static synced_mem_status look_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+{
+    enum cudaStreamCaptureStatus capture;
+    const cudaError_t code = cudaStreamIsCapturing(stream, &capture);
+    *facts = (struct sm_stream_facts){.capturing = code == cudaErrorStreamCaptureImplicit};
+    synced_mem_status status = check(code, "cudaStreamIsCapturing", device, 0);
+    if (facts->capturing)
+        return SYNCED_MEM_OK;
+    facts->capturing = status == SYNCED_MEM_OK && capture != cudaStreamCaptureStatusNone;
+#if CUDART_VERSION >= 12000
+    unsigned long long id = 0;
+    if (status == SYNCED_MEM_OK && !facts->capturing) {
+        status = check(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
+        facts->id = id;
+    }
+#endif
     return status;
 }
 
-synced_mem_status sm_device_lane(int device, enum sm_lane lane, sm_stream *out)
+synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
-    _Atomic(cudaStream_t) *const made = &devices[device].lane[lane];
-    if (!atomic_load_explicit(made, memory_order_acquire)) {
-        int before;
-        synced_mem_status status = enter(device, &before);
-        if (status != SYNCED_MEM_OK)
-            return status;
-        pthread_mutex_lock(&making);
-        if (!atomic_load_explicit(made, memory_order_relaxed))
-            status = make_lane(device, lane);
-        pthread_mutex_unlock(&making);
-        if (leave(device, before, status) != SYNCED_MEM_OK)
-            return status;
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_here(device, stream, facts));
+}
+
+/* Where nobody else says: an event can only be recorded on a stream of its own device. */
+static bool takes_event_of(synced_mem_stream stream, int device)
+{
+    struct before before;
+    cudaEvent_t event;
+    if (enter(device, &before) != SYNCED_MEM_OK)
+        return false;
+    synced_mem_status status =
+        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0);
+    if (status == SYNCED_MEM_OK) {
+        status = check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0);
+        (void)check(cudaEventDestroy(event), "cudaEventDestroy", device, 0);
     }
-    *out = atomic_load_explicit(made, memory_order_acquire);
-    return SYNCED_MEM_OK;
+    return leave(device, &before, status) == SYNCED_MEM_OK;
 }
 
-bool sm_device_is_lane(int device, sm_stream stream)
+static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *device)
 {
-    for (int lane = 0; stream && lane < SM_LANES; lane++)
-        if (atomic_load_explicit(&devices[device].lane[lane], memory_order_acquire) == stream)
-            return true;
-    return false;
+    const int count = sm_device_count();
+    for (int i = 0; i < count; i++) {
+        const int next = (likely + i) % count;
+        if (takes_event_of(stream, next)) {
+            *device = next;
+            return SYNCED_MEM_OK;
+        }
+    }
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device takes %p for a stream of its own", (void *)stream);
 }
 
-synced_mem_status sm_device_stream_sync(int device, sm_stream stream)
+/* Since CUDA 12.8, if the driver is as new. */
+synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
 {
-    int before;
+#if CUDART_VERSION >= 12080
+    const cudaError_t code = cudaStreamGetDevice(stream, device);
+    if (code != cudaErrorCallRequiresNewerDriver && code != cudaErrorNotSupported)
+        return check(code, "cudaStreamGetDevice", likely, 0);
+    (void)cudaGetLastError();
+#endif
+    return try_devices(stream, likely, device);
+}
+
+synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
+{
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
+    return leave(device, &before, check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
 }
 
-synced_mem_status sm_device_stream_wait(int device, sm_stream stream, sm_event event)
+synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
+    return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
 }
 
 /* ---- Work on a stream ---- */
 
 static synced_mem_status copy(int device, void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
-                              sm_stream stream)
+                              synced_mem_stream stream)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaMemcpyAsync(to, from, size, kind, stream), "cudaMemcpyAsync", device, size));
+    return leave(device, &before,
+                 check(cudaMemcpyAsync(to, from, size, kind, stream), "cudaMemcpyAsync", device, size));
 }
 
-synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     return copy(device, to, from, size, cudaMemcpyHostToDevice, stream);
 }
 
-synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     return copy(device, to, from, size, cudaMemcpyDeviceToHost, stream);
 }
 
-synced_mem_status sm_device_zero(int device, void *data, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
-    int before;
+    return copy(device, to, from, size, cudaMemcpyDeviceToDevice, stream);
+}
+
+synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
+{
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaMemsetAsync(data, 0, size, stream), "cudaMemsetAsync", device, size));
+    return leave(device, &before, check(cudaMemsetAsync(data, 0, size, stream), "cudaMemsetAsync", device, size));
 }
 
 /* ---- Events ---- */
 
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before,
+    return leave(device, &before,
                  check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
 }
 
@@ -382,40 +477,40 @@ synced_mem_status sm_device_event_create(int device, sm_event *out)
 
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
+    return leave(device, &before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
 }
 
 synced_mem_status sm_device_event_sync(int device, sm_event event)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
+    return leave(device, &before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
 }
 
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     const cudaError_t code = cudaEventQuery(event);
     *done = code == cudaSuccess;
-    return leave(device, before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
+    return leave(device, &before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
 }
 
-synced_mem_status sm_device_event_record(int device, sm_event event, sm_stream stream)
+synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
-    int before;
+    struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
+    return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
 }
 
 /* ---- The end ---- */
@@ -426,71 +521,30 @@ static bool remains(synced_mem_status status)
     return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
-static synced_mem_status destroy_lane(int device, _Atomic(cudaStream_t) *lane)
-{
-    const cudaStream_t stream = atomic_load_explicit(lane, memory_order_relaxed);
-    if (!stream)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    if (!remains(status))
-        status = check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0);
-    if (!remains(status))
-        atomic_store_explicit(lane, NULL, memory_order_relaxed);
-    return status;
-}
-
-static synced_mem_status destroy_lanes(int device)
-{
-    synced_mem_status first = SYNCED_MEM_OK;
-    for (int lane = 0; lane < SM_LANES; lane++) {
-        const synced_mem_status status = destroy_lane(device, &devices[device].lane[lane]);
-        first = remains(first) ? first : status;
-    }
-    return first;
-}
-
 static synced_mem_status destroy_pool(int device)
 {
     struct device *const on = &devices[device];
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED)
-        status = check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0);
-    if (!remains(status))
-        atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
-    return status;
-}
-
-/* To make a device current that was never used would give it a context. */
-static bool is_used(int device)
-{
-    bool used = atomic_load_explicit(&devices[device].pools, memory_order_relaxed) != POOLS_UNKNOWN;
-    for (int lane = 0; lane < SM_LANES; lane++)
-        used = used || atomic_load_explicit(&devices[device].lane[lane], memory_order_relaxed);
-    return used;
-}
-
-static synced_mem_status destroy_all(int device)
-{
-    int before;
-    if (!is_used(device))
-        return SYNCED_MEM_OK;
-    const synced_mem_status entered = enter(device, &before);
-    if (entered != SYNCED_MEM_OK)
-        return entered;
-    const synced_mem_status lanes = destroy_lanes(device);
-    const synced_mem_status pool = remains(lanes) ? lanes : destroy_pool(device);
-    return leave(device, before, lanes != SYNCED_MEM_OK ? lanes : pool);
+    struct before before;
+    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED) {
+        synced_mem_status status = enter(device, &before);
+        if (status == SYNCED_MEM_OK)
+            status = leave(device, &before, check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0));
+        if (remains(status))
+            return status;
+    }
+    atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_device_shutdown(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    pthread_mutex_lock(&making);
+    sm_lock(&making);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
-        const synced_mem_status status = destroy_all(device);
+        const synced_mem_status status = destroy_pool(device);
         first = remains(first) ? first : status;
     }
-    pthread_mutex_unlock(&making);
+    sm_unlock(&making);
     atomic_store_explicit(&known_count, 0, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
     return first;

@@ -47,55 +47,73 @@ synced_mem_status sm_device_pinned_free(int device, void *data)
     return no_gpu();
 }
 
-synced_mem_status sm_device_alloc(int device, size_t size, sm_stream stream, void **out)
+synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
     (void)device, (void)size, (void)stream, (void)out;
     return no_gpu();
 }
 
-synced_mem_status sm_device_free(int device, void *data, sm_stream stream)
+synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)stream;
     return no_gpu();
 }
 
-synced_mem_status sm_device_lane(int device, enum sm_lane lane, sm_stream *out)
+synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
-    (void)device, (void)lane, (void)out;
+    (void)device, (void)out;
     return no_gpu();
 }
 
-bool sm_device_is_lane(int device, sm_stream stream)
-{
-    (void)device, (void)stream;
-    return false;
-}
-
-synced_mem_status sm_device_stream_sync(int device, sm_stream stream)
+synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 {
     (void)device, (void)stream;
     return no_gpu();
 }
 
-synced_mem_status sm_device_stream_wait(int device, sm_stream stream, sm_event event)
+synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+{
+    (void)device, (void)stream, (void)facts;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
+{
+    (void)stream, (void)likely, (void)device;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
+{
+    (void)device, (void)stream;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     (void)device, (void)stream, (void)event;
     return no_gpu();
 }
 
-synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
     return no_gpu();
 }
 
-synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
     return no_gpu();
 }
 
-synced_mem_status sm_device_zero(int device, void *data, size_t size, sm_stream stream)
+synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)from, (void)size, (void)stream;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)size, (void)stream;
     return no_gpu();
@@ -113,7 +131,7 @@ synced_mem_status sm_device_event_destroy(int device, sm_event event)
     return no_gpu();
 }
 
-synced_mem_status sm_device_event_record(int device, sm_event event, sm_stream stream)
+synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
     (void)device, (void)event, (void)stream;
     return no_gpu();

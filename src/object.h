@@ -3,10 +3,9 @@
 #define SM_OBJECT_H
 
 #include "copy.h"
+#include "steps.h"
 
 #include <pthread.h>
-
-enum sm_side { SM_CPU, SM_GPU, SM_SIDES };
 
 /* What the caller gave at creation beyond size and device; absent when all is default. */
 struct sm_extras {
@@ -18,24 +17,29 @@ struct sm_extras {
 
 /*
  * Invariants, checked by sm_object_is_valid() while the lock is held:
- *   head has the bit of a side        =>  copy[side] is there
+ *   head has the bit of a side        =>  copy[side] is there, and has room for size bytes
  *   copy[SM_GPU] is there             =>  device >= 0, and it is the copy's device
  *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
  *   ready[side][writing] is set       =>  the head has no other bit
- * head is written by commit() in coherence.c and nowhere else; ready by publish(), likewise.
+ *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
+ *   on[writing] is set                =>  the head has no other bit, and it is that stream's turn to write
+ * head is written by commit() in call.c and nowhere else; ready and on by publish(), likewise.
  */
 struct synced_mem {
-    /* The hot path: what a read, or a mutable or overwrite, of a side may return without any further look. NULL: take
-     * the lock and see. */
+    /* The hot path without a stream: what a read, or a mutable or overwrite, of a side may return without any further
+     * look. NULL: take the lock and see. */
     _Atomic(void *) ready[SM_SIDES][2];
-    pthread_mutex_t lock; /* guards all that is neither atomic nor constant */
-    size_t size;          /* constant */
+    /* The hot path on a stream: which one may have the device copy's pointer so. Never NULL. */
+    _Atomic(struct sm_stream *) on[2];
+    _Atomic(struct sm_copy *) copy[SM_SIDES]; /* written with the lock held; read without it on the hot path */
+    pthread_mutex_t lock;                     /* guards all that is neither atomic nor constant */
+    atomic_size_t size;                       /* written with the lock held */
     atomic_uint references;
-    atomic_uchar head; /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    atomic_int device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
-    struct sm_copy *copy[SM_SIDES];
-    struct sm_extras *extras; /* constant */
-    void *slab_link;          /* the slab's, while the cell is free */
+    atomic_short device;      /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
+    atomic_uchar head;        /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
+    unsigned char generation; /* of the process that made it; constant */
+    /* Constant. While the cell is free the slab's link is here. */
+    struct sm_extras *extras;
 };
 
 enum { SM_DEFAULT_ALIGNMENT = 64 };
@@ -45,6 +49,45 @@ static inline size_t sm_object_alignment(const struct synced_mem *mem)
     return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
 }
 
-bool sm_object_is_valid(const struct synced_mem *mem);
+static inline unsigned sm_bit(enum sm_side side)
+{
+    return 1u << side;
+}
+
+static inline enum sm_side sm_other(enum sm_side side)
+{
+    return side == SM_CPU ? SM_GPU : SM_CPU;
+}
+
+/* What another thread may be changing is only read so with the lock held. */
+static inline unsigned sm_head(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&mem->head, memory_order_relaxed);
+}
+
+static inline int sm_device(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&mem->device, memory_order_relaxed);
+}
+
+static inline size_t sm_size(const struct synced_mem *mem)
+{
+    return atomic_load_explicit(&mem->size, memory_order_relaxed);
+}
+
+static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
+{
+    return atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+}
+
+static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+{
+    atomic_store_explicit(&mem->copy[side], copy, memory_order_relaxed);
+}
+
+static inline void sm_put_device(struct synced_mem *mem, int device)
+{
+    atomic_store_explicit(&mem->device, (short)device, memory_order_relaxed);
+}
 
 #endif

@@ -35,7 +35,7 @@ static int grow(struct sm_slab *slab)
 void *sm_slab_take(struct sm_slab *slab)
 {
     assert(slab->cell % alignof(void *) == 0);
-    pthread_mutex_lock(&slab->lock);
+    sm_lock(&slab->lock);
     void *cell = NULL;
     if (slab->free || grow(slab) == 0) {
         cell = slab->free;
@@ -43,22 +43,22 @@ void *sm_slab_take(struct sm_slab *slab)
         *link_of(slab, cell) = NULL;
         slab->used++;
     }
-    pthread_mutex_unlock(&slab->lock);
+    sm_unlock(&slab->lock);
     return cell;
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
-    pthread_mutex_lock(&slab->lock);
+    sm_lock(&slab->lock);
     *link_of(slab, cell) = slab->free;
     slab->free = cell;
     slab->used--;
-    pthread_mutex_unlock(&slab->lock);
+    sm_unlock(&slab->lock);
 }
 
 void sm_slab_trim(struct sm_slab *slab)
 {
-    pthread_mutex_lock(&slab->lock);
+    sm_lock(&slab->lock);
     if (slab->used == 0) {
         while (slab->chunks) {
             void *const chunk = slab->chunks;
@@ -67,5 +67,5 @@ void sm_slab_trim(struct sm_slab *slab)
         }
         slab->free = NULL;
     }
-    pthread_mutex_unlock(&slab->lock);
+    sm_unlock(&slab->lock);
 }

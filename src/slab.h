@@ -6,20 +6,21 @@
 #ifndef SM_SLAB_H
 #define SM_SLAB_H
 
-#include <pthread.h>
+#include "process.h"
+
 #include <stddef.h>
 
 struct sm_slab {
-    pthread_mutex_t lock; /* guards all below */
-    const size_t cell;    /* size of the struct; its last pointer-sized bytes are the slab's while the cell is free */
-    void *free;           /* free cells, linked through those bytes */
-    void *chunks;         /* chunks, linked through their first bytes */
-    size_t used;          /* cells given out */
+    struct sm_lock lock; /* guards all below */
+    const size_t cell;   /* size of the struct; its last pointer-sized bytes are the slab's while the cell is free */
+    void *free;          /* free cells, linked through those bytes */
+    void *chunks;        /* chunks, linked through their first bytes */
+    size_t used;         /* cells given out */
 };
 
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
-        .lock = PTHREAD_MUTEX_INITIALIZER, .cell = sizeof(type)                                                        \
+        .lock = SM_LOCK_INITIALIZER, .cell = sizeof(type)                                                              \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

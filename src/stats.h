@@ -13,7 +13,14 @@
     X(h2d_bytes)                                                                                                       \
     X(d2h_transfers)                                                                                                   \
     X(d2h_bytes)                                                                                                       \
-    X(host_allocations) X(pageable_bytes) X(pinned_bytes) X(gpu_allocations) X(gpu_bytes) X(retired) X(quarantined)
+    X(host_allocations)                                                                                                \
+    X(pageable_bytes)                                                                                                  \
+    X(pinned_bytes)                                                                                                    \
+    X(gpu_allocations)                                                                                                 \
+    X(gpu_bytes)                                                                                                       \
+    X(retired)                                                                                                         \
+    X(quarantined)                                                                                                     \
+    X(events) X(event_records) X(stream_waits) X(host_waits)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

@@ -1,7 +1,8 @@
 /* Status names and messages, the calling thread's last error, and the process's error handler. */
 #include "status.h"
 
-#include <pthread.h>
+#include "process.h"
+
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,10 +16,10 @@ static _Thread_local struct {
 } sm_error;
 
 static struct {
-    pthread_mutex_t lock; /* guards the pair, so that a handler gets its own user pointer */
+    struct sm_lock lock; /* guards the pair, so that a handler gets its own user pointer */
     synced_mem_error_handler call;
     void *user;
-} sm_handler = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} sm_handler = {.lock = SM_LOCK_INITIALIZER};
 
 synced_mem_status sm_fail(synced_mem_status status, const char *format, ...)
 {
@@ -41,10 +42,10 @@ void sm_detail_set(const struct sm_detail *detail)
 
 static void call_handler(synced_mem_status status)
 {
-    pthread_mutex_lock(&sm_handler.lock);
+    sm_lock(&sm_handler.lock);
     const synced_mem_error_handler call = sm_handler.call;
     void *const user = sm_handler.user;
-    pthread_mutex_unlock(&sm_handler.lock);
+    sm_unlock(&sm_handler.lock);
     if (!call || sm_error.in_handler)
         return;
     char message[sizeof sm_error.published]; /* a failure inside the handler publishes its own */
@@ -106,8 +107,8 @@ const char *synced_mem_last_error_message(void)
 
 void synced_mem_set_error_handler(synced_mem_error_handler handler, void *user)
 {
-    pthread_mutex_lock(&sm_handler.lock);
+    sm_lock(&sm_handler.lock);
     sm_handler.call = handler;
     sm_handler.user = user;
-    pthread_mutex_unlock(&sm_handler.lock);
+    sm_unlock(&sm_handler.lock);
 }

@@ -1,29 +1,26 @@
-/* The public functions of an object, in the header's order: arguments are checked here, the work is done by
- * coherence.c. */
+/* The public functions of an object, in the header's order, but for those in foreign.c: arguments are checked here, the
+ * work is done by coherence.c, move.c and storage.c. */
 #include "synced_mem.h"
 
+#include "argument.h"
 #include "coherence.h"
+#include "host_pool.h"
+#include "move.h"
 #include "slab.h"
 #include "stats.h"
 #include "status.h"
+#include "storage.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ALIGNMENT = 2 << 20 };
+enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767 };
 
 static_assert(sizeof(struct synced_mem) <= 128, "a million untouched objects cost 128 MB at most");
 static_assert(sizeof(struct sm_copy) <= 128, "an object in use adds two copies");
 
 static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
-
-#define REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
-
-static synced_mem_status no_object(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
-}
 
 /* ---- Life ---- */
 
@@ -38,7 +35,7 @@ static synced_mem_status check_options(const synced_mem_options *options)
     if (options->struct_size != sizeof *options)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the options' struct_size is %zu, this version knows %zu",
                        options->struct_size, sizeof *options);
-    if (options->device < SYNCED_MEM_DEVICE_CURRENT)
+    if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the alignment %zu is no power of two up to %d",
@@ -65,26 +62,33 @@ static struct sm_extras *create_extras(const synced_mem_options *options)
     return extras;
 }
 
+static synced_mem_status check_size(size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than one buffer can have", size);
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
     if (!out)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
-    const synced_mem_status status = options ? check_options(options) : SYNCED_MEM_OK;
+    synced_mem_status status = options ? check_options(options) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        status = check_size(size);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than one buffer can have", size);
     struct sm_extras *const extras = needs_extras(options) ? create_extras(options) : NULL;
     struct synced_mem *const mem = !needs_extras(options) || extras ? sm_slab_take(&objects) : NULL;
     if (!mem) {
         free(extras);
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
     }
-    pthread_mutex_init(&mem->lock, NULL);
-    mem->size = size;
+    sm_object_init(mem);
+    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     mem->extras = extras;
-    atomic_store_explicit(&mem->device, options ? options->device : SYNCED_MEM_DEVICE_CURRENT, memory_order_relaxed);
+    sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
     atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
     sm_count_up(SM_COUNT_objects, 1);
     *out = mem;
@@ -99,7 +103,7 @@ synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_
 synced_mem_status synced_mem_retain(synced_mem *mem)
 {
     if (!mem)
-        return REPORT(no_object(), mem);
+        return SM_REPORT(sm_no_object(), mem);
     unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
     do {
         if (references == 0)
@@ -110,10 +114,15 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* The memory goes first, because that can fail; the caller then still has its reference. */
+/* The memory goes first, because that can fail; the caller then still has its reference. A parent's object stays as it
+ * is to the end of the child. */
 static synced_mem_status destroy(struct synced_mem *mem)
 {
     const synced_mem_status status = sm_replace(mem, NULL, NULL);
+    if (status == SYNCED_MEM_ERR_FORKED) {
+        sm_count_down(SM_COUNT_objects, 1);
+        return SYNCED_MEM_OK;
+    }
     if (status != SYNCED_MEM_OK) {
         atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
         return status;
@@ -142,17 +151,30 @@ synced_mem_status synced_mem_release(synced_mem *mem)
         return SYNCED_MEM_OK;
     const synced_mem_status status = destroy(mem);
     /* After success the cell may already be another thread's object. */
-    return status == SYNCED_MEM_OK ? status : REPORT(status, mem);
+    return status == SYNCED_MEM_OK ? status : SM_REPORT(status, mem);
+}
+
+static synced_mem_status check_not_forked(void)
+{
+    if (sm_process_lost_gpu())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "what the library keeps is the parent process's");
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status shut_down(void)
 {
     const uint64_t alive = sm_count_of(SM_COUNT_objects);
+    if (check_not_forked() != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_FORKED;
     if (alive > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu objects are alive", (unsigned long long)alive);
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
+        status = sm_stream_shutdown();
+    if (status == SYNCED_MEM_OK)
         status = sm_ticket_shutdown();
+    if (status == SYNCED_MEM_OK)
+        status = sm_host_pool_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_device_shutdown();
     sm_copy_trim();
@@ -165,31 +187,37 @@ synced_mem_status synced_mem_shutdown(void)
     return sm_report(shut_down(), __func__, NULL);
 }
 
+synced_mem_status synced_mem_reap(void)
+{
+    const synced_mem_status status = check_not_forked();
+    return sm_report(status == SYNCED_MEM_OK ? sm_copy_reap(false) : status, __func__, NULL);
+}
+
 /* ---- Facts ---- */
 
 /* Whether there is an object to ask; a missing one is reported under the asking function's name. */
 static bool ask(const synced_mem *mem, const char *function)
 {
     if (!mem)
-        (void)sm_report(no_object(), function, NULL);
+        (void)sm_report(sm_no_object(), function, NULL);
     return mem != NULL;
 }
 
 size_t synced_mem_size(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? mem->size : 0;
+    return ask(mem, __func__) ? sm_size(mem) : 0;
 }
 
 synced_mem_state synced_mem_head(const synced_mem *mem)
 {
     if (!ask(mem, __func__))
         return SYNCED_MEM_UNINITIALIZED;
-    return (synced_mem_state)atomic_load_explicit(&mem->head, memory_order_relaxed);
+    return (synced_mem_state)sm_head(mem);
 }
 
 int synced_mem_device(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? atomic_load_explicit(&mem->device, memory_order_relaxed) : SYNCED_MEM_DEVICE_CURRENT;
+    return ask(mem, __func__) ? sm_device(mem) : SYNCED_MEM_DEVICE_CURRENT;
 }
 
 void *synced_mem_user(const synced_mem *mem)
@@ -202,24 +230,49 @@ const char *synced_mem_name(const synced_mem *mem)
     return ask(mem, __func__) && mem->extras ? mem->extras->name : "";
 }
 
-static synced_mem_source source_of(const synced_mem *mem, enum sm_side side)
+/* What another thread may be replacing meanwhile. */
+struct facts {
+    synced_mem_source source;
+    size_t capacity;
+};
+
+static struct facts facts_of(const synced_mem *mem, enum sm_side side, const char *function)
 {
-    pthread_mutex_t *const lock = (pthread_mutex_t *)&mem->lock;
-    pthread_mutex_lock(lock);
-    const struct sm_copy *const copy = mem->copy[side];
-    const synced_mem_source source = copy ? (synced_mem_source)copy->source : SYNCED_MEM_SOURCE_NONE;
-    pthread_mutex_unlock(lock);
-    return source;
+    struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
+    struct sm_call call;
+    if (!ask(mem, function))
+        return facts;
+    const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    if (status != SYNCED_MEM_OK) {
+        (void)sm_report(status, function, synced_mem_name(mem));
+        return facts;
+    }
+    call.ends_nothing = true;
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    if (copy)
+        facts = (struct facts){.source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy)};
+    (void)sm_leave(&call, SYNCED_MEM_OK);
+    return facts;
 }
 
 synced_mem_source synced_mem_cpu_source(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? source_of(mem, SM_CPU) : SYNCED_MEM_SOURCE_NONE;
+    return facts_of(mem, SM_CPU, __func__).source;
 }
 
 synced_mem_source synced_mem_gpu_source(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? source_of(mem, SM_GPU) : SYNCED_MEM_SOURCE_NONE;
+    return facts_of(mem, SM_GPU, __func__).source;
+}
+
+size_t synced_mem_cpu_capacity(const synced_mem *mem)
+{
+    return facts_of(mem, SM_CPU, __func__).capacity;
+}
+
+size_t synced_mem_gpu_capacity(const synced_mem *mem)
+{
+    return facts_of(mem, SM_GPU, __func__).capacity;
 }
 
 int synced_mem_device_count(void)
@@ -234,7 +287,7 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
                                                      const char *function)
 {
     void *data = NULL;
-    const synced_mem_status status = mem ? sm_access(mem, side, mode, &data) : no_object();
+    const synced_mem_status status = mem ? sm_access(mem, side, mode, &data) : sm_no_object();
     (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
     return data;
 }
@@ -280,142 +333,145 @@ void *synced_mem_overwrite_gpu_data(synced_mem *mem)
     return access_side(mem, SM_GPU, SM_OVERWRITE, __func__);
 }
 
-/* ---- Asynchronous transfers ---- */
-
-synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)
+static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_mem_stream stream, enum sm_mode mode,
+                                                        const char *function)
 {
-    return REPORT(mem ? sm_push(mem, stream) : no_object(), mem);
+    void *data = NULL;
+    const synced_mem_status status = mem ? sm_access_on(mem, mode, stream, &data) : sm_no_object();
+    (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
+    return data;
 }
 
-/* ---- Memory of the caller ---- */
-
-static synced_mem_status check_foreign(const synced_mem *mem, const void *data, const char *what)
+/* The hot path on a stream. Whoever changes the copy, or the record of the stream, does so in a call that conflicts. */
+static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_mem_stream stream, const char *function)
 {
-    if (!mem)
-        return no_object();
-    if (!data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s is NULL", what);
-    if (mem->extras && mem->extras->asked && (uintptr_t)data % mem->extras->asked != 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes as the options asked",
-                       what, data, mem->extras->asked);
+    if (mem) {
+        const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
+        if (atomic_load_explicit(&on->hot, memory_order_relaxed) == stream)
+            return sm_copy_of(mem, SM_GPU)->data;
+    }
+    return access_slowly_on(mem, stream, mode, function);
+}
+
+const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+{
+    return access_on_stream(mem, SM_READ, stream, __func__);
+}
+
+void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+{
+    return access_on_stream(mem, SM_MUTABLE, stream, __func__);
+}
+
+void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+{
+    return access_on_stream(mem, SM_OVERWRITE, stream, __func__);
+}
+
+/* ---- Streams ---- */
+
+synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
+{
+    return SM_REPORT(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
+{
+    const synced_mem_status status = check_not_forked();
+    return sm_report(status == SYNCED_MEM_OK ? sm_stream_done(stream) : status, __func__, NULL);
+}
+
+/* ---- Asynchronous transfers ---- */
+
+static synced_mem_status check_array(synced_mem *const *mems, size_t count)
+{
+    if (!mems && count > 0)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the array of objects is NULL");
+    for (size_t i = 0; i < count; i++)
+        if (!mems[i])
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "object %zu of %zu is NULL", i, count);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status wrap_cpu(const synced_mem *mem, void *data, synced_mem_release_callback callback, void *user,
-                                  struct sm_copy **out)
+static synced_mem_status move(synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream stream,
+                              const char *function)
 {
-    const synced_mem_status status = check_foreign(mem, data, "host memory");
-    return status == SYNCED_MEM_OK ? sm_copy_wrap(data, mem->size, -1, callback, user, out) : status;
-}
-
-/* What fills the memory is the caller's work, so it counts as handed out to be written. */
-static synced_mem_status wrap_gpu(const synced_mem *mem, void *data, synced_mem_release_callback callback, void *user,
-                                  struct sm_copy **out)
-{
-    int device;
-    synced_mem_status status = check_foreign(mem, data, "device memory");
+    struct synced_mem *failed = NULL;
+    synced_mem_status status = check_array(mems, count);
     if (status == SYNCED_MEM_OK)
-        status = sm_device_of_pointer(data, &device);
+        status = sm_move(mems, count, side, stream, &failed);
+    return sm_report(status, function, status != SYNCED_MEM_OK && failed ? synced_mem_name(failed) : NULL);
+}
+
+synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)
+{
+    return mem ? move(&mem, 1, SM_GPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream)
+{
+    return mem ? move(&mem, 1, SM_CPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+}
+
+synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
+{
+    return move(mems, count, SM_GPU, stream, __func__);
+}
+
+synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
+{
+    return move(mems, count, SM_CPU, stream, __func__);
+}
+
+synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
+{
+    bool is_pending = false;
+    if (mem && !pending)
+        return SM_REPORT(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "pending is NULL"), mem);
+    const synced_mem_status status = mem ? sm_pending(mem, false, &is_pending) : sm_no_object();
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_wrap(data, mem->size, device, callback, user, out);
-    if (status == SYNCED_MEM_OK)
-        (*out)->handed = SM_HANDED_WRITE;
-    return status;
+        *pending = is_pending;
+    return SM_REPORT(status, mem);
 }
 
-static synced_mem_status put(synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
+synced_mem_status synced_mem_wait(synced_mem *mem)
 {
-    const synced_mem_status status = sm_replace(mem, cpu, gpu);
-    if (status != SYNCED_MEM_OK) {
-        sm_copy_unwrap(cpu);
-        sm_copy_unwrap(gpu);
-    }
-    return status;
+    return SM_REPORT(mem ? sm_pending(mem, true, NULL) : sm_no_object(), mem);
 }
 
-static synced_mem_status set_cpu(synced_mem *mem, void *data, synced_mem_release_callback callback, void *user)
+/* ---- Size ---- */
+
+static synced_mem_status resize(synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_copy *cpu = NULL;
-    const synced_mem_status status = wrap_cpu(mem, data, callback, user, &cpu);
-    return status == SYNCED_MEM_OK ? put(mem, cpu, NULL) : status;
+    const synced_mem_status status = mem ? check_size(size) : sm_no_object();
+    return status == SYNCED_MEM_OK ? sm_resize(mem, size, keep) : status;
 }
 
-static synced_mem_status set_gpu(synced_mem *mem, void *data, synced_mem_release_callback callback, void *user)
+synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
 {
-    struct sm_copy *gpu = NULL;
-    const synced_mem_status status = wrap_gpu(mem, data, callback, user, &gpu);
-    return status == SYNCED_MEM_OK ? put(mem, NULL, gpu) : status;
+    return SM_REPORT(resize(mem, size, true), mem);
 }
 
-static synced_mem_status set_both(synced_mem *mem, void *cpu_data, void *gpu_data, synced_mem_release_callback callback,
-                                  void *user)
+synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 {
-    struct sm_copy *cpu = NULL;
-    struct sm_copy *gpu = NULL;
-    if (cpu_data && cpu_data == gpu_data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p can't be both copies", cpu_data);
-    synced_mem_status status = wrap_cpu(mem, cpu_data, callback, user, &cpu);
-    if (status == SYNCED_MEM_OK)
-        status = wrap_gpu(mem, gpu_data, callback, user, &gpu);
-    if (status == SYNCED_MEM_OK)
-        return put(mem, cpu, gpu);
-    sm_copy_unwrap(cpu);
-    return status;
-}
-
-static synced_mem_status no_callback(void)
-{
-    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the callback is NULL");
-}
-
-synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data)
-{
-    return REPORT(set_cpu(mem, data, NULL, NULL), mem);
-}
-
-synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
-{
-    return REPORT(set_gpu(mem, data, NULL, NULL), mem);
-}
-
-synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_data, void *gpu_data)
-{
-    return REPORT(set_both(mem, cpu_data, gpu_data, NULL, NULL), mem);
-}
-
-synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data, synced_mem_release_callback callback,
-                                            void *user)
-{
-    return REPORT(callback ? set_cpu(mem, data, callback, user) : no_callback(), mem);
-}
-
-synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void *data, synced_mem_release_callback callback,
-                                            void *user)
-{
-    return REPORT(callback ? set_gpu(mem, data, callback, user) : no_callback(), mem);
-}
-
-synced_mem_status synced_mem_adopt_data(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                        synced_mem_release_callback callback, void *user)
-{
-    return REPORT(callback ? set_both(mem, cpu_data, gpu_data, callback, user) : no_callback(), mem);
+    return SM_REPORT(resize(mem, size, false), mem);
 }
 
 /* ---- Giving memory back ---- */
 
 synced_mem_status synced_mem_release_cpu_data(synced_mem *mem)
 {
-    return REPORT(mem ? sm_release_side(mem, SM_CPU) : no_object(), mem);
+    return SM_REPORT(mem ? sm_release_side(mem, SM_CPU) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_release_gpu_data(synced_mem *mem)
 {
-    return REPORT(mem ? sm_release_side(mem, SM_GPU) : no_object(), mem);
+    return SM_REPORT(mem ? sm_release_side(mem, SM_GPU) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_release_data(synced_mem *mem)
 {
-    return REPORT(mem ? sm_replace(mem, NULL, NULL) : no_object(), mem);
+    return SM_REPORT(mem ? sm_replace(mem, NULL, NULL) : sm_no_object(), mem);
 }
 
 int synced_mem_version(void)

@@ -3,31 +3,32 @@
 #include "ticket.h"
 
 #include "slab.h"
+#include "stats.h"
 #include "status.h"
 
 static struct sm_slab tickets = SM_SLAB_INITIALIZER(struct sm_ticket);
 
 static struct {
-    pthread_mutex_t lock;
+    struct sm_lock lock;
     struct sm_ticket *idle[SM_MAX_DEVICES]; /* nobody holds them; their events exist */
-} pool = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} pool = {.lock = SM_LOCK_INITIALIZER};
 
 static struct sm_ticket *take_idle(int device)
 {
-    pthread_mutex_lock(&pool.lock);
+    sm_lock(&pool.lock);
     struct sm_ticket *const ticket = pool.idle[device];
     if (ticket)
         pool.idle[device] = ticket->next;
-    pthread_mutex_unlock(&pool.lock);
+    sm_unlock(&pool.lock);
     return ticket;
 }
 
 static void give_idle(struct sm_ticket *ticket)
 {
-    pthread_mutex_lock(&pool.lock);
+    sm_lock(&pool.lock);
     ticket->next = pool.idle[ticket->device];
     pool.idle[ticket->device] = ticket;
-    pthread_mutex_unlock(&pool.lock);
+    sm_unlock(&pool.lock);
 }
 
 static synced_mem_status create(int device, struct sm_ticket **out)
@@ -41,11 +42,12 @@ static synced_mem_status create(int device, struct sm_ticket **out)
         return status;
     }
     ticket->device = device;
+    sm_count_up(SM_COUNT_events, 1);
     *out = ticket;
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_ticket_record(int device, sm_stream stream, struct sm_ticket **out)
+synced_mem_status sm_ticket_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_ticket **out)
 {
     struct sm_ticket *ticket = take_idle(device);
     if (!ticket) {
@@ -53,12 +55,13 @@ synced_mem_status sm_ticket_record(int device, sm_stream stream, struct sm_ticke
         if (status != SYNCED_MEM_OK)
             return status;
     }
-    const synced_mem_status status = sm_device_event_record(device, ticket->event, stream);
+    const synced_mem_status status = sm_device_event_record(device, ticket->event, handle);
     if (status != SYNCED_MEM_OK) {
         give_idle(ticket);
         return status;
     }
-    ticket->lane = sm_device_is_lane(device, stream) ? stream : NULL;
+    sm_count_up(SM_COUNT_event_records, 1);
+    ticket->stream = stream;
     atomic_store_explicit(&ticket->state, SM_TICKET_PENDING, memory_order_relaxed);
     atomic_store_explicit(&ticket->holders, 1, memory_order_relaxed);
     *out = ticket;
@@ -95,6 +98,7 @@ synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
     case SM_TICKET_PENDING:
         break;
     }
+    sm_count_up(SM_COUNT_host_waits, 1);
     const synced_mem_status status = sm_device_event_sync(ticket->device, ticket->event);
     end(ticket, status);
     return status;
@@ -112,13 +116,6 @@ bool sm_ticket_pending(struct sm_ticket *ticket)
     return sm_ticket_state(ticket) == SM_TICKET_PENDING;
 }
 
-synced_mem_status sm_ticket_order(struct sm_ticket *ticket, int device, sm_stream stream)
-{
-    if (sm_ticket_state(ticket) != SM_TICKET_PENDING || (stream && ticket->lane == stream))
-        return SYNCED_MEM_OK;
-    return sm_device_stream_wait(device, stream, ticket->event);
-}
-
 /* An event that can't be destroyed stays in the pool, for a later try; one of a lost device went with it. */
 static synced_mem_status destroy_idle(int device)
 {
@@ -129,6 +126,7 @@ static synced_mem_status destroy_idle(int device)
             give_idle(ticket);
             return status;
         }
+        sm_count_down(SM_COUNT_events, 1);
         sm_slab_give(&tickets, ticket);
     }
     return SYNCED_MEM_OK;

@@ -19,14 +19,13 @@ struct sm_ticket {
     atomic_uint holders;
     atomic_uchar state; /* enum sm_ticket_state; leaves PENDING once while held */
     int device;
-    sm_stream lane; /* the stream it was recorded on if that is one of the library's, which stay; else NULL */
+    uint64_t stream; /* the serial of the one it was recorded on */
     sm_event event;
     struct sm_ticket *next; /* in the pool */
 };
 
-/* A ticket, held once, for all that is queued on the stream now. NULL: on the legacy stream, which covers all blocking
- * streams of the device. */
-synced_mem_status sm_ticket_record(int device, sm_stream stream, struct sm_ticket **out);
+/* A ticket, held once, for all that is queued on the stream now. */
+synced_mem_status sm_ticket_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_ticket **out);
 
 struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket);
 /* NULL is ignored. */
@@ -44,9 +43,6 @@ static inline enum sm_ticket_state sm_ticket_state(const struct sm_ticket *ticke
 synced_mem_status sm_ticket_wait(struct sm_ticket *ticket);
 /* Whether the ticket is still pending, asking the device; pending too if it does not say. */
 bool sm_ticket_pending(struct sm_ticket *ticket);
-/* Work queued on the stream from now on runs after the ticket's. Asks nothing of the device when the ticket is not
- * pending, or its work is on that very stream. */
-synced_mem_status sm_ticket_order(struct sm_ticket *ticket, int device, sm_stream stream);
 
 /* Destroys the events in the pool. What fails stays there, and the next call tries again. */
 synced_mem_status sm_ticket_shutdown(void);

@@ -3,92 +3,124 @@
 
 #include "stats.h"
 
+#include <stdlib.h>
+
 /* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
  * left to hold a ticket for. If that fails too nobody can tell when the work ends, unless the device is lost: then it
  * has. */
-static synced_mem_status follow(int device, sm_stream stream, struct sm_ticket **ticket, bool *untracked)
+static synced_mem_status follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
 {
     *ticket = NULL;
     *untracked = false;
-    const synced_mem_status recorded = sm_ticket_record(device, stream, ticket);
+    const synced_mem_status recorded = sm_stream_queued(stream, ticket);
     if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
         return recorded;
-    const synced_mem_status waited = sm_device_stream_sync(device, stream);
+    const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
     *untracked = waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST;
     return waited;
 }
 
 static void finish(struct sm_copy *to, struct sm_ticket *ticket)
 {
-    sm_copy_written(to, ticket);
+    sm_flight_written(to, ticket);
     to->arriving = ticket != NULL;
 }
 
-static synced_mem_status queue(enum sm_direction direction, void *to, const void *from, size_t size, int device,
-                               sm_stream stream)
+static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    if (size == 0)
+    void *const to = transfer->to->data;
+    const void *const from = transfer->from->data;
+    if (transfer->size == 0)
         return SYNCED_MEM_OK;
-    switch (direction) {
+    switch (transfer->direction) {
     case SM_H2D:
-        return sm_device_copy_h2d(device, to, from, size, stream);
+        return sm_device_copy_h2d(stream->device, to, from, transfer->size, stream->handle);
     case SM_D2H:
+        return sm_device_copy_d2h(stream->device, to, from, transfer->size, stream->handle);
+    case SM_D2D:
         break;
     }
-    return sm_device_copy_d2h(device, to, from, size, stream);
+    return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-static void count(enum sm_direction direction, size_t size)
+static void count(const struct sm_transfer *transfer)
 {
-    if (size == 0)
+    if (transfer->size == 0 || transfer->direction == SM_D2D)
         return;
-    sm_count_up(direction == SM_H2D ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
-    sm_count_up(direction == SM_H2D ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, size);
+    const bool up = transfer->direction == SM_H2D;
+    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
+    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-synced_mem_status sm_transfer(enum sm_direction direction, struct sm_copy *to, struct sm_copy *from, size_t size,
-                              int device, sm_stream stream)
+synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    synced_mem_status status = sm_copy_order(from, false, device, stream);
+    transfer->read = sm_flight_reserve();
+    synced_mem_status status = transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_order(to, true, device, stream);
+        status = sm_flight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_reserve_read(from, device, stream);
+        status = sm_flight_order(transfer->to, true, stream);
     if (status == SYNCED_MEM_OK)
-        status = queue(direction, to->data, from->data, size, device, stream);
-    if (status != SYNCED_MEM_OK)
-        return status;
+        status = queue(transfer, stream);
+    if (status != SYNCED_MEM_OK) {
+        free(transfer->read);
+        transfer->read = NULL;
+    }
+    return status;
+}
+
+static void enter(struct sm_transfer *transfer, struct sm_ticket *ticket)
+{
+    count(transfer);
+    if (ticket) {
+        sm_flight_read(transfer->from, transfer->read, ticket);
+        finish(transfer->to, sm_ticket_hold(ticket));
+    } else {
+        free(transfer->read);
+        finish(transfer->to, NULL);
+    }
+}
+
+static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
+{
+    free(transfer->read);
+    if (!untracked)
+        return;
+    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
+    sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+}
+
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+{
     struct sm_ticket *ticket;
     bool untracked;
-    status = follow(device, stream, &ticket, &untracked);
-    if (untracked) {
-        sm_copy_untrack(to, SM_UNTRACKED_WRITE, device, stream);
-        sm_copy_untrack(from, SM_UNTRACKED_READ, device, stream);
+    const synced_mem_status status = follow(stream, &ticket, &untracked);
+    for (size_t i = 0; i < count; i++) {
+        if (status == SYNCED_MEM_OK)
+            enter(&transfers[i], ticket);
+        else
+            give_up(&transfers[i], untracked, stream);
+        transfers[i].read = NULL;
     }
-    if (status != SYNCED_MEM_OK)
-        return status;
-    count(direction, size);
-    if (ticket)
-        sm_copy_read(from, ticket);
-    finish(to, ticket);
-    return SYNCED_MEM_OK;
+    sm_ticket_drop(ticket);
+    return status;
 }
 
-synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t size, sm_stream stream)
+synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t begin, size_t end, struct sm_stream *stream)
 {
-    synced_mem_status status = sm_copy_order(to, true, to->device, stream);
-    if (status == SYNCED_MEM_OK && size > 0)
-        status = sm_device_zero(to->device, to->data, size, stream);
+    synced_mem_status status = sm_flight_order(to, true, stream);
+    if (status == SYNCED_MEM_OK && end > begin)
+        status = sm_device_zero(stream->device, (char *)to->data + begin, end - begin, stream->handle);
     return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;
 }
 
-synced_mem_status sm_transfer_none(struct sm_copy *to, sm_stream stream)
+synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
 {
     struct sm_ticket *ticket;
     bool untracked;
-    const synced_mem_status status = follow(to->device, stream, &ticket, &untracked);
+    const synced_mem_status status = follow(stream, &ticket, &untracked);
     if (untracked)
-        sm_copy_untrack(to, SM_UNTRACKED_WRITE, to->device, stream);
+        sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
         finish(to, ticket);
     return status;

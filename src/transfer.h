@@ -3,22 +3,34 @@
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
-#include "copy.h"
+#include "flight.h"
 
-enum sm_direction { SM_H2D, SM_D2H };
+enum sm_direction { SM_H2D, SM_D2H, SM_D2D };
+
+/* A transfer that is queued, and not entered yet. */
+struct sm_transfer {
+    enum sm_direction direction;
+    struct sm_copy *to;
+    struct sm_copy *from;
+    size_t size;
+    struct sm_use *read; /* its place among the readers of from */
+};
 
 /*
- * Queues size bytes from one copy to the other on a stream of the device. On success it is a read of the one and the
- * write of the other, which is arriving. On failure nothing changed, except that a copy may be untracked: a transfer
- * runs that nobody can wait for. The one it writes must then be let go of; the one it reads stays good to use.
+ * Queues what the transfer says on a stream of the device, and fills in read. On failure nothing changed, except that a
+ * copy may be untracked: a transfer runs that nobody can wait for. The one it writes must then be let go of; the one it
+ * reads stays good to use.
  */
-synced_mem_status sm_transfer(enum sm_direction direction, struct sm_copy *to, struct sm_copy *from, size_t size,
-                              int device, sm_stream stream);
+synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 
-/* Queues a fill of a device copy with zeros. Otherwise as sm_transfer(). */
-synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t size, sm_stream stream);
+/* Enters transfers that were queued on the stream since, with one event for all: each is a read of the one copy and the
+ * write of the other, which is arriving. Failure: as above, for all. */
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream);
+
+/* Queues a fill of the bytes from begin to end of a device copy with zeros, and enters it. Otherwise as above. */
+synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t begin, size_t end, struct sm_stream *stream);
 
 /* Makes a device copy's allocation on the stream its write: an access waits until the memory may be used. */
-synced_mem_status sm_transfer_none(struct sm_copy *to, sm_stream stream);
+synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream);
 
 #endif

@@ -1,0 +1,15 @@
+/* What public functions say of their arguments. */
+#ifndef SM_ARGUMENT_H
+#define SM_ARGUMENT_H
+
+#include "status.h"
+
+/* Publishes a failure under the name of the public function, and of the object if there is one. */
+#define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
+
+static inline synced_mem_status sm_no_object(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
+}
+
+#endif

@@ -1,0 +1,175 @@
+/* The frame of a call on an object; the head, and what the hot path may hand out. */
+#include "call.h"
+
+#include "flight.h"
+#include "process.h"
+#include "status.h"
+
+#include <assert.h>
+
+/* What on points to when no stream may have the pointer: its handle is nobody's. */
+static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
+
+/* ---- The head, and what the hot path may hand out ---- */
+
+static bool is_published_rightly(const struct synced_mem *mem, bool writing)
+{
+    const unsigned head = sm_head(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
+        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_of(mem, side)->data))
+            return false;
+        if (ready && writing && head != sm_bit(side))
+            return false;
+    }
+    const struct sm_stream *const on = atomic_load_explicit(&mem->on[writing], memory_order_relaxed);
+    if (on == &no_stream)
+        return true;
+    return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
+           sm_flight_has(sm_copy_of(mem, SM_GPU), on, writing);
+}
+
+bool sm_object_is_valid(const struct synced_mem *mem)
+{
+    const unsigned head = sm_head(mem);
+    const struct sm_copy *const gpu = sm_copy_of(mem, SM_GPU);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(mem)))
+            return false;
+    }
+    if (gpu && (gpu->device < 0 || gpu->device != sm_device(mem)))
+        return false;
+    return is_published_rightly(mem, false) && is_published_rightly(mem, true);
+}
+
+/* A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. */
+static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    const unsigned head = sm_head(mem);
+    if (!(head & sm_bit(side)) || (writing && head != sm_bit(side)) || sm_flight_blocker(copy, writing))
+        return NULL;
+    if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
+        return NULL;
+    return copy->data;
+}
+
+static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    const unsigned head = sm_head(mem);
+    if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
+        return &no_stream;
+    struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
+    return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
+}
+
+static void publish(struct synced_mem *mem)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side))
+            sm_flight_prune(sm_copy_of(mem, side));
+    for (int writing = 0; writing < 2; writing++) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            atomic_store_explicit(&mem->ready[side][writing], ready_for(mem, side, writing != 0), memory_order_release);
+        atomic_store_explicit(&mem->on[writing], on_for(mem, writing != 0), memory_order_release);
+    }
+}
+
+/* The one place where the head is written. */
+void sm_commit(struct synced_mem *mem, unsigned head)
+{
+    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+    publish(mem);
+    assert(sm_object_is_valid(mem));
+}
+
+void sm_object_init(struct synced_mem *mem)
+{
+    pthread_mutex_init(&mem->lock, NULL);
+    mem->generation = sm_process_generation();
+    sm_commit(mem, SYNCED_MEM_UNINITIALIZED);
+}
+
+/* ---- Waiting ---- */
+
+/* Contents that were to arrive with work that has failed are lost; the copy they came from is valid still. */
+static void lose(struct synced_mem *mem, const struct sm_ticket *failed)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const copy = sm_copy_of(mem, side);
+        const struct sm_ticket *const write = copy ? copy->write : NULL;
+        if (write && copy->arriving && (write == failed || sm_ticket_state(write) == SM_TICKET_LOST)) {
+            copy->arriving = false;
+            sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+        }
+    }
+}
+
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket)
+{
+    sm_ticket_hold(ticket);
+    pthread_mutex_unlock(&mem->lock);
+    const synced_mem_status status = sm_ticket_wait(ticket);
+    pthread_mutex_lock(&mem->lock);
+    if (status != SYNCED_MEM_OK)
+        lose(mem, ticket);
+    sm_ticket_drop(ticket);
+    return status;
+}
+
+/* ---- Calls ---- */
+
+synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
+{
+    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
+    pthread_mutex_lock(&mem->lock);
+    lose(mem, NULL);
+    *call = (struct sm_call){.mem = mem, .head = sm_head(mem)};
+    return SYNCED_MEM_OK;
+}
+
+/* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
+ * contents before has them still. Device pointers that were handed out before are good still, and their uses to be
+ * waited for. */
+static void put_back(const struct sm_call *call)
+{
+    struct synced_mem *const mem = call->mem;
+    if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+        sm_flight_reopen(sm_copy_of(mem, SM_GPU));
+    const bool still = call->head && (sm_head(mem) & call->head) == call->head;
+    sm_commit(mem, still ? call->head : sm_head(mem));
+}
+
+synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
+{
+    struct synced_mem *const mem = call->mem;
+    if (status != SYNCED_MEM_OK) {
+        put_back(call);
+    } else {
+        if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+            sm_flight_close(sm_copy_of(mem, SM_GPU));
+        publish(mem);
+    }
+    pthread_mutex_unlock(&mem->lock);
+    for (int i = 0; i < SM_SIDES; i++)
+        sm_copy_retire(call->let_go[i]);
+    return status;
+}
+
+/* Not after a failure, whose detail a callback could overwrite. */
+synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status)
+{
+    (void)sm_leave(call, status);
+    if (status == SYNCED_MEM_OK)
+        (void)sm_copy_reap(false);
+    return status;
+}
+
+void sm_let_go(struct sm_call *call, enum sm_side side)
+{
+    call->let_go[side] = sm_copy_of(call->mem, side);
+    sm_put_copy(call->mem, side, NULL);
+}

@@ -1,0 +1,43 @@
+/*
+ * What every call on an object does at its beginning and at its end, and how it waits in between. call.c is the one
+ * file that writes the head.
+ */
+#ifndef SM_CALL_H
+#define SM_CALL_H
+
+#include "object.h"
+
+/* What a call keeps from its beginning to its end. */
+struct sm_call {
+    struct synced_mem *mem;
+    unsigned head;                    /* at the beginning */
+    bool ends_nothing;                /* whose use another call wants to end is then that call's business */
+    struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
+};
+
+/* Takes the object's lock. ERR_FORKED: a parent's object, of which a child can't know who holds the lock. */
+synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem);
+
+/* Releases the lock, and retires what the call let go of. After a failure all is as it was at the beginning. Returns
+ * the
+ * status given. */
+synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status);
+
+/* As sm_leave(), for calls that may block: what other calls had to leave behind is looked at too. */
+synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status);
+
+/* The copy is the object's no more once the call succeeds. */
+void sm_let_go(struct sm_call *call, enum sm_side side);
+
+/* The one way to change the head. */
+void sm_commit(struct synced_mem *mem, unsigned head);
+
+/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the device is
+ * lost, so are contents that were to arrive. */
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket);
+
+/* Made before anything is published; what a new object has. */
+void sm_object_init(struct synced_mem *mem);
+bool sm_object_is_valid(const struct synced_mem *mem);
+
+#endif

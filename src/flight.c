@@ -1,0 +1,432 @@
+/* The work in flight on a copy. */
+#include "flight.h"
+
+#include "status.h"
+
+#include <stdlib.h>
+
+/* From so many readers on a new one is the occasion to ask which of the old ones are over. */
+enum { MANY_READS = 8 };
+
+static struct sm_stream nobody;
+struct sm_stream *const sm_ended_use = &nobody;
+
+static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
+{
+    sm_ticket_drop(*slot);
+    *slot = ticket;
+}
+
+/* Contents that are lost with their device block nobody: what was to write them has ended. The reader of such
+ * contents is
+ * told all the same. */
+static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
+{
+    switch (sm_ticket_state(ticket)) {
+    case SM_TICKET_PENDING:
+        return true;
+    case SM_TICKET_LOST:
+        return copy->arriving && ticket == copy->write;
+    case SM_TICKET_DONE:
+        break;
+    }
+    return false;
+}
+
+static bool is_transfer(const struct sm_use *use)
+{
+    return !use->by;
+}
+
+static bool is_stream(const struct sm_use *use)
+{
+    return use->by && use->by != sm_ended_use;
+}
+
+static bool is_open(const struct sm_use *use)
+{
+    return is_stream(use) && !use->ticket;
+}
+
+static void free_use(struct sm_use *use)
+{
+    if (is_stream(use))
+        sm_stream_drop(use->by);
+    sm_ticket_drop(use->ticket);
+    free(use);
+}
+
+static void free_uses(struct sm_use **list)
+{
+    while (*list) {
+        struct sm_use *const use = *list;
+        *list = use->next;
+        free_use(use);
+    }
+}
+
+/* ---- Waiting ---- */
+
+/* Work on a stream that has gone for good is forgotten, and the memory then never given to anybody else. */
+static bool is_forgotten(struct sm_copy *copy, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_ERR_INVALID_STATE)
+        sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
+    return status == SYNCED_MEM_ERR_INVALID_STATE;
+}
+
+static void drop_writer(struct sm_copy *copy)
+{
+    sm_stream_drop(copy->writer);
+    copy->writer = NULL;
+}
+
+static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
+{
+    if (!copy->writer || copy->writer == by || copy->turn)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->turn);
+    if (is_forgotten(copy, status))
+        drop_writer(copy);
+    return status;
+}
+
+/* One event does for a stream that both writes and reads. */
+static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use)
+{
+    if (use->by == copy->writer && copy->turn) {
+        use->ticket = sm_ticket_hold(copy->turn);
+        return SYNCED_MEM_OK;
+    }
+    return sm_stream_end_use(use->by, &use->ticket);
+}
+
+synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+{
+    synced_mem_status status = settle_writer(copy, by);
+    struct sm_use **link = &copy->reads;
+    while (conflicting && *link && status == SYNCED_MEM_OK) {
+        struct sm_use *const use = *link;
+        if (is_open(use) && use->by != by)
+            status = settle_reader(copy, use);
+        if (is_forgotten(copy, status)) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+    return status;
+}
+
+struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_owed && blocks(copy, copy->write))
+        return copy->write;
+    if (blocks(copy, copy->turn))
+        return copy->turn;
+    for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
+        if (blocks(copy, use->ticket))
+            return use->ticket;
+    return NULL;
+}
+
+static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
+        if (is_transfer(use) == transfers)
+            status = sm_stream_wait(stream, use->ticket);
+    return status;
+}
+
+/* A stream that may read already came after the write when it was given the pointer. */
+synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+{
+    if (!conflicting && sm_flight_has(copy, stream, false))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_flight_settle(copy, conflicting, stream);
+    if (status == SYNCED_MEM_OK && !copy->write_is_owed)
+        status = sm_stream_wait(stream, copy->write);
+    if (status == SYNCED_MEM_OK)
+        status = sm_stream_wait(stream, copy->turn);
+    if (status == SYNCED_MEM_OK && conflicting)
+        status = wait_for_reads(copy, stream, true);
+    if (status == SYNCED_MEM_OK && conflicting)
+        status = wait_for_reads(copy, stream, false);
+    return status;
+}
+
+static struct sm_ticket *transfer_in(const struct sm_copy *copy, const struct sm_use *list)
+{
+    for (const struct sm_use *use = list; use; use = use->next)
+        if (is_transfer(use) && blocks(copy, use->ticket))
+            return use->ticket;
+    return NULL;
+}
+
+struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy)
+{
+    if (blocks(copy, copy->write))
+        return copy->write;
+    struct sm_ticket *const read = transfer_in(copy, copy->reads);
+    return read ? read : transfer_in(copy, copy->owed);
+}
+
+/* ---- Entering ---- */
+
+void sm_flight_forget(struct sm_copy *copy)
+{
+    replace(&copy->write, NULL);
+    replace(&copy->turn, NULL);
+    drop_writer(copy);
+    free_uses(&copy->reads);
+    free_uses(&copy->owed);
+    copy->write_is_owed = false;
+}
+
+void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    sm_flight_forget(copy);
+    copy->write = ticket;
+}
+
+void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    replace(&copy->turn, ticket);
+}
+
+struct sm_use *sm_flight_reserve(void)
+{
+    struct sm_use *const use = calloc(1, sizeof *use);
+    if (!use)
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a use");
+    return use;
+}
+
+static void push_front(struct sm_use **list, struct sm_use *use)
+{
+    use->next = *list;
+    *list = use;
+}
+
+/* Of several that have ended on one stream the last stands for all: the lists grow no longer than there are streams. */
+static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_ticket *than)
+{
+    struct sm_use **link = list;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (use->by == by && use->ticket && use->ticket->stream == than->stream) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
+{
+    remove_earlier(&copy->reads, NULL, ticket);
+    remove_earlier(&copy->owed, NULL, ticket);
+    reserved->ticket = sm_ticket_hold(ticket);
+    push_front(&copy->reads, reserved);
+}
+
+static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link && (*link)->by != stream)
+        link = &(*link)->next;
+    return link;
+}
+
+/* What was given to streams that are done, or has ended, may be over, and nobody else asks. */
+static void ask_about_ended(struct sm_copy *copy)
+{
+    for (struct sm_use *use = copy->reads; use; use = use->next) {
+        if (is_open(use) && sm_stream_is_done(use->by) && sm_stream_end_use(use->by, &use->ticket) == SYNCED_MEM_OK) {
+            sm_stream_drop(use->by);
+            use->by = sm_ended_use;
+        }
+        if (use->by == sm_ended_use)
+            (void)sm_ticket_pending(use->ticket);
+    }
+    sm_flight_prune(copy);
+}
+
+static unsigned count_reads(const struct sm_copy *copy)
+{
+    unsigned count = 0;
+    for (const struct sm_use *use = copy->reads; use; use = use->next)
+        count++;
+    return count;
+}
+
+/* The one given last is first, where the hot path finds it. */
+static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
+{
+    struct sm_use **const link = link_of(copy, stream);
+    struct sm_use *use = *link;
+    if (use) {
+        *link = use->next;
+        replace(&use->ticket, NULL);
+        free(reserved);
+    } else {
+        if (count_reads(copy) >= MANY_READS)
+            ask_about_ended(copy);
+        use = reserved;
+        use->by = sm_stream_hold(stream);
+    }
+    push_front(&copy->reads, use);
+}
+
+/* Whoever waits for this turn waits for all that came before it. */
+static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
+{
+    struct sm_use *before = copy->reads;
+    copy->reads = NULL;
+    while (before) {
+        struct sm_use *const use = before;
+        before = use->next;
+        if (use->by == stream) {
+            replace(&use->ticket, NULL);
+            push_front(&copy->reads, use);
+        } else if (is_transfer(use)) {
+            push_front(&copy->owed, use);
+        } else {
+            free_use(use);
+        }
+    }
+    replace(&copy->turn, NULL);
+    sm_stream_hold(stream);
+    drop_writer(copy);
+    copy->writer = stream;
+    copy->write_is_owed = true;
+    copy->arriving = false;
+}
+
+void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
+{
+    if (writing) {
+        give_to_write(copy, stream);
+        free(reserved);
+    } else {
+        sm_flight_close(copy);
+        give_to_read(copy, reserved, stream);
+    }
+}
+
+bool sm_flight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
+{
+    if (writing)
+        return copy->writer == stream && !copy->turn;
+    const struct sm_use *use = copy->reads;
+    while (use && use->by != stream)
+        use = use->next;
+    return use && !use->ticket;
+}
+
+struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
+{
+    const struct sm_use *use = copy->reads;
+    while (use && !is_open(use))
+        use = use->next;
+    return use ? use->by : NULL;
+}
+
+synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
+{
+    struct sm_use *const use = *link_of(copy, stream);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (copy->writer == stream)
+        status = settle_writer(copy, NULL);
+    if (status == SYNCED_MEM_OK && use && !use->ticket)
+        status = settle_reader(copy, use);
+    if (status != SYNCED_MEM_OK) {
+        sm_flight_reopen(copy);
+        return status;
+    }
+    if (copy->writer == stream)
+        drop_writer(copy);
+    if (use) {
+        remove_earlier(&copy->reads, sm_ended_use, use->ticket);
+        sm_stream_drop(use->by);
+        use->by = sm_ended_use;
+    }
+    return SYNCED_MEM_OK;
+}
+
+void sm_flight_close(struct sm_copy *copy)
+{
+    if (copy->writer && copy->turn)
+        drop_writer(copy);
+}
+
+void sm_flight_reopen(struct sm_copy *copy)
+{
+    if (copy->writer)
+        replace(&copy->turn, NULL);
+    for (struct sm_use *use = copy->reads; use; use = use->next)
+        if (is_stream(use))
+            replace(&use->ticket, NULL);
+}
+
+/* Nothing is open in it, and nothing pending. */
+static bool is_over(const struct sm_copy *copy, const struct sm_use *use)
+{
+    return !is_stream(use) && !blocks(copy, use->ticket);
+}
+
+static void prune_list(const struct sm_copy *copy, struct sm_use **list)
+{
+    struct sm_use **link = list;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (is_over(copy, use)) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+void sm_flight_prune(struct sm_copy *copy)
+{
+    copy->arriving = copy->arriving && blocks(copy, copy->write);
+    if (!blocks(copy, copy->write))
+        replace(&copy->write, NULL);
+    if (!copy->writer && !blocks(copy, copy->turn))
+        replace(&copy->turn, NULL);
+    prune_list(copy, &copy->reads);
+    prune_list(copy, &copy->owed);
+}
+
+/* ---- Work that got out of sight ---- */
+
+void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
+{
+    struct sm_stream *const lane = stream && stream->kind == SM_STREAM_LANE ? stream : NULL;
+    const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
+    copy->untracked_on = elsewhere ? NULL : lane;
+    if (copy->untracked < how)
+        copy->untracked = (unsigned char)how;
+}
+
+/* The ticket comes after all that is known of, so that it can stand for everything. */
+synced_mem_status sm_flight_retrack(struct sm_copy *copy)
+{
+    struct sm_ticket *ticket = NULL;
+    if (!copy->untracked || !copy->untracked_on)
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_flight_order(copy, true, copy->untracked_on);
+    if (status == SYNCED_MEM_OK)
+        status = sm_stream_queued(copy->untracked_on, &ticket);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return status;
+    if (ticket)
+        sm_flight_written(copy, ticket);
+    copy->untracked = SM_TRACKED;
+    return SYNCED_MEM_OK;
+}

@@ -1,0 +1,217 @@
+/* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
+ * wait
+ * for each other; no other call holds more than one. */
+#include "move.h"
+
+#include "coherence.h"
+#include "status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct batch {
+    struct synced_mem *const *mems; /* as given */
+    size_t count;
+    struct sm_call *calls; /* one an object, in the order of their addresses */
+    size_t objects;
+    struct sm_transfer *transfers; /* queued */
+    struct synced_mem **moving;    /* the objects of those */
+    size_t queued;
+    enum sm_side side;
+    struct sm_stream *stream;
+    struct synced_mem *failed;
+};
+
+/* ---- Locks ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t)((const struct sm_call *)a)->mem;
+    const uintptr_t second = (uintptr_t)((const struct sm_call *)b)->mem;
+    return (first > second) - (first < second);
+}
+
+static void sort_objects(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        batch->calls[i].mem = batch->mems[i];
+    qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
+    batch->objects = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (i == 0 || batch->calls[i].mem != batch->calls[batch->objects - 1].mem)
+            batch->calls[batch->objects++] = batch->calls[i];
+}
+
+static synced_mem_status leave_all(struct batch *batch, size_t entered, synced_mem_status status)
+{
+    for (size_t i = 0; i < entered; i++)
+        (void)sm_leave(&batch->calls[i], status);
+    return status;
+}
+
+static synced_mem_status enter_all(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->objects; i++) {
+        const synced_mem_status status = sm_enter(&batch->calls[i], batch->calls[i].mem);
+        if (status != SYNCED_MEM_OK) {
+            batch->failed = batch->calls[i].mem;
+            return leave_all(batch, i, status);
+        }
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* ---- One object ---- */
+
+static bool is_pull(const struct batch *batch)
+{
+    return batch->side == SM_CPU;
+}
+
+static synced_mem_status nothing_to_move(const struct batch *batch, synced_mem_state head)
+{
+    if (head == SYNCED_MEM_UNINITIALIZED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to %s",
+                       is_pull(batch) ? "pull" : "push");
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is %s copy is stale",
+                   is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
+}
+
+static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
+{
+    struct sm_ticket *wait;
+    synced_mem_status status = sm_make_usable(mem, batch->side);
+    if (status == SYNCED_MEM_OK)
+        status = sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
+    if (status == SYNCED_MEM_OK)
+        batch->moving[batch->queued++] = mem;
+    return status;
+}
+
+static bool is_queued(const struct batch *batch, const struct synced_mem *mem)
+{
+    size_t i = 0;
+    while (i < batch->queued && batch->moving[i] != mem)
+        i++;
+    return i < batch->queued;
+}
+
+static synced_mem_status find_stream(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
+{
+    const int device = sm_device(mem);
+    if (batch->stream && (device < 0 || device == batch->stream->device))
+        return SYNCED_MEM_OK;
+    sm_stream_drop(batch->stream);
+    batch->stream = NULL;
+    const synced_mem_status status = sm_stream_find(device, handle, &batch->stream);
+    if (status != SYNCED_MEM_OK || batch->stream)
+        return status;
+    return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: the transfer would become part of the graph");
+}
+
+static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem, synced_mem_stream handle)
+{
+    const synced_mem_state head = (synced_mem_state)sm_head(mem);
+    if (head != SYNCED_MEM_SYNCED && head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
+        return nothing_to_move(batch, head);
+    const synced_mem_status status = find_stream(batch, mem, handle);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (head == SYNCED_MEM_SYNCED)
+        return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
+    return batch->count > 1 && is_queued(batch, mem) ? SYNCED_MEM_OK : queue_move(batch, mem);
+}
+
+/* ---- All ---- */
+
+/* Enters what was queued, also after a failure: it is under way. */
+static synced_mem_status enter_queued(struct batch *batch, synced_mem_status status)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (batch->queued == 0)
+        return status;
+    const synced_mem_status entered = sm_transfer_enter(batch->transfers, batch->queued, batch->stream);
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&first);
+    for (size_t i = 0; entered == SYNCED_MEM_OK && i < batch->queued; i++)
+        sm_commit(batch->moving[i], sm_head(batch->moving[i]) | sm_bit(batch->side));
+    return status != SYNCED_MEM_OK ? status : entered;
+}
+
+static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
+        batch->failed = batch->mems[i];
+        status = move_one(batch, batch->mems[i], handle);
+    }
+    return enter_queued(batch, status);
+}
+
+/* What the host has to wait for before anything can be queued. */
+static struct sm_ticket *first_wait(const struct batch *batch)
+{
+    struct sm_ticket *wait = NULL;
+    for (size_t i = 0; i < batch->count && !wait && !is_pull(batch); i++)
+        if (sm_head(batch->mems[i]) == SYNCED_MEM_AT_CPU)
+            wait = sm_unready_source(sm_copy_of(batch->mems[i], SM_CPU));
+    return wait ? sm_ticket_hold(wait) : NULL;
+}
+
+static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
+{
+    for (;;) {
+        synced_mem_status status = enter_all(batch);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        struct sm_ticket *const wait = first_wait(batch);
+        if (!wait)
+            return leave_all(batch, batch->objects, move_all(batch, handle));
+        (void)leave_all(batch, batch->objects, SYNCED_MEM_OK);
+        status = sm_ticket_wait(wait);
+        sm_ticket_drop(wait);
+        if (status != SYNCED_MEM_OK)
+            return status;
+    }
+}
+
+static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
+{
+    sort_objects(batch);
+    const synced_mem_status status = run(batch, handle);
+    sm_stream_drop(batch->stream);
+    if (failed)
+        *failed = batch->failed;
+    return status;
+}
+
+static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
+{
+    struct part {
+        struct sm_call call;
+        struct sm_transfer transfer;
+        struct synced_mem *moving;
+    };
+    char *const room = calloc(batch->count, sizeof(struct part));
+    if (!room)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
+    batch->calls = (struct sm_call *)(void *)room;
+    batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
+    batch->moving = (struct synced_mem **)(void *)(batch->transfers + batch->count);
+    const synced_mem_status status = move_with(batch, handle, failed);
+    free(room);
+    return status;
+}
+
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
+                          struct synced_mem **failed)
+{
+    struct sm_call call;
+    struct sm_transfer transfer;
+    struct synced_mem *moving;
+    struct batch batch = {
+        .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .moving = &moving, .side = side};
+    if (count == 0)
+        return SYNCED_MEM_OK;
+    return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);
+}

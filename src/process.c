@@ -1,0 +1,73 @@
+/* Forks: POSIX leaves a child with the locks as they were held, by threads it does not have. */
+#include "process.h"
+
+static struct {
+    pthread_mutex_t mutex;
+    struct sm_lock *first;
+} locks = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_uchar generation;
+static atomic_bool uses_gpu;
+static atomic_bool lost_gpu;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&locks.mutex);
+    for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
+        pthread_mutex_lock(&lock->mutex);
+}
+
+static void in_parent(void)
+{
+    for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
+        pthread_mutex_unlock(&lock->mutex);
+    pthread_mutex_unlock(&locks.mutex);
+}
+
+static void in_child(void)
+{
+    atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
+    if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
+        atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
+    in_parent();
+}
+
+static void introduce(struct sm_lock *lock)
+{
+    pthread_mutex_lock(&locks.mutex);
+    if (!locks.first)
+        (void)pthread_atfork(before_fork, in_parent, in_child);
+    if (!atomic_load_explicit(&lock->known, memory_order_relaxed)) {
+        lock->next = locks.first;
+        locks.first = lock;
+        atomic_store_explicit(&lock->known, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&locks.mutex);
+}
+
+void sm_lock(struct sm_lock *lock)
+{
+    if (!atomic_load_explicit(&lock->known, memory_order_acquire))
+        introduce(lock);
+    pthread_mutex_lock(&lock->mutex);
+}
+
+void sm_unlock(struct sm_lock *lock)
+{
+    pthread_mutex_unlock(&lock->mutex);
+}
+
+unsigned char sm_process_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+void sm_process_uses_gpu(void)
+{
+    atomic_store_explicit(&uses_gpu, true, memory_order_relaxed);
+}
+
+bool sm_process_lost_gpu(void)
+{
+    return atomic_load_explicit(&lost_gpu, memory_order_relaxed);
+}

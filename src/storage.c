@@ -1,0 +1,292 @@
+/* Calls that change an object's memory or its size. */
+#include "storage.h"
+
+#include "coherence.h"
+#include "status.h"
+
+#include <string.h>
+
+/* ---- Handing back ---- */
+
+/* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. */
+static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_ticket **wait)
+{
+    *wait = NULL;
+    if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_flight_retrack(copy);
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_flight_transfer(copy);
+    return status;
+}
+
+/* Waits until the sides that will go have nothing of the library's in flight, if they are borrowed. */
+static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
+{
+    for (;;) {
+        struct sm_ticket *wait = NULL;
+        synced_mem_status status = SYNCED_MEM_OK;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
+            if (going[side])
+                status = blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+        if (!wait)
+            return status;
+        status = sm_wait_unlocked(mem, wait);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+            return status;
+    }
+}
+
+/* ---- Releasing one side ---- */
+
+/* The contents have to arrive on the other side, as this one is the last that has them. */
+static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_ticket **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    if (sm_head(mem) == sm_bit(side))
+        status = sm_provide(mem, sm_other(side), SM_MOVE, NULL, wait);
+    if (status == SYNCED_MEM_OK && !*wait && (sm_head(mem) & sm_bit(sm_other(side))))
+        *wait = sm_flight_blocker(sm_copy_of(mem, sm_other(side)), false);
+    return status;
+}
+
+/* Leaves the other side with the contents, arrived, if this one has them; and nothing in flight on borrowed memory. */
+static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
+{
+    while (sm_copy_of(mem, side)) {
+        struct sm_ticket *wait;
+        synced_mem_status status = next_arrival(mem, side, &wait);
+        const bool arriving = wait != NULL;
+        if (status == SYNCED_MEM_OK && !wait)
+            status = blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+        if (status != SYNCED_MEM_OK || !wait)
+            return status;
+        status = sm_wait_unlocked(mem, wait);
+        /* A lost device does no more to borrowed memory; but what was to arrive has not. */
+        if (status != SYNCED_MEM_OK && (arriving || status != SYNCED_MEM_ERR_DEVICE_LOST))
+            return status;
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_call call;
+    synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = make_dispensable(mem, side);
+    if (status == SYNCED_MEM_OK) {
+        sm_let_go(&call, side);
+        sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+    }
+    return sm_leave_and_reap(&call, status);
+}
+
+/* ---- Replacing ---- */
+
+static synced_mem_status replace(struct sm_call *call, struct sm_copy *const incoming[SM_SIDES])
+{
+    struct synced_mem *const mem = call->mem;
+    const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
+    const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
+    const struct sm_copy *const gpu = incoming[SM_GPU];
+    unsigned head = SYNCED_MEM_UNINITIALIZED;
+    const synced_mem_status status = make_replaceable(mem, going);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
+                       sm_device(mem));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        if (!going[side])
+            continue;
+        sm_let_go(call, side);
+        sm_put_copy(mem, side, incoming[side]);
+        head |= incoming[side] ? sm_bit(side) : 0;
+    }
+    if (gpu)
+        sm_put_device(mem, gpu->device);
+    sm_commit(mem, head);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
+{
+    struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
+    struct sm_call call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
+}
+
+/* A ticket for what the stream has queued up to now. */
+static synced_mem_status ticket_of_stream(int device, synced_mem_stream handle, struct sm_ticket **out)
+{
+    struct sm_stream *stream;
+    synced_mem_status status = sm_stream_find(device, handle, &stream);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (!stream)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+    status = sm_stream_queued(stream, out);
+    sm_stream_drop(stream);
+    return status;
+}
+
+synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
+                                synced_mem_stream handle)
+{
+    struct sm_ticket *ticket;
+    const int device = sm_device(mem);
+    synced_mem_status status = ticket_of_stream(device < 0 && gpu ? gpu->device : device, handle, &ticket);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (cpu)
+        sm_flight_filled(cpu, sm_ticket_hold(ticket));
+    if (gpu)
+        sm_flight_filled(gpu, sm_ticket_hold(ticket));
+    sm_ticket_drop(ticket);
+    return sm_replace(mem, cpu, gpu);
+}
+
+/* ---- Size ---- */
+
+static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t size)
+{
+    return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
+}
+
+static void set_size(struct sm_call *call, size_t size, unsigned head)
+{
+    struct synced_mem *const mem = call->mem;
+    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side) && !has_room(mem, side, size))
+            sm_let_go(call, side);
+    sm_commit(mem, head);
+}
+
+/* The contents, and zeros behind them, in larger host memory. */
+static synced_mem_status grow_host(struct sm_call *call, size_t size)
+{
+    struct synced_mem *const mem = call->mem;
+    struct sm_copy *larger;
+    const synced_mem_status status = sm_obtain_host(mem, size, true, &larger);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    memcpy(larger->data, sm_copy_of(mem, SM_CPU)->data, sm_size(mem));
+    sm_let_go(call, SM_CPU);
+    sm_put_copy(mem, SM_CPU, larger);
+    return SYNCED_MEM_OK;
+}
+
+/* The same in device memory, on a stream of the library's own. What was queued on memory that is then given up is
+ * waited
+ * for in the stream's order before that is freed. */
+static synced_mem_status grow_device(struct sm_call *call, size_t size)
+{
+    struct synced_mem *const mem = call->mem;
+    struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
+    struct sm_stream *stream;
+    struct sm_copy *larger;
+    synced_mem_status status = sm_stream_lane(from->device, SM_LANE_ALLOC, &stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_copy_obtain_device(size, sm_object_alignment(mem), stream, &larger);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    struct sm_transfer transfer = {.direction = SM_D2D, .to = larger, .from = from, .size = sm_size(mem)};
+    status = sm_transfer_queue(&transfer, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_transfer_enter(&transfer, 1, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_transfer_zeros(larger, sm_size(mem), size, stream);
+    if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
+        if (!larger->untracked)
+            (void)sm_transfer_none(larger, stream);
+        sm_copy_retire(larger);
+        sm_detail_set(&first);
+        return status;
+    }
+    sm_let_go(call, SM_GPU);
+    sm_put_copy(mem, SM_GPU, larger);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
+{
+    struct sm_stream *stream;
+    const synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    return status == SYNCED_MEM_OK ? sm_transfer_zeros(sm_copy_of(mem, SM_GPU), sm_size(mem), size, stream) : status;
+}
+
+/* The host's part comes last, since it can't fail once the host copy may be written. */
+static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned sides)
+{
+    struct synced_mem *const mem = call->mem;
+    const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)))
+        memset((char *)sm_copy_of(mem, SM_CPU)->data + sm_size(mem), 0, size - sm_size(mem));
+    return status;
+}
+
+/* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. */
+static synced_mem_status grow(struct sm_call *call, size_t size)
+{
+    struct synced_mem *const mem = call->mem;
+    const unsigned head = sm_head(mem);
+    const unsigned room =
+        (has_room(mem, SM_CPU, size) ? sm_bit(SM_CPU) : 0) | (has_room(mem, SM_GPU, size) ? sm_bit(SM_GPU) : 0);
+    unsigned next = head & room;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
+        next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
+        status = next == sm_bit(SM_GPU) ? grow_device(call, size) : grow_host(call, size);
+    } else {
+        status = zero_tails(call, size, next);
+    }
+    if (status == SYNCED_MEM_OK)
+        set_size(call, size, next);
+    return status;
+}
+
+/* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, and to write
+ * the host copy, or read all of it. */
+static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_ticket **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait && status == SYNCED_MEM_OK; side++)
+        if (!has_room(mem, side, size))
+            status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
+    if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_CPU)))
+        *wait = sm_flight_blocker(sm_copy_of(mem, SM_CPU), true);
+    return status;
+}
+
+static synced_mem_status resize(struct sm_call *call, size_t size, bool keep)
+{
+    struct synced_mem *const mem = call->mem;
+    for (;;) {
+        const bool growing = keep && size > sm_size(mem);
+        struct sm_ticket *wait;
+        synced_mem_status status = next_wait(mem, size, growing, &wait);
+        if (status == SYNCED_MEM_OK && !wait && growing)
+            return grow(call, size);
+        if (status == SYNCED_MEM_OK && !wait)
+            set_size(call, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
+        if (status != SYNCED_MEM_OK || !wait)
+            return status;
+        status = sm_wait_unlocked(mem, wait);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+            return status;
+    }
+}
+
+synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
+{
+    struct sm_call call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, resize(&call, size, keep)) : status;
+}

@@ -1,0 +1,81 @@
+/*
+ * Streams as the library knows them: its own, and those that callers name. A caller's stream is known from its first
+ * use on until synced_mem_stream_done(), by a record that nobody else's handle ever leads to; what was given to the
+ * stream refers to that record, and one event can end all of it.
+ */
+#ifndef SM_STREAM_H
+#define SM_STREAM_H
+
+#include "ticket.h"
+
+/* The library's own streams, one set a device; none of them blocks with the legacy stream. */
+enum sm_lane { SM_LANE_H2D, SM_LANE_D2H, SM_LANE_ALLOC, SM_LANE_FREE, SM_LANES };
+
+enum sm_stream_kind {
+    SM_STREAM_CREATED,    /* by the caller */
+    SM_STREAM_PER_THREAD, /* one thread's default stream */
+    SM_STREAM_LEGACY,     /* the legacy default stream */
+    SM_STREAM_ANY,        /* none was named: the legacy stream, or blocking ones. Nothing can be queued on it */
+    SM_STREAM_LANE
+};
+
+/* What the hot path compares a handle with where no handle may match. */
+#define SM_NO_HANDLE ((synced_mem_stream)UINTPTR_MAX)
+
+struct sm_stream {
+    _Atomic(synced_mem_stream) hot; /* the caller's handle for it, or SM_NO_HANDLE */
+    synced_mem_stream handle;
+    uint64_t serial; /* no other stream's, ever */
+    uint64_t id;     /* the runtime's, of a created stream; 0 if it does not say */
+    uint64_t thread; /* whose default stream it is */
+    struct sm_stream *next;
+    _Atomic(struct sm_ticket *) last; /* once it is done: for all that it was given */
+    atomic_uint holders;              /* of created and per-thread streams; those it is known by are one */
+    int device;
+    unsigned char kind;
+    atomic_uchar state; /* of a created or per-thread stream, see stream.c */
+};
+
+/* One of the library's own, made at its first use; good until the shutdown. */
+synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream **out);
+
+/* What stands for the use of a pointer that was asked for without a stream. */
+struct sm_stream *sm_stream_any(int device);
+
+/*
+ * The caller's stream by its handle, held. device: the object's; for SYNCED_MEM_DEVICE_CURRENT any will do.
+ * A stream that captures: *out is NULL. ERR_INVALID_DEVICE: it is another device's.
+ */
+synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out);
+
+struct sm_stream *sm_stream_hold(struct sm_stream *stream);
+/* NULL is ignored. */
+void sm_stream_drop(struct sm_stream *stream);
+
+/* Whether the hot path may hand out pointers on it. */
+static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
+{
+    return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_LEGACY;
+}
+
+/* A ticket for what the library has just queued on the stream. */
+synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **out);
+
+/* A ticket for all that the stream was given until now, or until it was done. ERR_CAPTURING while it captures;
+ * ERR_INVALID_STATE if it went away and was never done: then nobody can tell any more. */
+synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out);
+
+/* Work queued on the stream from now on runs after the ticket's. Asks nothing of the device when the ticket is not
+ * pending, or its work is on that very stream. */
+synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket);
+
+/* Whether synced_mem_stream_done() was called for it: then to end a use of it needs no event. */
+bool sm_stream_is_done(const struct sm_stream *stream);
+
+/* Ends the uses of the caller's stream and forgets it. */
+synced_mem_status sm_stream_done(synced_mem_stream handle);
+
+/* Forgets all callers' streams, which nobody may hold, and destroys the library's own. */
+synced_mem_status sm_stream_shutdown(void);
+
+#endif
