@@ -10,7 +10,8 @@ count() {
     sed -n 's/^totals: //p;s/^summary: //p' "$dir/out" | head -n 1
 }
 printf '%-20s %s\n' accessor "instructions per call"
-for row in bare load equal cpu_data mutable_cpu_data gpu_data mutable_gpu_data; do
+for row in bare load equal cpu_data mutable_cpu_data gpu_data mutable_gpu_data gpu_data_on \
+    mutable_gpu_data_on; do
     if few=$(count "$1" $row 10000) && many=$(count "$1" $row 110000); then
         printf '%-20s %s\n' $row "$(awk "BEGIN { printf \"%.2f\", ($many - $few) / 100000 }")"
     else

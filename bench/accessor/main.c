@@ -19,6 +19,7 @@ enum { RUNS = 15, CALLS = 20000000, BYTES = 4096 };
 
 static struct equal equal;
 static synced_mem *mem;
+static synced_mem_stream stream; /* the legacy one: to the hot path it is a stream like any other */
 
 static __attribute__((noinline)) const void *bare(const struct equal *object)
 {
@@ -41,6 +42,8 @@ LOOP(loop_cpu, synced_mem_cpu_data(mem))
 LOOP(loop_mutable_cpu, synced_mem_mutable_cpu_data(mem))
 LOOP(loop_gpu, synced_mem_gpu_data(mem))
 LOOP(loop_mutable_gpu, synced_mem_mutable_gpu_data(mem))
+LOOP(loop_gpu_on, synced_mem_gpu_data_on(mem, stream))
+LOOP(loop_mutable_gpu_on, synced_mem_mutable_gpu_data_on(mem, stream))
 
 static const struct row {
     const char *name;
@@ -55,6 +58,8 @@ static const struct row {
     {"mutable_cpu_data", "synced_mem_mutable_cpu_data", loop_mutable_cpu, SYNCED_MEM_AT_CPU},
     {"gpu_data", "synced_mem_gpu_data", loop_gpu, SYNCED_MEM_AT_GPU},
     {"mutable_gpu_data", "synced_mem_mutable_gpu_data", loop_mutable_gpu, SYNCED_MEM_AT_GPU},
+    {"gpu_data_on", "synced_mem_gpu_data_on", loop_gpu_on, SYNCED_MEM_AT_GPU},
+    {"mutable_gpu_data_on", "synced_mem_mutable_gpu_data_on", loop_mutable_gpu_on, SYNCED_MEM_AT_GPU},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
