@@ -140,7 +140,9 @@ struct facts facts_of(const synced_mem *mem)
                           .size = synced_mem_size(mem),
                           .device = synced_mem_device(mem),
                           .cpu = synced_mem_cpu_source(mem),
-                          .gpu = synced_mem_gpu_source(mem)};
+                          .gpu = synced_mem_gpu_source(mem),
+                          .cpu_capacity = synced_mem_cpu_capacity(mem),
+                          .gpu_capacity = synced_mem_gpu_capacity(mem)};
 }
 
 void check_unchanged(const synced_mem *mem, const struct facts *before)
@@ -150,6 +152,39 @@ void check_unchanged(const synced_mem *mem, const struct facts *before)
     ck_assert_int_eq(synced_mem_device(mem), before->device);
     ck_assert_int_eq(synced_mem_cpu_source(mem), before->cpu);
     ck_assert_int_eq(synced_mem_gpu_source(mem), before->gpu);
+    ck_assert_uint_eq(synced_mem_cpu_capacity(mem), before->cpu_capacity);
+    ck_assert_uint_eq(synced_mem_gpu_capacity(mem), before->gpu_capacity);
+}
+
+/* ---- Streams ---- */
+
+synced_mem_stream open_stream(int kind)
+{
+    return kind == LEGACY ? NULL : gpu_stream_create(gpu_current_device(), kind == BLOCKING);
+}
+
+void close_stream(synced_mem_stream stream)
+{
+    gpu_stream_sync(stream);
+    OK(synced_mem_stream_done(stream));
+    if (stream)
+        gpu_stream_destroy(stream);
+}
+
+/* ---- Processes ---- */
+
+bool in_a_child(void (*function)(const void *argument), const void *argument)
+{
+    int status = 0;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        function(argument);
+        exit(EXIT_SUCCESS);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 /* ---- All tests ---- */

@@ -89,8 +89,23 @@ struct facts {
     int device;
     synced_mem_source cpu;
     synced_mem_source gpu;
+    size_t cpu_capacity;
+    size_t gpu_capacity;
 };
 struct facts facts_of(const synced_mem *mem);
 void check_unchanged(const synced_mem *mem, const struct facts *before);
+
+/* ---- Streams of the current device ---- */
+
+enum { LEGACY, BLOCKING, NON_BLOCKING, STREAM_KINDS };
+
+synced_mem_stream open_stream(int kind);
+/* Once its work is done, tells the library, and destroys it. */
+void close_stream(synced_mem_stream stream);
+
+/* ---- Processes ---- */
+
+/* Runs the function in a process of its own; whether it exited with success. */
+bool in_a_child(void (*function)(const void *argument), const void *argument);
 
 #endif

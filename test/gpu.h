@@ -47,10 +47,26 @@ void gpu_fill(void *data, size_t size, unsigned pattern, synced_mem_stream strea
 bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream);
 /* Reads one piece of device memory into another. */
 void gpu_copy(void *to, const void *from, size_t size, synced_mem_stream stream);
+/* As that, but false if the runtime does not take it. */
+bool gpu_try_copy(void *to, const void *from, size_t size, synced_mem_stream stream);
+/* Writes what a piece of device memory holds into page-locked memory. */
+void gpu_copy_to_host(void *to, const void *from, size_t size, synced_mem_stream stream);
 /* Takes a while. */
 void gpu_delay(synced_mem_stream stream);
+/* Does not end before gpu_unhold(): whoever waits for it until then waits for ever. One at a time. */
+void gpu_hold(synced_mem_stream stream);
+void gpu_unhold(void);
 /* Waits for the device's work, and reads. */
 void gpu_read(void *to, const void *from, size_t size);
+
+/* ---- What the runtime tells of itself; 0 where it does not ---- */
+
+/* How often a call of the runtime's was made; NULL: all of them. */
+unsigned gpu_calls(const char *call);
+/* How much queued work has certainly not run yet. */
+size_t gpu_unfinished(void);
+/* Whether a thread's default stream can be had. */
+bool gpu_has_per_thread_streams(void);
 
 /* The host is about to read or write page-locked memory; for a runtime that looks for races. */
 void gpu_note_host_read(const void *data, size_t size);

@@ -3,6 +3,8 @@
 
 #include "gpu.h"
 
+#include <semaphore.h>
+
 bool gpu_expected(void)
 {
     return true;
@@ -102,5 +104,38 @@ void gpu_fill(void *data, size_t size, unsigned pattern, synced_mem_stream strea
 
 void gpu_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
 {
-    MUST(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream));
+    ck_assert_msg(gpu_try_copy(to, from, size, stream), "the runtime took no work");
+}
+
+void gpu_copy_to_host(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    MUST(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToHost, stream));
+}
+
+static sem_t gate;
+
+static void CUDART_CB wait_at_the_gate(void *unused)
+{
+    (void)unused;
+    while (sem_wait(&gate) != 0)
+        continue;
+}
+
+void gpu_hold(synced_mem_stream stream)
+{
+    ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
+    MUST(cudaLaunchHostFunc(stream, wait_at_the_gate, NULL));
+}
+
+void gpu_unhold(void)
+{
+    ck_assert_int_eq(sem_post(&gate), 0);
+}
+
+bool gpu_has_per_thread_streams(void)
+{
+    const cudaError_t code = cudaStreamSynchronize(cudaStreamPerThread);
+    if (code != cudaSuccess)
+        (void)cudaGetLastError();
+    return code == cudaSuccess;
 }

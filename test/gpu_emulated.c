@@ -6,7 +6,9 @@
 #include "cudart_emu.h"
 #include "pattern.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Every seed is another order of execution; seed 0 runs everything as late as it may. */
 enum { SEEDS = 21, DEVICES = 4 };
@@ -16,8 +18,11 @@ int gpu_schedules(void)
     return SEEDS;
 }
 
+static bool first_schedule;
+
 int gpu_start(unsigned schedule)
 {
+    first_schedule = schedule == 0;
     emu_reset(schedule);
     return DEVICES;
 }
@@ -39,33 +44,51 @@ void gpu_check_nothing_left(void)
 
 /* ---- Kernels ---- */
 
-struct fill {
-    void *data;
+/* A fill, or a copy if from is set. */
+struct work {
+    void *to;
+    const void *from;
     size_t size;
     unsigned pattern;
-    struct fill *next;
+    struct work *next;
 };
 
-/* Kept to the end of the test: on a device that breaks, a kernel never runs. */
-static struct fill *fills;
+/* Kept to the end of the test: on a device that breaks, a kernel never runs. Several threads may launch. */
+static _Atomic(struct work *) launched;
 
-static void run_fill(void *argument)
+static void run(void *argument)
 {
-    const struct fill *const fill = argument;
-    pattern_write(emu_pointer(fill->data), fill->size, fill->pattern);
+    const struct work *const work = argument;
+    if (work->from)
+        memcpy(emu_pointer(work->to), emu_pointer(work->from), work->size);
+    else
+        pattern_write(emu_pointer(work->to), work->size, work->pattern);
+}
+
+static bool try_launch(struct work wanted, synced_mem_stream stream)
+{
+    const struct emu_range ranges[] = {{.data = wanted.to, .size = wanted.size, .write = true},
+                                       {.data = wanted.from, .size = wanted.size, .write = false}};
+    struct work *const work = malloc(sizeof *work);
+    ck_assert_ptr_nonnull(work);
+    *work = wanted;
+    work->next = atomic_load(&launched);
+    while (!atomic_compare_exchange_weak(&launched, &work->next, work))
+        continue;
+    if (emu_launch(stream, run, work, ranges, wanted.from ? 2 : 1) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();
+    return false;
 }
 
 bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
 {
-    const struct emu_range range = {.data = data, .size = size, .write = true};
-    struct fill *const fill = malloc(sizeof *fill);
-    ck_assert_ptr_nonnull(fill);
-    *fill = (struct fill){.data = data, .size = size, .pattern = pattern, .next = fills};
-    fills = fill;
-    if (emu_launch(stream, run_fill, fill, &range, 1) == cudaSuccess)
-        return true;
-    (void)cudaGetLastError();
-    return false;
+    return try_launch((struct work){.to = data, .size = size, .pattern = pattern}, stream);
+}
+
+bool gpu_try_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    return try_launch((struct work){.to = to, .from = from, .size = size}, stream);
 }
 
 /* Late as everything is, nothing has to be added. */
@@ -78,6 +101,29 @@ void gpu_read(void *to, const void *from, size_t size)
 {
     emu_run_all();
     MUST(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost));
+}
+
+/* ---- What the runtime tells of itself ---- */
+
+static void add_up(const char *call, unsigned count, void *sum)
+{
+    (void)call;
+    *(unsigned *)sum += count;
+}
+
+unsigned gpu_calls(const char *call)
+{
+    unsigned sum = 0;
+    if (call)
+        return emu_calls(call);
+    emu_each_call(add_up, &sum);
+    return sum;
+}
+
+/* Under the first schedule work runs only when something forces it. */
+size_t gpu_unfinished(void)
+{
+    return first_schedule ? emu_pending() : 0;
 }
 
 void gpu_note_host_read(const void *data, size_t size)

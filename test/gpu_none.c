@@ -104,6 +104,42 @@ void gpu_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
     (void)to, (void)from, (void)size, (void)stream;
 }
 
+bool gpu_try_copy(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    gpu_copy(to, from, size, stream);
+    return false;
+}
+
+void gpu_copy_to_host(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    (void)to, (void)from, (void)size, (void)stream;
+}
+
+void gpu_hold(synced_mem_stream stream)
+{
+    (void)stream;
+}
+
+void gpu_unhold(void)
+{
+}
+
+unsigned gpu_calls(const char *call)
+{
+    (void)call;
+    return 0;
+}
+
+size_t gpu_unfinished(void)
+{
+    return 0;
+}
+
+bool gpu_has_per_thread_streams(void)
+{
+    return false;
+}
+
 void gpu_delay(synced_mem_stream stream)
 {
     (void)stream;

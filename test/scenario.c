@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* What the caller brings has the alignment that some of the objects ask for. */
 enum { STEPS = 40, SIZE = 70000, ALIGNMENT = 4096, ROOM = SIZE / ALIGNMENT * ALIGNMENT + ALIGNMENT };
@@ -355,18 +353,4 @@ void scenario_check_end(enum outcome expected)
     REQUIRE(stats.pageable_bytes == 0);
     REQUIRE(stats.pinned_bytes == 0);
     REQUIRE(stats.gpu_bytes == 0);
-}
-
-bool in_a_child(void (*function)(const void *argument), const void *argument)
-{
-    int status = 0;
-    (void)fflush(NULL);
-    const pid_t child = fork();
-    ck_assert_int_ge(child, 0);
-    if (child == 0) {
-        function(argument);
-        exit(EXIT_SUCCESS);
-    }
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }

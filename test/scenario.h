@@ -56,7 +56,4 @@ void scenario_run(int scenario, enum outcome expected);
 /* Whatever was there: the library shut down, and nothing of its own left. */
 void scenario_check_end(enum outcome expected);
 
-/* Runs the function in a process of its own; whether it exited with success. */
-bool in_a_child(void (*function)(const void *argument), const void *argument);
-
 #endif

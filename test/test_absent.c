@@ -2,7 +2,7 @@
 #include "cpu_only.h"
 
 #include "cudart_emu.h"
-#include "device.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
@@ -319,11 +319,11 @@ END_TEST
 /* The library's own streams do not wait for the legacy stream, nor that for them. */
 START_TEST(lanes_do_not_block)
 {
-    sm_stream lane = NULL;
+    struct sm_stream *lane = NULL;
     unsigned flags = 0;
     for (int i = 0; i < SM_LANES; i++) {
-        OK(sm_device_lane(0, (enum sm_lane)i, &lane));
-        ck_assert_int_eq(cudaStreamGetFlags(lane, &flags), cudaSuccess);
+        OK(sm_stream_lane(0, (enum sm_lane)i, &lane));
+        ck_assert_int_eq(cudaStreamGetFlags(lane->handle, &flags), cudaSuccess);
         ck_assert_uint_eq(flags, cudaStreamNonBlocking);
     }
 }

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "device.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -235,12 +235,12 @@ END_TEST
 START_TEST(a_stream_that_can_not_be_waited_for)
 {
     int device;
-    sm_stream lane;
+    struct sm_stream *lane;
     OK(sm_device_resolve(0, &device));
-    OK(sm_device_lane(device, SM_LANE_D2H, &lane));
+    OK(sm_stream_lane(device, SM_LANE_D2H, &lane));
     emu_fail("cudaGetDevice", 1, cudaErrorUnknown, false);
-    ck_assert_int_eq(sm_device_stream_sync(device, lane), SYNCED_MEM_ERR_CUDA);
-    OK(sm_device_stream_sync(device, lane));
+    ck_assert_int_eq(sm_device_stream_sync(device, lane->handle), SYNCED_MEM_ERR_CUDA);
+    OK(sm_device_stream_sync(device, lane->handle));
 }
 END_TEST
 

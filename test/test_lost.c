@@ -210,7 +210,7 @@ START_TEST(lost_ticket)
     void *const data = gpu_alloc(0, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_fill(data, SIZE, 1, stream);
-    OK(sm_ticket_record(0, stream, &ticket));
+    OK(sm_ticket_record(0, stream, 1, &ticket));
     emu_break_device(0, cudaErrorLaunchFailure);
     (void)cudaStreamSynchronize(stream);
     if (sm_ticket_wait(ticket) != SYNCED_MEM_OK) {

@@ -28,7 +28,7 @@ START_TEST(devices_that_do_not_exist)
 {
     if (!gpu_expected())
         return;
-    static const int beyond[] = {0, 1, 60, 1000, 0x7fffffff};
+    static const int beyond[] = {0, 1, 60, 1000, 32767};
     for (int i = 0; i < 5; i++) {
         const int device = beyond[i] < 1000 ? devices() + beyond[i] : beyond[i];
         check_cpu_only(device, SYNCED_MEM_ERR_INVALID_DEVICE);

@@ -144,13 +144,34 @@ START_TEST(page_locked)
     synced_mem *const late = make_at_cpu(100, 1);
     ck_assert_int_eq(synced_mem_cpu_source(late), SYNCED_MEM_SOURCE_PINNED);
     const synced_mem_stats stats = stats_now();
-    ck_assert_uint_eq(stats.pinned_bytes, 200);
+    ck_assert_uint_eq(stats.pinned_bytes, 2 * 512);
     ck_assert_uint_eq(stats.pageable_bytes, 100);
     ck_assert_uint_eq(stats.host_allocations, 3);
     ck_assert_uint_eq(stats.gpu_allocations, 1);
     OK(synced_mem_release(early));
     OK(synced_mem_release(named));
     OK(synced_mem_release(late));
+}
+END_TEST
+
+/* Page-locked memory that nobody uses any more is kept for the next who asks for as much. */
+START_TEST(page_locked_memory_is_kept)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem *const first = make_on(5000, 0);
+    void *const data = synced_mem_overwrite_cpu_data(first);
+    const uint64_t held = stats_now().pinned_bytes;
+    ck_assert_uint_ge(held, 5000);
+    OK(synced_mem_release(first));
+    ck_assert_uint_eq(stats_now().pinned_bytes, held);
+    synced_mem *const second = make_on(5000, 0);
+    ck_assert_ptr_eq(synced_mem_cpu_data(second), data);
+    ck_assert(host_is(data, 5000, 0));
+    ck_assert_uint_eq(stats_now().pinned_bytes, held);
+    OK(synced_mem_release(second));
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(stats_now().pinned_bytes, 0);
 }
 END_TEST
 
@@ -182,6 +203,7 @@ Suite *suite(void)
     tcase_add_loop_test(kinds, alignment, 0, 23);
     tcase_add_test(kinds, zero_size);
     tcase_add_test(kinds, page_locked);
+    tcase_add_test(kinds, page_locked_memory_is_kept);
     tcase_add_test(kinds, what_is_held);
     return made;
 }

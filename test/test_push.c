@@ -5,15 +5,8 @@
 
 enum { SIZE = 70000 };
 
-/* The streams that a push can be on. */
-enum { LEGACY, BLOCKING, NON_BLOCKING, STREAMS };
-
-static synced_mem_stream open_stream(int kind)
-{
-    return kind == LEGACY ? NULL : gpu_stream_create(0, kind == BLOCKING);
-}
-
-static void close_stream(synced_mem_stream stream)
+/* A stream that only pushes were on can go without the library being told. */
+static void close_pushed(synced_mem_stream stream)
 {
     gpu_stream_sync(stream);
     if (stream)
@@ -57,7 +50,7 @@ static void check_arrived(const struct watched *it)
 
 static void unwatch(const struct watched *it)
 {
-    close_stream(it->stream);
+    close_pushed(it->stream);
     gpu_free(it->seen);
 }
 
@@ -79,12 +72,12 @@ START_TEST(push_then_read)
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem_stream another = gpu_stream_create(0, false);
     gpu_copy(seen, data, SIZE, another);
-    close_stream(another);
+    close_pushed(another);
     ck_assert(device_is(seen, SIZE, 1));
     ck_assert_uint_eq(stats_now().h2d_transfers, 1);
     gpu_free(seen);
     OK(synced_mem_release(mem));
-    close_stream(stream);
+    close_pushed(stream);
 }
 END_TEST
 
@@ -99,7 +92,7 @@ START_TEST(push_again)
     ck_assert_uint_eq(stats_now().h2d_transfers, 1);
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(stream);
+    close_pushed(stream);
 }
 END_TEST
 
@@ -157,8 +150,8 @@ START_TEST(push_then_write)
 {
     if (!gpu_expected())
         return;
-    void *const pageable = _i >= STREAMS ? malloc(SIZE) : NULL;
-    const struct watched it = watch(_i % STREAMS, pageable);
+    void *const pageable = _i >= STREAM_KINDS ? malloc(SIZE) : NULL;
+    const struct watched it = watch(_i % STREAM_KINDS, pageable);
     gpu_delay(it.stream);
     push_and_look(&it);
     host_fill(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
@@ -245,7 +238,7 @@ START_TEST(push_then_take_borrowed_back)
     if (_i % 4 != 3)
         OK(synced_mem_release(mem));
     OK(synced_mem_shutdown());
-    close_stream(stream);
+    close_pushed(stream);
     gpu_pinned_free(mine);
     gpu_free(device);
     free(other);
@@ -263,7 +256,7 @@ START_TEST(push_then_destroy)
         OK(synced_mem_async_gpu_push(mem, stream));
         OK(synced_mem_release(mem));
     }
-    close_stream(stream);
+    close_pushed(stream);
 }
 END_TEST
 
@@ -277,10 +270,10 @@ START_TEST(push_then_destroy_stream)
         synced_mem_stream stream = gpu_stream_create(0, i % 2 == 0);
         host_fill(synced_mem_mutable_cpu_data(mem), SIZE, i + 1);
         OK(synced_mem_async_gpu_push(mem, stream));
-        close_stream(stream);
+        close_pushed(stream);
         synced_mem_stream next = gpu_stream_create(0, false);
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, i + 1));
-        close_stream(next);
+        close_pushed(next);
     }
     OK(synced_mem_release(mem));
 }
@@ -306,7 +299,7 @@ START_TEST(push_over_a_reading_kernel)
     check_arrived(&it);
     ck_assert(device_is(synced_mem_gpu_data(it.mem), SIZE, 2));
     OK(synced_mem_release(it.mem));
-    close_stream(reader);
+    close_pushed(reader);
     unwatch(&it);
 }
 END_TEST
@@ -332,8 +325,8 @@ START_TEST(push_over_a_late_reader)
     ck_assert(device_is(seen, SIZE, 1));
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
-    close_stream(reader);
-    close_stream(stream);
+    close_pushed(reader);
+    close_pushed(stream);
     gpu_free(seen);
 }
 END_TEST
@@ -352,7 +345,7 @@ START_TEST(read_behind_a_writing_kernel)
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 3, stream);
     ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, 3));
     OK(synced_mem_release(mem));
-    close_stream(stream);
+    close_pushed(stream);
 }
 END_TEST
 
@@ -373,7 +366,7 @@ START_TEST(memory_used_again_too_early)
     ck_assert(device_is(seen, SIZE, 1));
     ck_assert(device_is(synced_mem_gpu_data(next), SIZE, 2));
     OK(synced_mem_release(next));
-    close_stream(stream);
+    close_pushed(stream);
     gpu_free(seen);
 }
 END_TEST
@@ -397,7 +390,7 @@ START_TEST(many_readers)
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
     for (int i = 0; i < MANY; i++)
-        close_stream(streams[i]);
+        close_pushed(streams[i]);
 }
 END_TEST
 
@@ -405,20 +398,20 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("push");
     TCase *const pushing = add_case(made, "push");
-    tcase_add_loop_test(pushing, push_then_read, 0, STREAMS);
-    tcase_add_loop_test(pushing, push_again, 0, STREAMS);
-    tcase_add_loop_test(pushing, push_on_a_second_stream, 0, STREAMS);
+    tcase_add_loop_test(pushing, push_then_read, 0, STREAM_KINDS);
+    tcase_add_loop_test(pushing, push_again, 0, STREAM_KINDS);
+    tcase_add_loop_test(pushing, push_on_a_second_stream, 0, STREAM_KINDS);
     tcase_add_test(pushing, push_from_wrong_heads);
     tcase_add_test(pushing, push_without_gpu);
     TCase *const source = add_case(made, "source");
-    tcase_add_loop_test(source, push_then_write, 0, 2 * STREAMS);
-    tcase_add_loop_test(source, push_then_overwrite, 0, STREAMS);
-    tcase_add_loop_test(source, push_then_replace_host_memory, 0, STREAMS);
-    tcase_add_loop_test(source, push_then_take_borrowed_back, 0, 4 * STREAMS);
-    tcase_add_loop_test(source, push_then_destroy, 0, STREAMS);
+    tcase_add_loop_test(source, push_then_write, 0, 2 * STREAM_KINDS);
+    tcase_add_loop_test(source, push_then_overwrite, 0, STREAM_KINDS);
+    tcase_add_loop_test(source, push_then_replace_host_memory, 0, STREAM_KINDS);
+    tcase_add_loop_test(source, push_then_take_borrowed_back, 0, 4 * STREAM_KINDS);
+    tcase_add_loop_test(source, push_then_destroy, 0, STREAM_KINDS);
     tcase_add_test(source, push_then_destroy_stream);
     TCase *const target = add_case(made, "target");
-    tcase_add_loop_test(target, push_over_a_reading_kernel, 0, 2 * STREAMS);
+    tcase_add_loop_test(target, push_over_a_reading_kernel, 0, 2 * STREAM_KINDS);
     tcase_add_loop_test(target, push_over_a_late_reader, 0, 2);
     tcase_add_loop_test(target, read_behind_a_writing_kernel, 0, 2);
     tcase_add_test(target, memory_used_again_too_early);

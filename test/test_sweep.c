@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { CALLS = 64 };
 
@@ -105,17 +106,25 @@ static bool try_failure(const struct failure *failure)
 
 /* ---- All failures ---- */
 
-static struct uses count_uses(int scenario)
+static void count_uses_here(const void *argument)
 {
-    static struct uses uses;
-    uses = (struct uses){.scenario = scenario};
-    scenario_prepare(scenario, devices(), false);
-    emu_each_call(note_before, &uses);
-    scenario_run(scenario, MUST_SUCCEED);
+    struct uses *const uses = *(struct uses *const *)argument;
+    scenario_prepare(uses->scenario, gpu_start(fixture_schedule()), false);
+    emu_each_call(note_before, uses);
+    scenario_run(uses->scenario, MUST_SUCCEED);
     scenario_check_end(MUST_SUCCEED);
-    emu_each_call(note_after, &uses);
+    emu_each_call(note_after, uses);
     scenario_clean_up();
     gpu_check_nothing_left();
+}
+
+/* In a child too: after it the device could not be used in those that come next. To be unmapped by the caller. */
+static struct uses *count_uses(int scenario)
+{
+    struct uses *const uses = mmap(NULL, sizeof *uses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(uses, MAP_FAILED);
+    uses->scenario = scenario;
+    ck_assert(in_a_child(count_uses_here, &uses));
     return uses;
 }
 
@@ -132,14 +141,14 @@ START_TEST(each_call_fails)
         cudaError_t code;
         bool sticky;
     } kinds[] = {{cudaErrorUnknown, false}, {cudaErrorMemoryAllocation, false}, {cudaErrorIllegalAddress, true}};
-    const struct uses uses = count_uses(_i);
+    struct uses *const uses = count_uses(_i);
     int failed = 0;
     int index = 0;
-    for (int i = 0; i < uses.count; i++)
-        for (unsigned nth = 1; nth <= uses.of[i].after - uses.of[i].before; nth++)
+    for (int i = 0; i < uses->count; i++)
+        for (unsigned nth = 1; nth <= uses->of[i].after - uses->of[i].before; nth++)
             for (int kind = 0; kind < 3; kind++) {
                 const struct failure failure = {.scenario = _i,
-                                                .call = uses.of[i].call,
+                                                .call = uses->of[i].call,
                                                 .nth = nth,
                                                 .code = kinds[kind].code,
                                                 .sticky = kinds[kind].sticky};
@@ -148,19 +157,20 @@ START_TEST(each_call_fails)
             }
     ck_assert_int_gt(index, 0);
     ck_assert_int_eq(failed, 0);
+    (void)munmap(uses, sizeof *uses);
 }
 END_TEST
 
 /* Without an event the library waits for the stream instead; without that either, memory can't be used again. */
 START_TEST(nobody_can_tell)
 {
-    const struct uses uses = count_uses(_i);
+    struct uses *const uses = count_uses(_i);
     int failed = 0;
     int index = 0;
-    for (int i = 0; i < uses.count; i++)
-        for (unsigned nth = 1; nth <= uses.of[i].after - uses.of[i].before; nth++) {
+    for (int i = 0; i < uses->count; i++)
+        for (unsigned nth = 1; nth <= uses->of[i].after - uses->of[i].before; nth++) {
             const struct failure failure = {.scenario = _i,
-                                            .call = uses.of[i].call,
+                                            .call = uses->of[i].call,
                                             .nth = nth,
                                             .code = cudaErrorUnknown,
                                             .then = "cudaStreamSynchronize"};
@@ -170,13 +180,14 @@ START_TEST(nobody_can_tell)
                 failed++;
         }
     ck_assert_int_eq(failed, 0);
+    (void)munmap(uses, sizeof *uses);
 }
 END_TEST
 
 Suite *suite(void)
 {
     Suite *const made = suite_create("sweep");
-    TCase *const tests = add_case_without_end(made, "sweep");
+    TCase *const tests = add_case_in_children(made, "sweep");
     tcase_add_loop_test(tests, each_call_fails, 0, scenario_count);
     tcase_add_loop_test(tests, nobody_can_tell, 0, scenario_count);
     return made;

@@ -4,7 +4,9 @@
 #include "coherence.h"
 #include "copy.h"
 #include "device.h"
+#include "flight.h"
 #include "host_memory.h"
+#include "host_pool.h"
 #include "slab.h"
 #include "status.h"
 #include "ticket.h"
@@ -74,12 +76,14 @@ START_TEST(no_ticket)
     ck_assert_int_eq(sm_ticket_state(NULL), SM_TICKET_DONE);
     ck_assert(!sm_ticket_pending(NULL));
     OK(sm_ticket_wait(NULL));
-    OK(sm_ticket_order(NULL, 0, NULL));
+    OK(sm_stream_wait(sm_stream_any(0), NULL));
     sm_ticket_drop(NULL);
 }
 END_TEST
 
-START_TEST(ticket)
+enum { THE_STREAM = 1000000 };
+
+START_TEST(one_ticket)
 {
     struct sm_ticket *first = NULL;
     int device;
@@ -88,22 +92,23 @@ START_TEST(ticket)
     OK(sm_device_resolve(0, &device));
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_delay(stream);
-    OK(sm_ticket_record(0, stream, &first));
+    OK(sm_ticket_record(0, stream, THE_STREAM, &first));
     ck_assert_ptr_eq(sm_ticket_hold(first), first);
     OK(sm_ticket_wait(first));
     ck_assert_int_eq(sm_ticket_state(first), SM_TICKET_DONE);
     ck_assert(!sm_ticket_pending(first));
     OK(sm_ticket_wait(first));
-    OK(sm_ticket_order(first, 0, stream));
+    ck_assert_uint_eq(stats_now().host_waits, 1);
     sm_ticket_drop(first);
     struct sm_ticket *second = NULL;
-    OK(sm_ticket_record(0, stream, &second));
+    OK(sm_ticket_record(0, stream, THE_STREAM, &second));
     ck_assert_ptr_ne(second, first);
     sm_ticket_drop(first);
     struct sm_ticket *third = NULL;
-    OK(sm_ticket_record(0, stream, &third));
+    OK(sm_ticket_record(0, stream, THE_STREAM, &third));
     ck_assert_ptr_eq(third, first);
-    OK(sm_ticket_order(third, 0, NULL));
+    ck_assert_uint_eq(stats_now().events, 2);
+    ck_assert_uint_eq(stats_now().event_records, 3);
     while (sm_ticket_pending(second))
         continue;
     ck_assert_int_eq(sm_ticket_state(second), SM_TICKET_DONE);
@@ -112,6 +117,83 @@ START_TEST(ticket)
     sm_ticket_drop(third);
     gpu_stream_sync(stream);
     gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* A stream waits for what is pending on another one, and for nothing else. */
+START_TEST(streams_wait)
+{
+    struct sm_ticket *ticket = NULL;
+    struct sm_stream *stream = NULL;
+    struct sm_stream *other = NULL;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream handle = gpu_stream_create(0, false);
+    OK(sm_stream_find(0, handle, &stream));
+    OK(sm_stream_lane(0, SM_LANE_H2D, &other));
+    gpu_delay(handle);
+    OK(sm_stream_queued(stream, &ticket));
+    OK(sm_stream_wait(stream, ticket));
+    ck_assert_uint_eq(stats_now().stream_waits, 0);
+    OK(sm_stream_wait(other, ticket));
+    ck_assert_uint_eq(stats_now().stream_waits, 1);
+    OK(sm_ticket_wait(ticket));
+    OK(sm_stream_wait(other, ticket));
+    ck_assert_uint_eq(stats_now().stream_waits, 1);
+    sm_ticket_drop(ticket);
+    sm_stream_drop(stream);
+    OK(synced_mem_stream_done(handle));
+    gpu_stream_destroy(handle);
+}
+END_TEST
+
+/* ---- Streams ---- */
+
+/* One record to a stream, for as long as it is known; the next stream with its handle gets another. */
+START_TEST(records_of_streams)
+{
+    struct sm_stream *first = NULL;
+    struct sm_stream *again = NULL;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream handle = gpu_stream_create(0, false);
+    OK(sm_stream_find(SYNCED_MEM_DEVICE_CURRENT, handle, &first));
+    OK(sm_stream_find(0, handle, &again));
+    ck_assert_ptr_eq(first, again);
+    ck_assert_int_eq(first->device, 0);
+    ck_assert(sm_stream_can_be_hot(first));
+    ck_assert(!sm_stream_is_done(first));
+    sm_stream_drop(again);
+    OK(synced_mem_stream_done(handle));
+    ck_assert(sm_stream_is_done(first));
+    ck_assert_ptr_eq(first->hot, SM_NO_HANDLE);
+    OK(sm_stream_find(0, handle, &again));
+    ck_assert_ptr_ne(first, again);
+    ck_assert_uint_ne(first->serial, again->serial);
+    sm_stream_drop(first);
+    sm_stream_drop(again);
+    OK(synced_mem_stream_done(handle));
+    gpu_stream_destroy(handle);
+}
+END_TEST
+
+/* Both handles of the legacy stream mean one and the same, on each device another. */
+START_TEST(legacy_stream)
+{
+    struct sm_stream *legacy = NULL;
+    struct sm_stream *again = NULL;
+    if (!gpu_expected())
+        return;
+    OK(sm_stream_find(0, NULL, &legacy));
+    OK(sm_stream_find(0, SM_HANDLE_LEGACY, &again));
+    ck_assert_ptr_eq(legacy, again);
+    ck_assert_ptr_ne(legacy, sm_stream_any(0));
+    if (devices() > 1) {
+        OK(sm_stream_find(1, NULL, &again));
+        ck_assert_ptr_ne(legacy, again);
+    }
+    OK(synced_mem_stream_done(NULL));
+    OK(synced_mem_stream_done(SM_HANDLE_LEGACY));
 }
 END_TEST
 
@@ -133,8 +215,10 @@ START_TEST(copies)
     ck_assert(pattern_is(copy->data, 100, 0));
     ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_int_eq(copy->device, -1);
-    ck_assert_ptr_null(sm_copy_blocker(copy, true));
-    sm_copy_prune(copy);
+    ck_assert_ptr_null(sm_flight_blocker(copy, true));
+    ck_assert_ptr_null(sm_flight_transfer(copy));
+    ck_assert_uint_ge(sm_copy_capacity(copy), 100);
+    sm_flight_prune(copy);
     sm_copy_retire(copy);
     sm_copy_retire(NULL);
     OK(sm_copy_wrap(memory, sizeof memory, -1, count, NULL, &copy));
@@ -159,14 +243,14 @@ START_TEST(seam_without_gpu)
 {
     int device = 77;
     void *data = &device;
-    sm_stream stream = (sm_stream)(void *)&device;
+    synced_mem_stream stream = (synced_mem_stream)(void *)&device;
     sm_event event = (sm_event)(void *)&device;
     bool done = true;
+    struct sm_stream_facts facts = {.id = 77};
     if (gpu_expected())
         return;
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
-    ck_assert(!sm_device_is_lane(0, NULL));
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
@@ -175,11 +259,15 @@ START_TEST(seam_without_gpu)
         sm_device_pinned_free(0, data),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
-        sm_device_lane(0, SM_LANE_H2D, &stream),
+        sm_device_stream_create(0, &stream),
+        sm_device_stream_destroy(0, stream),
         sm_device_stream_sync(0, NULL),
         sm_device_stream_wait(0, NULL, event),
+        sm_device_stream_look(0, stream, &facts),
+        sm_device_of_stream(stream, 0, &device),
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
+        sm_device_copy_d2d(0, data, data, 1, NULL),
         sm_device_zero(0, data, 1, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),
@@ -192,33 +280,67 @@ START_TEST(seam_without_gpu)
     ck_assert_int_eq(device, 77);
     ck_assert_ptr_eq(data, &device);
     ck_assert_ptr_eq(stream, (void *)&device);
+    ck_assert_uint_eq(facts.id, 77);
 }
 END_TEST
 
 START_TEST(lanes)
 {
     int device;
-    sm_stream lane[SM_LANES];
+    struct sm_stream *lane[SM_LANES];
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device));
     ck_assert_int_eq(device, 0);
     ck_assert(sm_device_in_use());
     for (int i = 0; i < SM_LANES; i++) {
-        sm_stream again = NULL;
-        OK(sm_device_lane(0, (enum sm_lane)i, &lane[i]));
-        OK(sm_device_lane(0, (enum sm_lane)i, &again));
+        struct sm_stream *again = NULL;
+        OK(sm_stream_lane(0, (enum sm_lane)i, &lane[i]));
+        OK(sm_stream_lane(0, (enum sm_lane)i, &again));
         ck_assert_ptr_eq(lane[i], again);
-        ck_assert(sm_device_is_lane(0, lane[i]));
+        ck_assert_int_eq(lane[i]->kind, SM_STREAM_LANE);
+        ck_assert(!sm_stream_can_be_hot(lane[i]));
         for (int j = 0; j < i; j++)
-            ck_assert_ptr_ne(lane[i], lane[j]);
+            ck_assert_ptr_ne(lane[i]->handle, lane[j]->handle);
     }
-    synced_mem_stream mine = gpu_stream_create(0, false);
-    ck_assert(!sm_device_is_lane(0, mine));
-    ck_assert(!sm_device_is_lane(0, NULL));
-    gpu_stream_destroy(mine);
+    OK(sm_stream_shutdown());
     OK(sm_device_shutdown());
     ck_assert(!sm_device_in_use());
+}
+END_TEST
+
+/* ---- Page-locked memory ---- */
+
+/* What was given back is what the next one gets that asks for about as much; at most an eighth is wasted. */
+START_TEST(host_pool)
+{
+    static const size_t sizes[] = {1, 512, 513, 1000, 5000, 65536, 70000, 1 << 20};
+    int device;
+    if (!gpu_expected())
+        return;
+    OK(sm_device_resolve(0, &device));
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *data = NULL;
+        void *again = NULL;
+        void *third = NULL;
+        const uint64_t before = stats_now().pinned_bytes;
+        OK(sm_host_pool_alloc(0, sizes[i], &data));
+        const uint64_t held = stats_now().pinned_bytes - before;
+        ck_assert_uint_ge(held, sizes[i]);
+        ck_assert_uint_le(held, sizes[i] < 512 ? 512 : sizes[i] + sizes[i] / 8 + 1);
+        ck_assert_uint_eq((uintptr_t)data % SM_DEVICE_ALIGNMENT, 0);
+        pattern_write(data, sizes[i], 1);
+        sm_host_pool_free(0, data, sizes[i]);
+        OK(sm_host_pool_alloc(0, sizes[i], &again));
+        ck_assert_ptr_eq(again, data);
+        OK(sm_host_pool_alloc(0, sizes[i], &third));
+        ck_assert_ptr_ne(third, data);
+        sm_host_pool_free(0, again, sizes[i]);
+        sm_host_pool_free(0, third, sizes[i]);
+        ck_assert_uint_eq(stats_now().pinned_bytes, before + 2 * held);
+        OK(sm_host_pool_shutdown());
+        ck_assert_uint_eq(stats_now().pinned_bytes, before);
+    }
 }
 END_TEST
 
@@ -257,14 +379,24 @@ START_TEST(invariants)
     ck_assert(!sm_object_is_valid(mem));
     atomic_store(&mem->ready[SM_CPU][0], data);
     ck_assert(sm_object_is_valid(mem));
-    mem->copy[SM_GPU] = mem->copy[SM_CPU];
+    struct sm_stream *const none = atomic_load(&mem->on[0]);
+    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    atomic_store(&mem->on[0], sm_stream_any(0));
     ck_assert(!sm_object_is_valid(mem));
-    mem->copy[SM_GPU] = NULL;
+    atomic_store(&mem->on[0], none);
+    atomic_store(&mem->ready[SM_CPU][1], (void *)&elsewhere);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->ready[SM_CPU][1], data);
+    atomic_store(&mem->size, sm_copy_capacity(copy) + 1);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->size, 100);
+    sm_put_copy(mem, SM_GPU, copy);
+    ck_assert(!sm_object_is_valid(mem));
+    sm_put_copy(mem, SM_GPU, NULL);
     ck_assert(sm_object_is_valid(mem));
-    struct sm_copy *const copy = mem->copy[SM_CPU];
-    mem->copy[SM_CPU] = NULL;
+    sm_put_copy(mem, SM_CPU, NULL);
     ck_assert(!sm_object_is_valid(mem));
-    mem->copy[SM_CPU] = copy;
+    sm_put_copy(mem, SM_CPU, copy);
     OK(synced_mem_release(mem));
 }
 END_TEST
@@ -283,7 +415,7 @@ START_TEST(zeros_over_old_memory)
     if (gpu_expected()) { /* what was to bring them may still run */
         stream = gpu_stream_create(0, false);
         gpu_delay(stream);
-        OK(sm_ticket_record(0, stream, &mem->copy[SM_CPU]->write));
+        OK(sm_ticket_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
     }
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
@@ -302,10 +434,14 @@ Suite *suite(void)
     tcase_add_test(tests, slab);
     tcase_add_test(tests, host_memory);
     tcase_add_test(tests, no_ticket);
-    tcase_add_test(tests, ticket);
+    tcase_add_test(tests, one_ticket);
+    tcase_add_test(tests, streams_wait);
+    tcase_add_test(tests, records_of_streams);
+    tcase_add_test(tests, legacy_stream);
     tcase_add_test(tests, copies);
     tcase_add_test(tests, seam_without_gpu);
     tcase_add_test(tests, lanes);
+    tcase_add_test(tests, host_pool);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, zeros_over_old_memory);
