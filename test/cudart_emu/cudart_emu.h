@@ -110,6 +110,8 @@ enum emu_kind {
     EMU_STREAM,
     EMU_EVENT,
     EMU_POOL,
+    EMU_GRAPH,
+    EMU_GRAPH_EXEC,
     EMU_KINDS
 };
 size_t emu_live(enum emu_kind kind);       /* allocations or handles alive now */

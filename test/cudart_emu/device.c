@@ -168,15 +168,22 @@ cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
     return emu_leave(error);
 }
 
+static cudaError_t wait_for_device(int device)
+{
+    emu_force_device(device);
+    emu_ghosts_seen(device, 0);
+    emu_pools_synchronized();
+    return emu.devices[device].sticky;
+}
+
 cudaError_t cudaDeviceSynchronize(void)
 {
     cudaError_t error = EMU_ENTER(cudaDeviceSynchronize, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess) {
         const int device = emu_self()->device;
-        emu_force_device(device);
-        emu_ghosts_seen(device, 0);
-        emu_pools_synchronized();
-        error = emu.devices[device].sticky;
+        error = emu_device_wait_permitted(device);
+        if (error == cudaSuccess)
+            error = wait_for_device(device);
     }
     return emu_leave(error);
 }
