@@ -42,7 +42,7 @@ static void make_scene(struct scene *scene, bool blocking)
     MUST(cudaDeviceSynchronize());
 }
 
-/* The calls. */
+/* The calls, by the names that the table below gives them. */
 
 static cudaError_t event_query(struct scene *s)
 {
@@ -245,6 +245,7 @@ struct caller {
     cudaError_t code;
 };
 
+/* A new thread's mode is global until it says otherwise. */
 static void *make_call(void *argument)
 {
     struct caller *const caller = argument;
@@ -276,6 +277,7 @@ static void expect_end(const char *fact, bool good, cudaStream_t stream)
         MUST(cudaGraphDestroy(graph));
 }
 
+/* A new scene for each call: what went wrong in one must not reach the next. */
 static void beside_capture(int column)
 {
     const bool blocking = column >= 2, relaxed = column % 2 == 1;

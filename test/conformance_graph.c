@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ends a capture in the expected way; of a graph that comes out nothing is left. */
 static void expect_ended_with(const char *fact, cudaError_t want, cudaStream_t stream)
 {
     cudaGraph_t graph = NULL;
@@ -22,6 +23,7 @@ static void begin(cudaStream_t stream)
     MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
 }
 
+/* Ends a capture of so many nodes, and makes its graph ready to launch. */
 static cudaGraphExec_t end(cudaStream_t stream, size_t nodes)
 {
     cudaGraphExec_t exec;
@@ -75,6 +77,7 @@ static void launches(void)
     MUST(cudaDeviceSynchronize());
 }
 
+/* Two launches of one executable graph never run beside each other. */
 static void launches_in_order(void)
 {
     struct kit kit;
@@ -95,6 +98,7 @@ static void launches_in_order(void)
     MUST(cudaDeviceSynchronize());
 }
 
+/* The other stream takes part from its wait on, and must have been waited for at the end. */
 static void fork_and_join(void)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -235,6 +239,7 @@ static void wrong_ends(void)
     (void)cudaGetLastError();
 }
 
+/* The legacy stream would have to wait for work that is only being captured. */
 static void legacy(void)
 {
     cudaStream_t blocking;
@@ -253,7 +258,11 @@ static void legacy(void)
     expect_code("the legacy stream after that", cudaSuccess, cudaStreamSynchronize(NULL));
 }
 
-/* ---- What no documentation says ---- */
+/* ---- What no documentation says ----
+ *
+ * Each of these is the answer that fits the documented rules best, in sections of their own so that one that is found
+ * to be otherwise stands out.
+ */
 
 static void undocumented_ends(void)
 {

@@ -82,6 +82,7 @@ struct visit {
     cudaEvent_t event;
 };
 
+/* Waits for its own stream, which has nothing to do; the other thread's is held. */
 static void *record_own(void *argument)
 {
     struct visit *const visit = argument;
@@ -117,6 +118,7 @@ static void covered(void)
     expect_code("and then this thread's work is done", cudaSuccess, cudaEventQuery(visit.kit.event));
 }
 
+/* Leaves work behind that cannot run yet. */
 static void *queue_and_end(void *argument)
 {
     struct visit *const visit = argument;

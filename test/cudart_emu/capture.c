@@ -117,6 +117,7 @@ cudaError_t emu_stream_not_capturing(cudaStream_t handle, struct emu_stream **st
     return cudaErrorStreamCaptureUnsupported;
 }
 
+/* From now on what is queued on the stream is captured, behind the given nodes. */
 static void join(struct emu_capture *capture, struct emu_stream *stream, const struct emu_joint *joint)
 {
     stream->capture = capture;
@@ -264,7 +265,7 @@ static cudaError_t begin(cudaStream_t handle, enum cudaStreamCaptureMode mode)
     return cudaSuccess;
 }
 
-/* Takes its streams out of it. */
+/* Takes its streams out of it. Its graph is the caller's then; events recorded in it still know that they were. */
 static void finish(struct emu_capture *capture)
 {
     while (capture->streams != NULL)

@@ -9,6 +9,7 @@
 
 /* ---- Nodes ---- */
 
+/* All graphs are in one list, so that starting over finds those that are only being captured too. */
 struct emu_graph *emu_graph_new(void)
 {
     struct emu_graph *graph = emu_allocate(sizeof *graph);
@@ -52,6 +53,7 @@ static struct emu_node *new_node(struct emu_graph *graph)
     return &graph->nodes[graph->count++];
 }
 
+/* Keeps what the operation does and to which addresses, but no hold of the memory: it is looked up at each launch. */
 unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const struct emu_joint *after)
 {
     struct emu_node *node = new_node(graph);
@@ -126,6 +128,7 @@ static cudaError_t exec_of(cudaGraphExec_t handle)
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
+    /* Nothing is allocated in graphs, and nodes run in one order: these two change nothing. */
     const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUseNodePriority;
     const cudaError_t error = graph_of(graph);
     if (error != cudaSuccess)
@@ -188,6 +191,7 @@ static cudaError_t check_memory(const struct emu_graph *graph)
     return cudaSuccess;
 }
 
+/* The operation as if it had just been asked for; a kernel may reach other memory than when it was captured. */
 static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stream)
 {
     struct emu_op *op = emu_op_new(node->kind, stream);

@@ -186,7 +186,7 @@ static cudaError_t wait_event(cudaStream_t handle, cudaEvent_t event, unsigned f
     if (!emu_slot_is_live(&emu.events, event))
         return emu_misuse("%p is not, or no longer, an event", (void *)event);
     if (flags == cudaEventWaitExternal)
-        return cudaErrorIllegalState;
+        return stream->capture != NULL ? cudaErrorNotSupported : cudaErrorIllegalState;
     if (flags != cudaEventWaitDefault)
         return cudaErrorInvalidValue;
     if (emu_wait_is_dropped(EMU_cudaStreamWaitEvent))
