@@ -228,12 +228,6 @@ struct emu_capture {
     struct emu_joint *joints;
 };
 
-struct emu_access {
-    const char *start;
-    size_t size;
-    bool write;
-};
-
 /* An operation to be queued at each launch; its fields are those of struct emu_op. */
 struct emu_node {
     enum emu_op_kind kind;
@@ -245,8 +239,8 @@ struct emu_node {
     int value;
     void (*function)(void *argument);
     void *argument;
-    struct emu_access *accesses;
-    size_t access_count;
+    struct emu_range *ranges; /* that it touches */
+    size_t range_count;
     unsigned *deps; /* nodes before it */
     size_t dep_count;
 };

@@ -32,7 +32,7 @@ void emu_graph_unref(struct emu_graph *graph)
     if (graph->next != NULL)
         graph->next->before = graph->before;
     for (size_t i = 0; i < graph->count; i++) {
-        free(graph->nodes[i].accesses);
+        free(graph->nodes[i].ranges);
         free(graph->nodes[i].deps);
     }
     free(graph->nodes);
@@ -66,12 +66,12 @@ unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const s
                               .value = op->value,
                               .function = op->function,
                               .argument = op->argument,
-                              .access_count = op->use_count,
+                              .range_count = op->use_count,
                               .dep_count = after->count};
     if (op->use_count > 0)
-        node->accesses = emu_allocate(op->use_count * sizeof *node->accesses);
+        node->ranges = emu_allocate(op->use_count * sizeof *node->ranges);
     for (unsigned i = 0; i < op->use_count; i++)
-        node->accesses[i] = (struct emu_access){op->uses[i].start, op->uses[i].size, op->uses[i].write};
+        node->ranges[i] = (struct emu_range){op->uses[i].start, op->uses[i].size, op->uses[i].write};
     if (after->count > 0) {
         node->deps = emu_allocate(after->count * sizeof *node->deps);
         memcpy(node->deps, after->nodes, after->count * sizeof *node->deps);
@@ -179,13 +179,13 @@ static cudaError_t check_memory(const struct emu_graph *graph)
 {
     for (size_t i = 0; i < graph->count; i++) {
         const struct emu_node *node = &graph->nodes[i];
-        for (size_t j = 0; j < node->access_count; j++) {
-            const struct emu_access *access = &node->accesses[j];
-            const struct emu_alloc *alloc = emu_find(access->start);
+        for (size_t j = 0; j < node->range_count; j++) {
+            const struct emu_range *range = &node->ranges[j];
+            const struct emu_alloc *alloc = emu_find(range->data);
             if (alloc == NULL || alloc->state != EMU_LIVE ||
-                access->size > alloc->size - (size_t)(access->start - alloc->start))
-                return emu_misuse("%p, %zu bytes, which a node uses, is no longer allocated: %s",
-                                  (const void *)access->start, access->size, emu_describe(&node->origin));
+                range->size > alloc->size - (size_t)((const char *)range->data - alloc->start))
+                return emu_misuse("%p, %zu bytes, which a node uses, is no longer allocated: %s", range->data,
+                                  range->size, emu_describe(&node->origin));
         }
     }
     return cudaSuccess;
@@ -202,13 +202,13 @@ static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stre
     op->value = node->value;
     op->function = node->function;
     op->argument = node->argument;
-    emu_op_room_for_uses(op, (unsigned)node->access_count);
-    for (size_t i = 0; i < node->access_count; i++) {
-        const struct emu_access *access = &node->accesses[i];
-        struct emu_alloc *alloc = emu_find(access->start);
+    emu_op_room_for_uses(op, (unsigned)node->range_count);
+    for (size_t i = 0; i < node->range_count; i++) {
+        const struct emu_range *range = &node->ranges[i];
+        struct emu_alloc *alloc = emu_find(range->data);
         if (node->kind == EMU_OP_KERNEL && alloc != NULL && op->fault == cudaSuccess)
-            op->fault = emu_kernel_fault(node->device, alloc, access->write);
-        emu_op_touches(op, alloc, access->start, access->size, access->write);
+            op->fault = emu_kernel_fault(node->device, alloc, range->write);
+        emu_op_touches(op, alloc, range->data, range->size, range->write);
     }
     return op;
 }
