@@ -46,6 +46,14 @@ extern const struct program right_memory_programs[];
 extern const struct program right_capture_programs[];
 extern const struct program wrong_by_code_programs[];
 extern const struct program wrong_by_bytes_programs[];
+extern const struct program right_race_programs[];
+
+/* And what a report of its race names. */
+struct racing_program {
+    struct program program;
+    const char *words[2];
+};
+extern const struct racing_program wrong_race_programs[];
 
 enum { SIZE = 4096 };
 typedef unsigned char byte;
@@ -140,6 +148,12 @@ static inline bool host_finds(const void *data, int value)
 }
 
 /* ---- Work ---- */
+
+/* For a host function. */
+static inline void run_host_fill(void *data)
+{
+    host_fill(data, 2);
+}
 
 static inline void to_device(byte *to, const byte *from, cudaStream_t stream)
 {

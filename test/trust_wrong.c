@@ -3,8 +3,6 @@
  * fault, by the code that the real runtime answers, by bytes that come out wrong, or by a report of what is left at
  * exit.
  *
- * Programs that only a look at every pair of accesses can catch belong in a table of their own, beside those here.
- *
  * Usage: trust_wrong [program]
  */
 #include "trust_wrong.h"
@@ -304,13 +302,19 @@ static const struct wrong programs[] = {
     {{"destroyed pool used", destroyed_pool_used}, ABORTS, SEEDS, {"cudaMallocFromPoolAsync in", "pool"}},
     {{"freed twice in flight", freed_twice_in_flight}, ABORTS, SEEDS, {"cudaFreeAsync in", "freed"}},
     {{"freed while being freed", freed_while_being_freed}, ABORTS, SEEDS, {"cudaFree in", "cudaFreeAsync in"}},
-    {{"freed beside its last use", freed_beside_its_last_use}, ABORTS, 1, {"cudaFreeAsync in", "cudaMemcpyAsync in"}},
-    {{"freed beside a kernel", freed_beside_a_kernel}, ABORTS, 1, {"cudaFreeAsync in", "emu_launch in"}},
+    {{"freed beside its last use", freed_beside_its_last_use},
+     ABORTS,
+     SEEDS,
+     {"cudaFreeAsync in", "cudaMemcpyAsync in"}},
+    {{"freed beside a kernel", freed_beside_a_kernel}, ABORTS, SEEDS, {"cudaFreeAsync in", "emu_launch in"}},
     {{"copied after FreeAsync", copied_after_free_async}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "cudaFreeAsync in"}},
     {{"copied after Free", copied_after_free}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "no longer"}},
     {{"kernel on freed memory", kernel_on_freed_memory}, ABORTS, SEEDS, {"emu_launch in", "no longer"}},
     {{"kernel behind FreeAsync", kernel_behind_free_async}, ABORTS, SEEDS, {"emu_launch in", "cudaFreeAsync in"}},
-    {{"unregistered in flight", unregistered_in_flight}, ABORTS, 1, {"cudaHostUnregister in", "cudaMemcpyAsync in"}},
+    {{"unregistered in flight", unregistered_in_flight},
+     ABORTS,
+     SEEDS,
+     {"cudaHostUnregister in", "cudaMemcpyAsync in"}},
     {{"freed host memory read", freed_host_memory_read}, ABORTS, SEEDS, {"emu_host_read in", "no longer"}},
     {{"host reads device memory", host_reads_device_memory}, FAULTS, SEEDS, {NULL, NULL}},
     {{"host writes device memory", host_writes_device_memory}, FAULTS, SEEDS, {NULL, NULL}},
@@ -338,6 +342,7 @@ static void in_child(const struct wrong *wrong, uint64_t seed)
     signal(SIGABRT, SIG_DFL);
     emu_reset(seed);
     emu_report_leaks(wrong->end == LEAKS);
+    emu_set_race_check(wrong->end != TELLS); /* those go on to look at what comes out */
     wrong->program.run();
     if (wrong->end == LEAKS)
         exit(0);
@@ -347,6 +352,7 @@ static void in_child(const struct wrong *wrong, uint64_t seed)
 static bool ended_so(const struct wrong *wrong, int status)
 {
     switch (wrong->end) {
+    case RACES:
     case ABORTS:
         return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
     case FAULTS:
@@ -364,6 +370,8 @@ static bool reported_so(const struct wrong *wrong, const char *report)
 {
     if (!wrong->words[0])
         return true;
+    if (wrong->end == RACES && !strstr(report, "race: "))
+        return false;
     return strstr(report, wrong->words[0]) && strstr(report, wrong->words[1]) &&
            strstr(report, program_invocation_short_name);
 }
@@ -429,6 +437,19 @@ static int missed_of(const struct program *table, int seeds, const char *only, i
     return missed;
 }
 
+/* Each is caught however its work is run, and named a race. */
+static int missed_races(const char *only, int *ran)
+{
+    int missed = 0;
+
+    for (const struct racing_program *racing = wrong_race_programs; racing->program.name; racing++) {
+        const struct wrong wrong = {racing->program, RACES, RACE_SEEDS, {racing->words[0], racing->words[1]}};
+
+        missed += !caught_always(&wrong, only, ran);
+    }
+    return missed;
+}
+
 int main(int argc, char **argv)
 {
     const char *const only = argc > 1 ? argv[1] : NULL;
@@ -442,6 +463,7 @@ int main(int argc, char **argv)
     missed += missed_of(wrong_by_bytes_programs, 1, only, &ran);
     missed += missed_of(wrong_capture_by_code_programs, SEEDS, only, &ran);
     missed += missed_of(wrong_capture_by_bytes_programs, 1, only, &ran);
+    missed += missed_races(only, &ran);
     if (missed > 0 || ran == 0) {
         printf("%d programs, %d not caught\n", ran, missed);
         return 1;

@@ -8,13 +8,14 @@
 
 enum end {
     ABORTS, /* with a report that holds both words */
+    RACES,  /* the same, and the report says that it is a race */
     FAULTS, /* dies of a stray access */
     TELLS,  /* the program itself sees that it is wrong */
     LEAKS   /* with a report at exit that holds both words */
 };
 
 /* What depends on how late work runs is tried with seed 0 only. */
-enum { SEEDS = 20 };
+enum { SEEDS = 20, RACE_SEEDS = 50 };
 
 struct wrong {
     struct program program;

@@ -68,10 +68,39 @@ void *emu_pointer(const void *device_address);
 /* A look at device memory from a test, without running any pending work; false when the range is no live allocation. */
 bool emu_peek(const void *device_address, void *to, size_t size);
 
-/* Host accesses of page-locked memory that a test makes are announced here (the race detector's place; until it is
- * built these check only that the range is not in freed memory). */
+/* ---- Races ---- */
+
+/* Two accesses to a byte of device, pool, managed or page-locked memory, one of which writes, must be ordered: by a
+ * stream, by events that are waited for, by the legacy stream, by the host having waited. Two that are not are reported
+ * as misuse, from the order of the calls alone: on every seed, however work happens to run. Freeing counts as writing,
+ * as does a stream-ordered allocation. Where a misuse handler returns from such a report, the call goes on. */
+
+/* The host's own accesses, which the emulation can not see: announced before a read and before a write. Pageable memory
+ * is ignored. Inside a host function they are accesses of its stream's operation; they are then compared with what
+ * was queued until it ran. */
 void emu_host_read(const void *data, size_t size);
 void emu_host_write(const void *data, size_t size);
+
+/* Whether races are looked for; they are at first. */
+void emu_set_race_check(bool on);
+
+enum emu_host_threads {
+    EMU_HOST_THREADS_ORDERED, /* all calls of all threads are ordered as they come: no right program is flagged */
+    EMU_HOST_THREADS_SEPARATE /* only what is announced orders one thread's calls before another's */
+};
+/* What was before is ordered before what comes. Ordered at first. */
+void emu_set_host_threads(enum emu_host_threads mode);
+
+/* What the program orders by itself: all before a release is ordered before all that follows a later acquire of the
+ * same address. With separate threads, every lock is acquired after it is taken and released before it is given back,
+ * and starting and joining a thread are announced likewise. A host function that tells the host something releases too,
+ * however threads are taken; one that waits for the host acquires, but what was queued behind it before is not known to
+ * be ordered. */
+void emu_host_release(const void *what);
+void emu_host_acquire(const void *what);
+
+/* How many bytes the search for races itself has allocated. */
+size_t emu_race_memory(void);
 
 /* ---- Time ---- */
 
@@ -101,6 +130,34 @@ void emu_each_call(void (*visit)(const char *call, unsigned count, void *user), 
 /* The nth cudaStreamWaitEvent, cudaEventSynchronize or cudaStreamSynchronize (by name) from now on succeeds without
  * waiting: what a forgotten wait in the program under test would do. */
 void emu_drop_wait(const char *call, unsigned nth);
+
+/* A return address, relative to where its program or library was loaded, and so the same in every run: what addr2line
+ * takes (less one, to name the line of the call). The name lives as long as the object is loaded. */
+struct emu_place {
+    const char *object;
+    uintptr_t offset;
+};
+
+#define EMU_WAIT_DEPTH 12
+
+/* A call that waits (those that emu_drop_wait() can drop), and the return addresses that lead there, the innermost
+ * first. */
+struct emu_wait_place {
+    const char *call;
+    unsigned depth;
+    struct emu_place chain[EMU_WAIT_DEPTH];
+    unsigned count; /* how often it was seen */
+};
+
+/* Whether waits are noted, from now on; off at first and after emu_reset(), which forgets them. */
+void emu_note_waits(bool on);
+/* Each chain that led to a wait, in the order in which they first did. */
+void emu_each_wait(void (*visit)(const struct emu_wait_place *wait, void *user), void *user);
+/* Until emu_reset(): drops every wait that comes by exactly this chain, or that has this return address in its chain.
+ * Up to 64 of each; what they name must stay. */
+void emu_drop_wait_from(const struct emu_wait_place *wait);
+void emu_drop_waits_at(const struct emu_place *place);
+unsigned emu_dropped_waits(void); /* how many these two have dropped since emu_reset() */
 
 /* ---- Leaks and misuse ---- */
 

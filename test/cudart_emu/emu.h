@@ -11,7 +11,6 @@
  */
 #ifndef EMU_H
 #define EMU_H
-
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -59,6 +58,31 @@ struct emu_origin {
     const void *site;
 };
 
+/* ---- Order ---- */
+
+/* A moment of a lane, with all that is ordered before it: of each lane, up to which time. */
+struct emu_clock {
+    unsigned refs;
+    unsigned lane;
+    unsigned count;
+    uint64_t times[];
+};
+
+struct emu_access {
+    uintptr_t start, end;
+    bool write;
+    int device; /* -1: the host's own */
+    uint64_t stream_id;
+    struct emu_origin origin;
+    struct emu_clock *clock;
+};
+
+/* The accesses of an allocation that a later one may race with. */
+struct emu_history {
+    struct emu_access *accesses;
+    unsigned count, room;
+};
+
 /* ---- Memory ---- */
 
 /* Freed spans of one size class, the one freed last at the end. */
@@ -101,6 +125,7 @@ struct emu_alloc {
     struct emu_origin born;
     struct emu_origin freed;
     uint64_t freeing_stream; /* id of the stream that the free was queued on */
+    struct emu_history history;
     struct emu_alloc *ghost_before, *ghost_after;
 };
 
@@ -181,7 +206,9 @@ struct emu_op {
     char *staging; /* a copy's own source */
     void (*function)(void *argument);
     void *argument;
-    struct emu_alloc *alloc; /* of the free */
+    struct emu_alloc *alloc;     /* of the free */
+    struct emu_clock *clock;     /* from when it is queued */
+    struct emu_clock *waits_for; /* until then: of an event's record */
 };
 
 struct emu_stream {
@@ -201,6 +228,8 @@ struct emu_stream {
     struct emu_capture *capture; /* that it takes part in, or NULL */
     const struct emu_joint *joint;
     struct emu_stream *next_captured; /* of the same capture */
+    unsigned lane;           /* from 1; 0 before its first operation */
+    struct emu_clock *clock; /* of its last operation */
     struct emu_origin born;
 };
 
@@ -367,7 +396,7 @@ struct emu_thread {
     struct emu_stream *streams[EMU_MAX_DEVICES]; /* its per-thread ones */
     cudaError_t last_error;
     enum cudaStreamCaptureMode capture_mode;
-    const struct emu_op *function; /* the kernel or host function that this thread is in */
+    struct emu_op *function; /* the kernel or host function that this thread is in */
     bool locked;
     struct emu_origin origin; /* the call that is being made */
 };
@@ -486,11 +515,41 @@ unsigned emu_patience(void);
 void emu_op_discard(struct emu_op *op);
 void emu_schedule_reset(void);
 
+/* ---- race.c ---- */
+/* Places an operation in the order, once it is in its stream. */
+void emu_race_queued(struct emu_op *op);
+/* The host thread has waited for what the clock stands for; gives the reference back. */
+void emu_host_saw(struct emu_clock *clock);
+struct emu_clock *emu_host_clock(void); /* a new moment of the calling host thread */
+/* All that has been queued on the device. */
+struct emu_clock *emu_device_clock(int device);
+/* The host thread was told that the stream has nothing left to do. */
+void emu_race_idle(const struct emu_stream *stream);
+void emu_race_stream_gone(struct emu_stream *stream);
+struct emu_clock *emu_clock_ref(struct emu_clock *clock);
+void emu_clock_unref(struct emu_clock *clock);
+/* Whether the one's own moment is ordered before the other's. */
+bool emu_clock_before(const struct emu_clock *clock, const struct emu_clock *other);
+/* Whether all that can still be queued is ordered after it. */
+bool emu_all_hosts_saw(const struct emu_clock *clock);
+bool emu_race_checks(void);
+void *emu_race_grow(void *old, size_t old_size, size_t size);
+void emu_race_free(void *memory, size_t size);
+void emu_race_reset(void);
+
+/* ---- history.c: each may report, with the lock released meanwhile, and goes on ---- */
+void emu_race_accesses(struct emu_op *op);
+void emu_race_host_access(struct emu_alloc *alloc, const void *start, size_t size, bool write);
+/* The host frees it, or takes its registration back. */
+void emu_race_host_free(struct emu_alloc *alloc);
+/* The runtime has waited for all operations that use it. */
+void emu_race_uses_done(struct emu_alloc *alloc);
+void emu_history_clear(struct emu_history *history);
+
 /* ---- stream.c ---- */
 cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream);
 bool emu_is_legacy(const struct emu_stream *stream);
 void emu_stream_forget(struct emu_stream *stream);
-
 /* Queues the operation and runs what is needed for it to be done; the device's sticky error if there is one. */
 cudaError_t emu_queue_and_wait(struct emu_op *op);
 /* The same with an empty operation: what was queued on the stream is done, and that the host knows. */
@@ -549,6 +608,10 @@ void emu_host_functions_forked(void);
 bool emu_injected(enum emu_call call, cudaError_t *code, bool *sticky);
 bool emu_wait_is_dropped(enum emu_call call);
 void emu_failures_reset(void);
+
+/* ---- waits.c ---- */
+bool emu_wait_is_noted_and_dropped(enum emu_call call);
+void emu_waits_reset(void);
 
 /* ---- misuse.c ---- */
 /* Reports what the call being made did; answers cudaErrorUnknown if there is a handler and it returns. */

@@ -76,6 +76,7 @@ static cudaError_t wait_for(struct CUevent_st *event)
     emu_op_ref(op);
     emu_force(op);
     emu_ghosts_seen(device, op->stream_id);
+    emu_host_saw(emu_clock_ref(op->clock));
     emu_op_unref(op);
     emu_pools_synchronized();
     return emu.devices[device].sticky;
@@ -92,11 +93,16 @@ static cudaError_t query(cudaEvent_t event)
     const int device = event->device;
     if (op == NULL)
         return cudaSuccess;
-    if (op->state != EMU_OP_DONE && (++event->tries < emu_patience() || !emu_try(op)))
-        return cudaErrorNotReady;
-    /* Running functions may have let another thread record the event again. */
-    if (op == event->record)
+    /* Running functions may let another thread record the event again. */
+    emu_op_ref(op);
+    const bool done = op->state == EMU_OP_DONE || (++event->tries >= emu_patience() && emu_try(op));
+    if (done) {
         emu_ghosts_seen(device, op->stream_id);
+        emu_host_saw(emu_clock_ref(op->clock));
+    }
+    emu_op_unref(op);
+    if (!done)
+        return cudaErrorNotReady;
     return emu.devices[device].sticky;
 }
 

@@ -68,7 +68,8 @@ bool emu_injected(enum emu_call call, cudaError_t *code, bool *sticky)
 
 bool emu_wait_is_dropped(enum emu_call call)
 {
-    return count_down(drops, &drop_count, call) != NULL;
+    const bool by_place = emu_wait_is_noted_and_dropped(call);
+    return count_down(drops, &drop_count, call) != NULL || by_place;
 }
 
 void emu_failures_reset(void)
@@ -77,6 +78,7 @@ void emu_failures_reset(void)
     memset(drops, 0, sizeof drops);
     failure_count = drop_count = 0;
     happened = 0;
+    emu_waits_reset();
 }
 
 void emu_fail(const char *call, unsigned nth, cudaError_t code, bool sticky)

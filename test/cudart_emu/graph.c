@@ -217,8 +217,10 @@ static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stre
 static void queue_mark(struct CUgraphExec_st *exec, struct emu_stream *stream, bool last)
 {
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
-    if (!last)
+    if (!last) {
         emu_op_after(op, exec->last);
+        op->waits_for = exec->last == NULL ? NULL : emu_clock_ref(exec->last->clock);
+    }
     if (last) {
         if (exec->last != NULL)
             emu_op_unref(exec->last);

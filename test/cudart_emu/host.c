@@ -54,6 +54,8 @@ static cudaError_t free_host(void *start)
         return cudaErrorInvalidValue;
     emu_alloc_ref(alloc);
     emu_force_uses(alloc);
+    emu_race_uses_done(alloc);
+    emu_race_host_free(alloc);
     /* Kernels run with the lock released, so that another thread may have freed the same meanwhile. */
     const bool ours = alloc->in_tree;
     if (ours) {
@@ -147,6 +149,7 @@ static cudaError_t unregister_host(void *start)
     if (alloc->uses != NULL)
         return emu_misuse("memory is unregistered while queued work uses it: %s",
                           emu_describe(&alloc->uses->op->origin));
+    emu_race_host_free(alloc);
     emu_alloc_dead(alloc);
     emu_memory_release(alloc);
     return cudaSuccess;

@@ -214,27 +214,50 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 
 /* ---- The host's own accesses ---- */
 
-static void check_host_access(const char *name, const void *data, size_t size, const void *site)
+/* Registered memory may be a part of what is touched, which is the host's own beside it. */
+static void access_registered(const char *data, size_t size, bool write)
 {
+    const uintptr_t end = (uintptr_t)data + size;
+    for (struct emu_alloc *alloc; (alloc = emu_find_overlap(data, size)) != NULL;) {
+        const uintptr_t start = (uintptr_t)(data > alloc->start ? data : alloc->start);
+        const uintptr_t alloc_end = (uintptr_t)alloc->start + alloc->size;
+        const uintptr_t stop = end < alloc_end ? end : alloc_end;
+        if (alloc->kind == EMU_REGISTERED)
+            emu_race_host_access(alloc, (const void *)start, stop - start, write);
+        if (stop >= end)
+            break;
+        data = (const char *)stop;
+        size = end - stop;
+    }
+}
+
+static void host_access(const char *name, const void *data, size_t size, bool write, const void *site)
+{
+    if (size == 0)
+        return;
     emu_lock();
     struct emu_thread *thread = emu_self();
     struct emu_arena *host = &emu.host;
-    const struct emu_alloc *alloc = emu_find(data);
+    struct emu_alloc *alloc = emu_find(data);
     const bool ours = host->address != NULL && (uintptr_t)data - (uintptr_t)host->address < host->top;
     thread->origin = (struct emu_origin){name, site};
     if (emu_is_device_address(data))
         (void)emu_misuse("the host touches device memory, %p", data);
-    else if (alloc == NULL ? ours : size > alloc->size - (size_t)((const char *)data - alloc->start))
+    else if (alloc == NULL ? !ours : alloc->kind == EMU_REGISTERED)
+        access_registered(data, size, write);
+    else if (alloc == NULL || size > alloc->size - (size_t)((const char *)data - alloc->start))
         (void)emu_misuse("%p, %zu bytes, is not, or no longer, allocated host memory", data, size);
+    else
+        emu_race_host_access(alloc, data, size, write);
     emu_unlock();
 }
 
 void emu_host_read(const void *data, size_t size)
 {
-    check_host_access("emu_host_read", data, size, __builtin_return_address(0));
+    host_access("emu_host_read", data, size, false, __builtin_return_address(0));
 }
 
 void emu_host_write(const void *data, size_t size)
 {
-    check_host_access("emu_host_write", data, size, __builtin_return_address(0));
+    host_access("emu_host_write", data, size, true, __builtin_return_address(0));
 }

@@ -56,7 +56,7 @@ static void after_fork_in_child(void)
 struct emu_thread *emu_self(void)
 {
     if (self.epoch != emu.epoch) {
-        const struct emu_op *function = self.function;
+        struct emu_op *function = self.function;
         const bool locked = self.locked;
         memset(&self, 0, sizeof self);
         self.epoch = emu.epoch;
@@ -216,6 +216,7 @@ static void reset_locked(uint64_t seed)
     emu_host_functions_reset();
     emu_schedule_reset();
     emu_memory_reset();
+    emu_race_reset();
     emu_pools_reset();
     emu_arenas_reset();
     emu_slots_reset(&emu.streams, sizeof(struct CUstream_st), 1u << 16);

@@ -97,8 +97,10 @@ void emu_alloc_ref(struct emu_alloc *alloc)
 
 void emu_alloc_unref(struct emu_alloc *alloc)
 {
-    if (--alloc->refs == 0)
-        free(alloc);
+    if (--alloc->refs > 0)
+        return;
+    emu_history_clear(&alloc->history);
+    free(alloc);
 }
 
 void emu_alloc_dead(struct emu_alloc *alloc)
@@ -119,6 +121,7 @@ static void forget_tree(struct emu_alloc *alloc)
     forget_tree(alloc->right);
     if (alloc->block != NULL && !alloc->block->listed)
         free(alloc->block);
+    emu_history_clear(&alloc->history);
     free(alloc);
 }
 
@@ -216,6 +219,7 @@ static cudaError_t free_pool_memory(struct emu_alloc *alloc)
     if (alloc->uses != NULL)
         return emu_misuse("memory of a pool is freed while queued work uses it: %s; it is from %s",
                           emu_describe(&alloc->uses->op->origin), emu_describe(&alloc->born));
+    emu_race_host_free(alloc);
     emu_alloc_dead(alloc);
     emu_memory_release(alloc);
     return cudaSuccess;
@@ -225,8 +229,12 @@ static cudaError_t wait_and_free(struct emu_alloc *alloc)
 {
     /* Kernels run with the lock released, so that another thread may be freeing the same. */
     emu_alloc_ref(alloc);
+    struct emu_clock *queued = emu_device_clock(alloc->device);
     emu_force_device(alloc->device);
     emu_force_uses(alloc);
+    emu_host_saw(queued);
+    emu_race_uses_done(alloc);
+    emu_race_host_free(alloc);
     cudaError_t error = emu.devices[alloc->device].sticky;
     if (alloc->state != EMU_LIVE || !alloc->in_tree) {
         error = emu_misuse("memory is freed twice at a time: %s", emu_describe(&alloc->freed));

@@ -23,6 +23,7 @@ static void let_go(struct emu_stream *stream)
         link = &(*link)->next_kept;
     *link = stream->next_kept;
     stream->kept = false;
+    emu_race_stream_gone(stream);
     if (stream->head == NULL)
         emu_stream_forget(stream);
 }
@@ -71,6 +72,7 @@ void emu_per_thread_reset(void)
 {
     for (struct emu_stream *stream = emu.kept_streams, *next; stream != NULL; stream = next) {
         next = stream->next_kept;
+        emu_race_stream_gone(stream);
         if (stream->head == NULL)
             free(stream);
     }

@@ -65,8 +65,11 @@ static void drop_uses(struct emu_op *op)
 void emu_op_unref(struct emu_op *op)
 {
     /* By then it is done, and has neither dependencies nor uses. */
-    if (--op->refs == 0)
-        free(op);
+    if (--op->refs > 0)
+        return;
+    emu_clock_unref(op->clock);
+    emu_clock_unref(op->waits_for);
+    free(op);
 }
 
 void emu_op_discard(struct emu_op *op)
@@ -161,10 +164,11 @@ static void add_legacy_order(struct emu_op *op)
 }
 
 /* Every operation passes here once, in the order of the program's calls, with its stream, its dependencies and all the
- * bytes that it will touch: whoever wants to know what is ordered before what listens here. */
-static void on_queued(const struct emu_op *op)
+ * bytes that it will touch. Nothing may follow that relies on the lock: a report lets it go. */
+static void on_queued(struct emu_op *op)
 {
-    (void)op;
+    emu_race_queued(op);
+    emu_race_accesses(op);
 }
 
 void emu_op_queue(struct emu_op *op)
@@ -493,7 +497,10 @@ void emu_schedule_reset(void)
     }
     for (size_t i = 0; i < emu.streams.used; i++) {
         struct CUstream_st *handle = &((struct CUstream_st *)(void *)emu.streams.base)[i];
-        if (handle->slot.live && handle->stream->head == NULL)
+        if (!handle->slot.live)
+            continue;
+        emu_race_stream_gone(handle->stream);
+        if (handle->stream->head == NULL)
             free(handle->stream);
     }
     for (size_t i = 0; i < emu.active_count; i++) {

@@ -47,6 +47,8 @@ extern void (*const failure_tests[])(void);
 extern void (*const failure_tests_once[])(void);
 extern void (*const capture_tests[])(void);
 extern void (*const capture_tests_once[])(void);
+extern void (*const race_tests[])(void);
+extern void (*const race_tests_once[])(void);
 
 /* ---- Helpers ---- */
 

@@ -41,6 +41,7 @@ cudaError_t emu_queue_and_wait(struct emu_op *op)
     emu_op_queue(op);
     emu_force(op);
     emu_ghosts_seen(device, op->stream_id);
+    emu_host_saw(emu_clock_ref(op->clock));
     emu_op_unref(op);
     emu_pools_synchronized();
     return emu.devices[device].sticky;
@@ -69,6 +70,7 @@ bool emu_stream_try(struct emu_stream *stream)
         if (!emu_try(other->tail))
             return false;
     emu_ghosts_seen(stream->device, stream->id);
+    emu_race_idle(stream);
     emu_pools_synchronized();
     return true;
 }
@@ -109,6 +111,7 @@ static cudaError_t destroy(cudaStream_t handle)
     emu_slot_give(&emu.streams, handle);
     emu.live[EMU_STREAM]--;
     stream->handle = NULL;
+    emu_race_stream_gone(stream);
     if (stream->head == NULL)
         free(stream);
     return cudaSuccess;
@@ -195,6 +198,8 @@ static cudaError_t wait_event(cudaStream_t handle, cudaEvent_t event, unsigned f
         return emu_capture_wait(stream, event);
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
     emu_op_after(op, event->record);
+    /* Also when that is done: it is the wait that makes the order. */
+    op->waits_for = event->record == NULL ? NULL : emu_clock_ref(event->record->clock);
     emu_op_queue(op);
     return cudaSuccess;
 }
