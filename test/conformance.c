@@ -337,6 +337,9 @@ int main(int argc, char **argv)
     run_sections(call_sections, only);
     run_sections(memory_sections, only);
     run_sections(order_sections, only);
+    run_sections(capture_sections, only);
+    run_sections(graph_sections, only);
+    run_sections(thread_sections, only);
 
     printf("%d facts hold, %d do not, %d skipped\n", atomic_load(&tally->right), atomic_load(&tally->wrong),
            atomic_load(&tally->skipped));

@@ -447,8 +447,6 @@ static void forked_slab(void)
     free(back);
 }
 
-/* Facts about cudaStreamPerThread, and about calls made while a stream captures, belong in tables of their own, beside
- * this one. */
 const struct section call_sections[] = {
     {"pending work", pending, 1, 0},
     {"nothing", nothing, 1, 0},

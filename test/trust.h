@@ -43,6 +43,7 @@ struct program {
 
 /* Tables in files of their own; each ends with a row without a name. */
 extern const struct program right_memory_programs[];
+extern const struct program right_capture_programs[];
 extern const struct program wrong_by_code_programs[];
 extern const struct program wrong_by_bytes_programs[];
 extern const struct program right_race_programs[];

@@ -5,7 +5,7 @@
  *
  * Usage: trust_wrong [program]
  */
-#include "trust.h"
+#include "trust_wrong.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -288,24 +288,6 @@ static void pool_left(void)
 
 /* ---- Running them ---- */
 
-enum end {
-    ABORTS, /* with a report that holds both words */
-    RACES,  /* the same, and the report says that it is a race */
-    FAULTS, /* dies of a stray access */
-    TELLS,  /* the program itself sees that it is wrong */
-    LEAKS   /* with a report at exit that holds both words */
-};
-
-/* What depends on how late work runs is tried with seed 0 only. */
-enum { SEEDS = 20, RACE_SEEDS = 50 };
-
-struct wrong {
-    struct program program;
-    enum end end;
-    int seeds;
-    const char *words[2];
-};
-
 static const struct wrong programs[] = {
     {{"destroyed stream used", destroyed_stream_used}, ABORTS, SEEDS, {"cudaMemsetAsync in", "stream"}},
     {{"destroyed stream synchronized", destroyed_stream_synchronized},
@@ -476,7 +458,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < PROGRAMS; i++)
         missed += !caught_always(&programs[i], only, &ran);
     missed += missed_of(wrong_by_code_programs, SEEDS, only, &ran);
+    for (const struct wrong *wrong = wrong_capture_programs; wrong->program.name; wrong++)
+        missed += !caught_always(wrong, only, &ran);
     missed += missed_of(wrong_by_bytes_programs, 1, only, &ran);
+    missed += missed_of(wrong_capture_by_code_programs, SEEDS, only, &ran);
+    missed += missed_of(wrong_capture_by_bytes_programs, 1, only, &ran);
     missed += missed_races(only, &ran);
     if (missed > 0 || ran == 0) {
         printf("%d programs, %d not caught\n", ran, missed);

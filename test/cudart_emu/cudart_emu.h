@@ -56,7 +56,8 @@ struct emu_range {
  * the named ranges may be touched, through emu_pointer(). The argument must stay valid until then. Answers what a
  * launch would. It runs on whichever thread finds it its turn, so that it may not wait for a thread that calls the
  * runtime; a host function may, and has a thread of its own. A range that the stream's device can not reach breaks
- * the device, with 700. */
+ * the device, with 700. On a stream that captures it becomes a node of the graph, and runs with the same argument at
+ * each launch. NULL is the legacy stream, however the caller is compiled. */
 cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), void *argument,
                        const struct emu_range *ranges, size_t count);
 
@@ -112,7 +113,8 @@ size_t emu_pending(void);
 
 /* The nth use (1 is the next one) of a call, named as in "cudaMalloc", answers code instead of doing anything. A
  * sticky failure makes every later call on the current device answer the same code, until emu_reset(). Several may
- * be set. call "*" counts every call of the runtime that can fail. */
+ * be set. call "*" counts every call of the runtime that can fail. Names that end in _ptsz or _ptds count as those
+ * without. */
 void emu_fail(const char *call, unsigned nth, cudaError_t code, bool sticky);
 void emu_fail_clear(void);   /* forgets failures that are set and have not happened; ends no sticky one */
 unsigned emu_failures(void); /* how many set failures have happened since emu_reset() */
@@ -167,6 +169,8 @@ enum emu_kind {
     EMU_STREAM,
     EMU_EVENT,
     EMU_POOL,
+    EMU_GRAPH,
+    EMU_GRAPH_EXEC,
     EMU_KINDS
 };
 size_t emu_live(enum emu_kind kind);       /* allocations or handles alive now */

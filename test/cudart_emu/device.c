@@ -168,17 +168,24 @@ cudaError_t cudaRuntimeGetVersion(int *runtimeVersion)
     return emu_leave(error);
 }
 
+static cudaError_t wait_for_device(int device)
+{
+    struct emu_clock *queued = emu_device_clock(device);
+    emu_force_device(device);
+    emu_host_saw(queued);
+    emu_ghosts_seen(device, 0);
+    emu_pools_synchronized();
+    return emu.devices[device].sticky;
+}
+
 cudaError_t cudaDeviceSynchronize(void)
 {
     cudaError_t error = EMU_ENTER(cudaDeviceSynchronize, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess) {
         const int device = emu_self()->device;
-        struct emu_clock *queued = emu_device_clock(device);
-        emu_force_device(device);
-        emu_host_saw(queued);
-        emu_ghosts_seen(device, 0);
-        emu_pools_synchronized();
-        error = emu.devices[device].sticky;
+        error = emu_device_wait_permitted(device);
+        if (error == cudaSuccess)
+            error = wait_for_device(device);
     }
     return emu_leave(error);
 }

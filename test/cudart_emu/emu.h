@@ -39,7 +39,10 @@
     X(cudaStreamCreateWithPriority) X(cudaStreamDestroy) X(cudaStreamQuery) X(cudaStreamSynchronize)                   \
     X(cudaStreamWaitEvent) X(cudaStreamGetFlags) X(cudaStreamGetPriority) X(cudaStreamGetId) X(cudaStreamGetDevice)    \
     X(cudaStreamIsCapturing) X(cudaThreadExchangeStreamCaptureMode) X(cudaLaunchHostFunc) X(cudaEventCreate)           \
-    X(cudaEventCreateWithFlags) X(cudaEventRecord) X(cudaEventQuery) X(cudaEventSynchronize) X(cudaEventDestroy)
+    X(cudaEventCreateWithFlags) X(cudaEventRecord) X(cudaEventQuery) X(cudaEventSynchronize) X(cudaEventDestroy)       \
+    X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaStreamGetCaptureInfo) X(cudaGraphInstantiate)              \
+    X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy)                    \
+    X(cudaGraphGetNodes)
 
 enum emu_call {
 #define EMU_CALL_ID(name) EMU_##name,
@@ -220,9 +223,63 @@ struct emu_stream {
     bool blocking;
     unsigned tries; /* queries in a row that answered "not ready" */
     uint64_t mark, reach;
+    bool kept; /* a living thread's per-thread stream, which has no handle of its own */
+    struct emu_stream *next_kept;
+    struct emu_capture *capture; /* that it takes part in, or NULL */
+    const struct emu_joint *joint;
+    struct emu_stream *next_captured; /* of the same capture */
     unsigned lane;           /* from 1; 0 before its first operation */
     struct emu_clock *clock; /* of its last operation */
     struct emu_origin born;
+};
+
+/* ---- Captures and graphs ---- */
+
+/* A set of a graph's nodes: what a capturing stream's next node comes after, or what an event stands for. It never
+ * changes, and goes with its capture. */
+struct emu_joint {
+    struct emu_joint *next;
+    size_t count;
+    unsigned nodes[];
+};
+
+/* From cudaStreamBeginCapture() to cudaStreamEndCapture(), and until the last event recorded in it is forgotten. */
+struct emu_capture {
+    struct emu_capture *next;
+    unsigned refs; /* one until it has ended, and the events' */
+    uint64_t id;
+    enum cudaStreamCaptureMode mode;
+    uint64_t thread; /* number of the one that began it */
+    bool ended, invalid;
+    struct emu_stream *origin;
+    struct emu_stream *streams; /* that take part in it */
+    struct emu_graph *graph;
+    struct emu_joint *joints;
+};
+
+/* An operation to be queued at each launch; its fields are those of struct emu_op. */
+struct emu_node {
+    enum emu_op_kind kind;
+    int device;
+    struct emu_origin origin;
+    char *to;
+    const char *from;
+    size_t size;
+    int value;
+    void (*function)(void *argument);
+    void *argument;
+    struct emu_range *ranges; /* that it touches */
+    size_t range_count;
+    unsigned *deps; /* nodes before it */
+    size_t dep_count;
+};
+
+/* Shared by a graph's handle and the executable graphs made from it: it does not change once captured. */
+struct emu_graph {
+    struct emu_graph *before, *next;
+    unsigned refs;
+    struct emu_node *nodes; /* each after those that it depends on */
+    size_t count, room;
 };
 
 /* ---- Handles ---- */
@@ -243,7 +300,22 @@ struct CUevent_st {
     int device;
     unsigned flags;
     unsigned tries;
-    struct emu_op *record; /* NULL when never recorded */
+    struct emu_op *record;       /* NULL when never recorded, or last in a capture */
+    struct emu_capture *capture; /* that it was last recorded in, or NULL */
+    const struct emu_joint *joint;
+    struct emu_origin born;
+};
+
+struct CUgraph_st {
+    struct emu_slot slot;
+    struct emu_graph *graph;
+    struct emu_origin born;
+};
+
+struct CUgraphExec_st {
+    struct emu_slot slot;
+    struct emu_graph *graph;
+    struct emu_op *last; /* the end of its last launch, or NULL */
     struct emu_origin born;
 };
 
@@ -298,7 +370,11 @@ struct emu_state {
     struct emu_alloc *ghosts, *oldest_ghost;
     size_t ghost_count;
     struct emu_pool *pools;
-    struct emu_slots streams, events, pool_handles;
+    struct emu_slots streams, events, pool_handles, graph_handles, exec_handles;
+    struct emu_stream *kept_streams;
+    struct emu_capture *captures;
+    struct emu_graph *graphs;
+    uint64_t last_capture_id, last_thread;
     struct emu_stream **active; /* streams with queued operations */
     size_t active_count, active_room;
     size_t pending;
@@ -315,7 +391,9 @@ extern struct emu_state emu;
 
 struct emu_thread {
     uint64_t epoch;
+    uint64_t number; /* not given to another thread until a reset */
     int device;
+    struct emu_stream *streams[EMU_MAX_DEVICES]; /* its per-thread ones */
     cudaError_t last_error;
     enum cudaStreamCaptureMode capture_mode;
     struct emu_op *function; /* the kernel or host function that this thread is in */
@@ -336,6 +414,9 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site);
 /* The same for what is no call of the runtime but acts like one. */
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site);
 cudaError_t emu_leave(cudaError_t error);
+
+/* The next call is made from this place, and not from that of its caller. */
+void emu_called_from(const void *site);
 
 void emu_lock(void);
 void emu_unlock(void);
@@ -430,6 +511,8 @@ void emu_progress(void);
 const struct emu_use *emu_unordered_use(const struct emu_alloc *alloc, struct emu_stream *stream);
 /* How many queries may answer "not ready" in a row. */
 unsigned emu_patience(void);
+/* Ends an operation that is not to be queued, as its stream does with one that is done. */
+void emu_op_discard(struct emu_op *op);
 void emu_schedule_reset(void);
 
 /* ---- race.c ---- */
@@ -465,6 +548,7 @@ void emu_history_clear(struct emu_history *history);
 
 /* ---- stream.c ---- */
 cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream);
+bool emu_is_legacy(const struct emu_stream *stream);
 void emu_stream_forget(struct emu_stream *stream);
 /* Queues the operation and runs what is needed for it to be done; the device's sticky error if there is one. */
 cudaError_t emu_queue_and_wait(struct emu_op *op);
@@ -473,7 +557,47 @@ cudaError_t emu_stream_wait(struct emu_stream *stream);
 /* Runs all that emu_stream_wait() would, unless a running function is in the way; whether it is done. */
 bool emu_stream_try(struct emu_stream *stream);
 
+/* ---- per_thread.c ---- */
+/* The calling thread's stream on its current device. */
+struct emu_stream *emu_per_thread_stream(void);
+void emu_per_thread_reset(void);
+
+/* ---- capture.c ---- */
+/* What emu_stream_of() finds, for a call that queues: the legacy stream is refused beside a blocking stream that
+ * captures. Work queued on a stream that captures becomes nodes of its graph. */
+cudaError_t emu_stream_to_queue(cudaStream_t handle, struct emu_stream **stream);
+/* The same for a call that can not be captured: a stream that captures is refused too, and its capture invalidated. */
+cudaError_t emu_stream_not_capturing(cudaStream_t handle, struct emu_stream **stream);
+/* May the calling thread make a call that captures do not see? If not, that invalidates them. */
+cudaError_t emu_unsafe_permitted(void);
+/* The same for this call, if it is one of those that are refused whatever they are given. */
+cudaError_t emu_call_permitted(enum emu_call call);
+/* The same for a call that waits for all of a device, which no mode permits. */
+cudaError_t emu_device_wait_permitted(int device);
+/* Whether the host may ask for the event. */
+cudaError_t emu_event_permitted(const struct CUevent_st *event);
+void emu_capture_op(struct emu_op *op);
+void emu_capture_record(struct CUevent_st *event, struct emu_stream *stream);
+/* A wait that has to do with a capture: for an event recorded in one, or by a stream that captures. */
+cudaError_t emu_capture_wait(struct emu_stream *stream, const struct CUevent_st *event);
+void emu_event_forget_capture(struct CUevent_st *event);
+/* Takes a stream that is about to go out of its capture. */
+void emu_capture_leave(struct emu_stream *stream);
+void emu_captures_reset(void);
+
+/* ---- graph.c ---- */
+struct emu_graph *emu_graph_new(void);
+void emu_graph_unref(struct emu_graph *graph);
+/* The new node's number. */
+unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const struct emu_joint *after);
+bool emu_graph_is_joined(const struct emu_graph *graph, const struct emu_joint *end);
+/* A handle for the graph, which it takes over; NULL when there are too many. */
+cudaGraph_t emu_graph_handle(struct emu_graph *graph);
+void emu_graphs_reset(void);
+
 /* ---- kernel.c ---- */
+/* What a kernel of the device breaks it with by touching this memory. */
+cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool write);
 void emu_run_kernel(struct emu_op *op);
 /* Has it run on its own thread, which completes the operation. */
 void emu_start_host_function(struct emu_op *op);

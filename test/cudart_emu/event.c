@@ -34,6 +34,7 @@ static cudaError_t destroy(cudaEvent_t event)
     const cudaError_t error = event_of(event);
     if (error != cudaSuccess)
         return error;
+    emu_event_forget_capture(event);
     if (event->record != NULL)
         emu_op_unref(event->record);
     emu_slot_give(&emu.events, event);
@@ -46,11 +47,16 @@ static cudaError_t record(cudaEvent_t event, cudaStream_t handle)
     struct emu_stream *stream = NULL;
     cudaError_t error = event_of(event);
     if (error == cudaSuccess)
-        error = emu_stream_of(handle, &stream);
+        error = emu_stream_to_queue(handle, &stream);
     if (error != cudaSuccess)
         return error;
     if (stream->device != event->device)
         return cudaErrorInvalidResourceHandle;
+    emu_event_forget_capture(event);
+    if (stream->capture != NULL) {
+        emu_capture_record(event, stream);
+        return cudaSuccess;
+    }
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
     emu_op_ref(op);
     emu_op_queue(op);
@@ -78,7 +84,9 @@ static cudaError_t wait_for(struct CUevent_st *event)
 
 static cudaError_t query(cudaEvent_t event)
 {
-    const cudaError_t error = event_of(event);
+    cudaError_t error = event_of(event);
+    if (error == cudaSuccess)
+        error = emu_event_permitted(event);
     if (error != cudaSuccess)
         return error;
     struct emu_op *op = event->record;
@@ -100,7 +108,9 @@ static cudaError_t query(cudaEvent_t event)
 
 static cudaError_t synchronize(cudaEvent_t event)
 {
-    const cudaError_t error = event_of(event);
+    cudaError_t error = event_of(event);
+    if (error == cudaSuccess)
+        error = emu_event_permitted(event);
     if (error != cudaSuccess || emu_wait_is_dropped(EMU_cudaEventSynchronize))
         return error;
     return wait_for(event);

@@ -133,9 +133,9 @@ void *emu_pointer(const void *device_address)
 /* ---- Kernels ---- */
 
 /* A kernel that touches memory its device can not reach breaks the device when it runs. */
-static cudaError_t fault_of(const struct emu_stream *stream, const struct emu_alloc *alloc, bool write)
+cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool write)
 {
-    if (alloc->kind != EMU_DEVICE_MEMORY || emu_peer_reachable(stream->device, alloc->device, alloc->pool, write))
+    if (alloc->kind != EMU_DEVICE_MEMORY || emu_peer_reachable(device, alloc->device, alloc->pool, write))
         return cudaSuccess;
     return cudaErrorIllegalAddress;
 }
@@ -159,7 +159,7 @@ static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *a
                           size_t count)
 {
     struct emu_stream *stream = NULL;
-    cudaError_t error = emu_stream_of(handle, &stream);
+    cudaError_t error = emu_stream_to_queue(handle, &stream);
     if (error == cudaSuccess)
         error = function == NULL ? cudaErrorInvalidDeviceFunction : check_ranges(ranges, count);
     if (error != cudaSuccess)
@@ -171,7 +171,7 @@ static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *a
     for (size_t i = 0; i < count; i++) {
         struct emu_alloc *alloc = ranges[i].size == 0 ? NULL : emu_find(ranges[i].data);
         if (alloc != NULL && op->fault == cudaSuccess)
-            op->fault = fault_of(stream, alloc, ranges[i].write);
+            op->fault = emu_kernel_fault(stream->device, alloc, ranges[i].write);
         emu_op_touches(op, alloc, ranges[i].data, ranges[i].size, ranges[i].write);
     }
     emu_op_queue(op);
@@ -192,7 +192,7 @@ cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), vo
 static cudaError_t launch_host(cudaStream_t handle, cudaHostFn_t function, void *argument)
 {
     struct emu_stream *stream = NULL;
-    const cudaError_t error = emu_stream_of(handle, &stream);
+    const cudaError_t error = emu_stream_to_queue(handle, &stream);
     if (error != cudaSuccess)
         return error;
     if (function == NULL)

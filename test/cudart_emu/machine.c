@@ -19,6 +19,7 @@ const char *const emu_call_names[EMU_CALL_COUNT] = {
 };
 
 static _Thread_local struct emu_thread self;
+static _Thread_local const void *called_from;
 
 void *emu_allocate(size_t size)
 {
@@ -59,6 +60,7 @@ struct emu_thread *emu_self(void)
         const bool locked = self.locked;
         memset(&self, 0, sizeof self);
         self.epoch = emu.epoch;
+        self.number = ++emu.last_thread;
         self.function = function;
         self.locked = locked;
     }
@@ -129,8 +131,16 @@ cudaError_t emu_context(int device)
     return emu.devices[device].sticky;
 }
 
+void emu_called_from(const void *site)
+{
+    called_from = site;
+}
+
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site)
 {
+    if (called_from != NULL)
+        site = called_from;
+    called_from = NULL;
     if (self.function != NULL) {
         self.locked = false;
         return cudaErrorNotPermitted;
@@ -157,11 +167,12 @@ static cudaError_t inject(enum emu_call call, cudaError_t error)
 
 cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site)
 {
-    const cudaError_t error = emu_enter_uncounted(emu_call_names[call], need, site);
+    cudaError_t error = emu_enter_uncounted(emu_call_names[call], need, site);
     if (!self.locked)
         return error;
     emu.calls[call]++;
-    return inject(call, error);
+    error = inject(call, error);
+    return error == cudaSuccess ? emu_call_permitted(call) : error;
 }
 
 cudaError_t emu_leave(cudaError_t error)
@@ -186,7 +197,7 @@ static void reset_device(struct emu_device *device, int number)
     device->used = 0;
     device->attribute_count = 0;
     device->default_pool = device->current_pool = NULL;
-    device->legacy = (struct emu_stream){.device = number, .blocking = true, .id = 1};
+    device->legacy = (struct emu_stream){.device = number, .blocking = true, .id = (uint64_t)number + 1};
     for (int peer = 0; peer < EMU_MAX_DEVICES; peer++) {
         device->peer_possible[peer] = peer != number;
         device->peer_enabled[peer] = false;
@@ -211,6 +222,8 @@ static void reset_locked(uint64_t seed)
     emu_slots_reset(&emu.streams, sizeof(struct CUstream_st), 1u << 16);
     emu_slots_reset(&emu.events, sizeof(struct CUevent_st), 1u << 20);
     emu_slots_reset(&emu.pool_handles, sizeof(struct CUmemPoolHandle_st), 1u << 12);
+    emu_slots_reset(&emu.graph_handles, sizeof(struct CUgraph_st), 1u << 16);
+    emu_slots_reset(&emu.exec_handles, sizeof(struct CUgraphExec_st), 1u << 16);
     emu_failures_reset();
     for (int device = 0; device < EMU_MAX_DEVICES; device++)
         reset_device(&emu.devices[device], device);
@@ -223,7 +236,7 @@ static void reset_locked(uint64_t seed)
     emu.pinned_limit = SIZE_MAX;
     emu.pinned_used = 0;
     /* The legacy streams have the first ids. */
-    emu.last_stream_id = 2;
+    emu.last_stream_id = EMU_MAX_DEVICES;
     emu.misuse_handler = NULL;
     memset(emu.live, 0, sizeof emu.live);
     memset(emu.live_bytes, 0, sizeof emu.live_bytes);

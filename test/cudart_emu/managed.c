@@ -43,7 +43,9 @@ static cudaError_t prefetch(const void *start, size_t size, bool to_device, int 
 {
     struct emu_stream *stream = NULL;
     struct emu_alloc *alloc = NULL;
-    cudaError_t error = emu_stream_of(handle, &stream);
+    cudaError_t error = emu_stream_to_queue(handle, &stream);
+    if (error == cudaSuccess && stream->capture != NULL)
+        error = cudaErrorStreamCaptureUnsupported;
     if (error == cudaSuccess)
         error = managed_range(start, size, &alloc);
     if (error != cudaSuccess)

@@ -156,6 +156,8 @@ void emu_memory_release(struct emu_alloc *alloc)
     case EMU_STREAM:
     case EMU_EVENT:
     case EMU_POOL:
+    case EMU_GRAPH:
+    case EMU_GRAPH_EXEC:
     case EMU_KINDS:
         break;
     }

@@ -119,6 +119,16 @@ static void report_leaked_handles(void)
         if (event->slot.live)
             fprintf(stderr, "cudart_emu:   event: %s\n", emu_describe(&event->born));
     }
+    for (size_t i = 0; i < emu.graph_handles.used; i++) {
+        const struct CUgraph_st *graph = &((const struct CUgraph_st *)(void *)emu.graph_handles.base)[i];
+        if (graph->slot.live)
+            fprintf(stderr, "cudart_emu:   graph: %s\n", emu_describe(&graph->born));
+    }
+    for (size_t i = 0; i < emu.exec_handles.used; i++) {
+        const struct CUgraphExec_st *exec = &((const struct CUgraphExec_st *)(void *)emu.exec_handles.base)[i];
+        if (exec->slot.live)
+            fprintf(stderr, "cudart_emu:   executable graph: %s\n", emu_describe(&exec->born));
+    }
     for (const struct emu_pool *pool = emu.pools; pool != NULL; pool = pool->next)
         if (pool->handle != NULL && pool != emu.devices[pool->device].default_pool)
             fprintf(stderr, "cudart_emu:   pool: %s\n", emu_describe(&pool->born));
@@ -127,7 +137,8 @@ static void report_leaked_handles(void)
 void emu_check_leaks(void)
 {
     static const char *const names[EMU_KINDS] = {
-        "device memory", "page-locked memory", "registered memory", "managed memory", "streams", "events", "pools"};
+        "device memory", "page-locked memory", "registered memory", "managed memory", "streams", "events", "pools",
+        "graphs",        "executable graphs"};
     bool any = false;
     /* A forked child owns nothing of what its parent had. */
     if (!emu.report_leaks || emu.forked)

@@ -138,6 +138,15 @@ static void queue_alloc(struct emu_op *op, struct emu_pool *pool, struct emu_blo
     emu_op_queue(op);
 }
 
+/* An allocation that would be a node of a graph is beyond this runtime. */
+static cudaError_t stream_to_allocate_on(cudaStream_t handle, struct emu_stream **stream)
+{
+    const cudaError_t error = emu_stream_to_queue(handle, stream);
+    if (error != cudaSuccess)
+        return error;
+    return (*stream)->capture != NULL ? cudaErrorNotSupported : emu_unsafe_permitted();
+}
+
 static cudaError_t malloc_async(void **out, size_t size, struct emu_pool *pool, struct emu_stream *stream)
 {
     if (out == NULL)
@@ -169,7 +178,7 @@ cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t memPo
     if (error == cudaSuccess)
         error = emu_pool_of(memPool, &pool);
     if (error == cudaSuccess)
-        error = emu_stream_of(stream, &on);
+        error = stream_to_allocate_on(stream, &on);
     if (error == cudaSuccess)
         error = malloc_async(ptr, size, pool, on);
     return emu_leave(error);
@@ -180,7 +189,7 @@ cudaError_t cudaMallocAsync(void **devPtr, size_t size, cudaStream_t hStream)
     struct emu_stream *on = NULL;
     cudaError_t error = EMU_ENTER(cudaMallocAsync, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = emu_stream_of(hStream, &on);
+        error = stream_to_allocate_on(hStream, &on);
     if (error == cudaSuccess) {
         if (emu_default_pool(on->device) == NULL)
             error = cudaErrorMemoryAllocation;
@@ -209,10 +218,15 @@ static void queue_free(struct emu_alloc *alloc, struct emu_stream *stream)
 
 static cudaError_t free_async(void *start, struct emu_stream *stream)
 {
+    struct emu_alloc *alloc;
     if (start == NULL)
         return cudaSuccess;
-    struct emu_alloc *alloc;
-    const cudaError_t error = emu_find_to_free(start, &alloc);
+    /* A graph frees only what it has allocated. */
+    if (stream->capture != NULL)
+        return cudaErrorInvalidValue;
+    cudaError_t error = emu_unsafe_permitted();
+    if (error == cudaSuccess)
+        error = emu_find_to_free(start, &alloc);
     if (error != cudaSuccess)
         return error;
     if (alloc->kind == EMU_MANAGED)
@@ -230,7 +244,7 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
     struct emu_stream *stream = NULL;
     cudaError_t error = EMU_ENTER(cudaFreeAsync, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = emu_stream_of(hStream, &stream);
+        error = emu_stream_to_queue(hStream, &stream);
     if (error == cudaSuccess)
         error = free_async(devPtr, stream);
     return emu_leave(error);

@@ -72,6 +72,15 @@ void emu_op_unref(struct emu_op *op)
     free(op);
 }
 
+void emu_op_discard(struct emu_op *op)
+{
+    op->stream = NULL;
+    op->state = EMU_OP_DONE;
+    drop_deps(op);
+    drop_uses(op);
+    emu_op_unref(op);
+}
+
 void emu_op_after(struct emu_op *op, struct emu_op *before)
 {
     if (before == NULL || before->state == EMU_OP_DONE)
@@ -165,6 +174,10 @@ static void on_queued(struct emu_op *op)
 void emu_op_queue(struct emu_op *op)
 {
     struct emu_stream *stream = op->stream;
+    if (stream->capture != NULL) {
+        emu_capture_op(op);
+        return;
+    }
     if (stream->pending >= LONGEST_QUEUE)
         emu_force(stream->head);
     add_legacy_order(op);
@@ -474,6 +487,9 @@ static void forget_queue(struct emu_stream *stream)
 
 void emu_schedule_reset(void)
 {
+    emu_captures_reset();
+    emu_graphs_reset();
+    emu_per_thread_reset();
     for (size_t i = 0; i < emu.events.used; i++) {
         struct CUevent_st *event = &((struct CUevent_st *)(void *)emu.events.base)[i];
         if (event->slot.live && event->record != NULL)

@@ -94,11 +94,13 @@ int main(void)
         run(order_tests);
         run(memory_tests);
         run(failure_tests);
+        run(capture_tests);
         run(race_tests);
     }
     for (seed = 0; seed < 3; seed++) {
         run(order_tests_once);
         run(failure_tests_once);
+        run(capture_tests_once);
         run(race_tests_once);
     }
     emu_reset(0);

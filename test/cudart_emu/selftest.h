@@ -45,6 +45,8 @@ extern void (*const order_tests_once[])(void);
 extern void (*const memory_tests[])(void);
 extern void (*const failure_tests[])(void);
 extern void (*const failure_tests_once[])(void);
+extern void (*const capture_tests[])(void);
+extern void (*const capture_tests_once[])(void);
 extern void (*const race_tests[])(void);
 extern void (*const race_tests_once[])(void);
 

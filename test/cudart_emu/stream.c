@@ -14,7 +14,7 @@ cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream)
     if (handle == NULL || handle == cudaStreamLegacy)
         *stream = &emu.devices[emu_self()->device].legacy;
     else if (handle == cudaStreamPerThread)
-        return cudaErrorNotSupported;
+        *stream = emu_per_thread_stream();
     else if (emu_slot_is_live(&emu.streams, handle))
         *stream = handle->stream;
     else
@@ -22,10 +22,15 @@ cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream)
     return emu_context((*stream)->device);
 }
 
+bool emu_is_legacy(const struct emu_stream *stream)
+{
+    return stream == &emu.devices[stream->device].legacy;
+}
+
 /* The stream has nothing queued any more. */
 void emu_stream_forget(struct emu_stream *stream)
 {
-    if (stream->handle == NULL && stream != &emu.devices[stream->device].legacy)
+    if (stream->handle == NULL && !stream->kept && !emu_is_legacy(stream))
         free(stream);
 }
 
@@ -53,7 +58,7 @@ static struct emu_stream *busy(struct emu_stream *stream)
 {
     if (stream->head != NULL)
         return stream;
-    for (size_t i = 0; stream == &emu.devices[stream->device].legacy && i < emu.active_count; i++)
+    for (size_t i = 0; emu_is_legacy(stream) && i < emu.active_count; i++)
         if (emu.active[i]->blocking && emu.active[i]->device == stream->device)
             return emu.active[i];
     return NULL;
@@ -100,6 +105,9 @@ static cudaError_t destroy(cudaStream_t handle)
     const cudaError_t error = emu_stream_of(handle, &stream);
     if (error != cudaSuccess)
         return error;
+    if (stream->capture != NULL && stream->capture->origin == stream)
+        return emu_misuse("a stream is destroyed in which a capture was begun and has not ended");
+    emu_capture_leave(stream);
     emu_slot_give(&emu.streams, handle);
     emu.live[EMU_STREAM]--;
     stream->handle = NULL;
@@ -143,10 +151,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 /* ---- Waiting ---- */
 
+/* Finds a stream that the host is to wait for or to ask. */
+static cudaError_t stream_to_wait_for(cudaStream_t handle, struct emu_stream **stream)
+{
+    const cudaError_t error = emu_stream_not_capturing(handle, stream);
+    return error == cudaSuccess ? emu_unsafe_permitted() : error;
+}
+
 static cudaError_t query(cudaStream_t handle)
 {
     struct emu_stream *stream = NULL;
-    const cudaError_t error = emu_stream_of(handle, &stream);
+    const cudaError_t error = stream_to_wait_for(handle, &stream);
     if (error != cudaSuccess)
         return error;
     if (busy(stream) != NULL && ++stream->tries < emu_patience())
@@ -157,7 +172,7 @@ static cudaError_t query(cudaStream_t handle)
 static cudaError_t synchronize(cudaStream_t handle)
 {
     struct emu_stream *stream = NULL;
-    const cudaError_t error = emu_stream_of(handle, &stream);
+    const cudaError_t error = stream_to_wait_for(handle, &stream);
     if (error != cudaSuccess || emu_wait_is_dropped(EMU_cudaStreamSynchronize))
         return error;
     return emu_stream_wait(stream);
@@ -166,7 +181,7 @@ static cudaError_t synchronize(cudaStream_t handle)
 static cudaError_t wait_event(cudaStream_t handle, cudaEvent_t event, unsigned flags)
 {
     struct emu_stream *stream = NULL;
-    const cudaError_t error = emu_stream_of(handle, &stream);
+    const cudaError_t error = emu_stream_to_queue(handle, &stream);
     if (error != cudaSuccess)
         return error;
     if (event == NULL)
@@ -174,11 +189,13 @@ static cudaError_t wait_event(cudaStream_t handle, cudaEvent_t event, unsigned f
     if (!emu_slot_is_live(&emu.events, event))
         return emu_misuse("%p is not, or no longer, an event", (void *)event);
     if (flags == cudaEventWaitExternal)
-        return cudaErrorIllegalState;
+        return stream->capture != NULL ? cudaErrorNotSupported : cudaErrorIllegalState;
     if (flags != cudaEventWaitDefault)
         return cudaErrorInvalidValue;
     if (emu_wait_is_dropped(EMU_cudaStreamWaitEvent))
         return cudaSuccess;
+    if (stream->capture != NULL || event->capture != NULL)
+        return emu_capture_wait(stream, event);
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
     emu_op_after(op, event->record);
     /* Also when that is done: it is the wait that makes the order. */
@@ -220,6 +237,13 @@ static cudaError_t look(cudaStream_t handle, const void *out, struct emu_stream 
     return error == cudaSuccess && out == NULL ? cudaErrorInvalidValue : error;
 }
 
+/* The same for a call that a stream refuses while it captures. */
+static cudaError_t look_outside_capture(cudaStream_t handle, const void *out, struct emu_stream **stream)
+{
+    const cudaError_t error = emu_stream_not_capturing(handle, stream);
+    return error == cudaSuccess && out == NULL ? cudaErrorInvalidValue : error;
+}
+
 cudaError_t cudaStreamGetFlags(cudaStream_t hStream, unsigned int *flags)
 {
     struct emu_stream *stream = NULL;
@@ -247,7 +271,7 @@ cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
     struct emu_stream *stream = NULL;
     cudaError_t error = EMU_ENTER(cudaStreamGetId, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = look(hStream, streamId, &stream);
+        error = look_outside_capture(hStream, streamId, &stream);
     if (error == cudaSuccess)
         *streamId = stream->id;
     return emu_leave(error);
@@ -258,35 +282,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
     struct emu_stream *stream = NULL;
     cudaError_t error = EMU_ENTER(cudaStreamGetDevice, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = look(hStream, device, &stream);
+        error = look_outside_capture(hStream, device, &stream);
     if (error == cudaSuccess)
         *device = stream->device;
-    return emu_leave(error);
-}
-
-/* ---- Capture, of which there is none yet ---- */
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *pCaptureStatus)
-{
-    struct emu_stream *stream = NULL;
-    cudaError_t error = EMU_ENTER(cudaStreamIsCapturing, EMU_NEEDS_CONTEXT);
-    if (error == cudaSuccess)
-        error = look(handle, pCaptureStatus, &stream);
-    if (error == cudaSuccess)
-        *pCaptureStatus = cudaStreamCaptureStatusNone;
-    return emu_leave(error);
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(enum cudaStreamCaptureMode *mode)
-{
-    cudaError_t error = EMU_ENTER(cudaThreadExchangeStreamCaptureMode, EMU_NEEDS_DRIVER);
-    if (error == cudaSuccess && (mode == NULL || (unsigned)*mode > cudaStreamCaptureModeRelaxed))
-        error = cudaErrorInvalidValue;
-    if (error == cudaSuccess) {
-        struct emu_thread *thread = emu_self();
-        const enum cudaStreamCaptureMode before = thread->capture_mode;
-        thread->capture_mode = *mode;
-        *mode = before;
-    }
     return emu_leave(error);
 }

@@ -9,6 +9,8 @@
  *   device     device     late                                  late
  *   host       host       done at return                        done at return
  *
+ * On a stream that captures nothing is done at return, and pageable memory is touched when the graph runs.
+ *
  * "Locked" is page-locked memory; managed memory counts as a device's. Whatever kind of copy the caller names, the
  * addresses decide.
  */
@@ -43,13 +45,14 @@ static bool must_be_done(const struct copy *copy)
 
 static cudaError_t queue_copy(const struct copy *copy)
 {
-    const bool staged = copy->source == NULL && copy->target != NULL && !is_host(copy->target);
+    const bool captured = copy->stream->capture != NULL;
+    const bool staged = !captured && copy->source == NULL && copy->target != NULL && !is_host(copy->target);
     if (staged && copy->synchronous) {
         const cudaError_t error = emu_stream_wait(copy->stream);
         if (error != cudaSuccess)
             return error;
     }
-    const bool wait = must_be_done(copy);
+    const bool wait = !captured && must_be_done(copy);
     const bool at_once = staged && emu_chance(4);
     struct emu_op *op = emu_op_new(EMU_OP_COPY, copy->stream);
     emu_op_touches(op, copy->source, copy->from, copy->size, false);
@@ -78,11 +81,17 @@ static cudaError_t resolve(struct copy *copy)
     return error != cudaSuccess ? error : emu_resolve(copy->from, copy->size, &copy->source);
 }
 
+/* A call that waits can not be captured. */
+static cudaError_t stream_of(cudaStream_t handle, bool synchronous, struct emu_stream **stream)
+{
+    return synchronous ? emu_stream_not_capturing(handle, stream) : emu_stream_to_queue(handle, stream);
+}
+
 static cudaError_t copy_memory(void *to, const void *from, size_t size, enum cudaMemcpyKind kind, cudaStream_t handle,
                                bool synchronous)
 {
     struct copy copy = {.to = to, .from = from, .size = size, .synchronous = synchronous};
-    cudaError_t error = emu_stream_of(handle, &copy.stream);
+    cudaError_t error = stream_of(handle, synchronous, &copy.stream);
     if (error != cudaSuccess)
         return error;
     if ((unsigned)kind > cudaMemcpyDefault)
@@ -102,7 +111,7 @@ static cudaError_t copy_peer(void *to, int to_device, const void *from, int from
                              cudaStream_t handle)
 {
     struct copy copy = {.to = to, .from = from, .size = size};
-    cudaError_t error = emu_stream_of(handle, &copy.stream);
+    cudaError_t error = stream_of(handle, false, &copy.stream);
     if (error != cudaSuccess)
         return error;
     if (!emu_device_exists(to_device) || !emu_device_exists(from_device))
@@ -119,7 +128,7 @@ static cudaError_t fill(void *to, int value, size_t size, cudaStream_t handle, b
 {
     struct emu_stream *stream = NULL;
     struct emu_alloc *target = NULL;
-    cudaError_t error = emu_stream_of(handle, &stream);
+    cudaError_t error = stream_of(handle, synchronous, &stream);
     if (error != cudaSuccess || size == 0)
         return error;
     error = emu_resolve(to, size, &target);
@@ -177,5 +186,26 @@ cudaError_t cudaMemsetAsync(void *devPtr, int value, size_t count, cudaStream_t 
     cudaError_t error = EMU_ENTER(cudaMemsetAsync, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
         error = fill(devPtr, value, count, stream, false);
+    return emu_leave(error);
+}
+
+/* ---- With the calling thread's stream in place of the legacy one ---- */
+
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind);
+cudaError_t cudaMemset_ptds(void *devPtr, int value, size_t count);
+
+cudaError_t cudaMemcpy_ptds(void *dst, const void *src, size_t count, enum cudaMemcpyKind kind)
+{
+    cudaError_t error = EMU_ENTER(cudaMemcpy, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = copy_memory(dst, src, count, kind, cudaStreamPerThread, true);
+    return emu_leave(error);
+}
+
+cudaError_t cudaMemset_ptds(void *devPtr, int value, size_t count)
+{
+    cudaError_t error = EMU_ENTER(cudaMemset, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = fill(devPtr, value, count, cudaStreamPerThread, true);
     return emu_leave(error);
 }

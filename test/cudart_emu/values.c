@@ -121,6 +121,10 @@ IS(cudaStreamCaptureStatusInvalidated, 2);
 IS(cudaStreamCaptureModeGlobal, 0);
 IS(cudaStreamCaptureModeThreadLocal, 1);
 IS(cudaStreamCaptureModeRelaxed, 2);
+IS(cudaGraphInstantiateFlagAutoFreeOnLaunch, 1);
+IS(cudaGraphInstantiateFlagUpload, 2);
+IS(cudaGraphInstantiateFlagDeviceLaunch, 4);
+IS(cudaGraphInstantiateFlagUseNodePriority, 8);
 IS(cudaDevAttrMaxThreadsPerBlock, 1);
 IS(cudaDevAttrWarpSize, 10);
 IS(cudaDevAttrClockRate, 13);
@@ -204,5 +208,7 @@ AT(struct cudaMemPoolProps, win32SecurityAttributes, 16);
 AT(struct cudaMemPoolProps, maxSize, 24);
 AT(struct cudaMemPoolProps, usage, 32);
 AT(struct cudaMemPoolProps, reserved, 34);
+SIZE(cudaGraphEdgeData, 8);
+AT(cudaGraphEdgeData, type, 2);
 
 _Static_assert(CUDART_VERSION >= 13000 && CUDART_VERSION < 14000, "the values are those of CUDA 13");
