@@ -296,13 +296,17 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         status = sm_device_stream_look(resolved, handle, &facts);
     if (status != SYNCED_MEM_OK)
         return status;
+    const bool is_legacy = !handle || handle == SM_HANDLE_LEGACY;
+    if (facts.capturing && is_legacy)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "a blocking stream of device %d is capturing, so the legacy stream can't be used", resolved);
     if (facts.capturing) {
         *out = NULL;
         return SYNCED_MEM_OK;
     }
     if (handle == SM_HANDLE_PER_THREAD)
         return find_per_thread(resolved, out);
-    if (handle && handle != SM_HANDLE_LEGACY)
+    if (!is_legacy)
         return find_created(device, resolved, handle, facts.id, out);
     *out = described(legacy, resolved);
     atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles mean it */
