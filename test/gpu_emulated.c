@@ -101,7 +101,7 @@ void gpu_delay(synced_mem_stream stream)
 
 void gpu_read(void *to, const void *from, size_t size)
 {
-    emu_run_all();
+    MUST(cudaDeviceSynchronize());
     MUST(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost));
 }
 

@@ -3,6 +3,8 @@
 
 #include <cuda_runtime_api.h>
 #include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 enum { SIZE = 4096, MODES = 3 };
 

@@ -30,6 +30,14 @@ struct windows {
     int context;
 };
 
+/* The queues that a GPU works through side by side. */
+enum backend_lane {
+    BACKEND_COMPUTE, /* the arithmetic */
+    BACKEND_PREFETCH /* what is fetched ahead */
+};
+
+enum { BACKEND_MARKS = 64 };
+
 struct backend {
     char name[320]; /* of the machine that computes, for the report */
     int device;     /* for the objects: a CUDA device number, or SYNCED_MEM_DEVICE_CURRENT for the CPU */
@@ -37,6 +45,22 @@ struct backend {
 
     /* Starts to bring an object to where it will be read; for objects written on the host some time before. */
     bool (*prefetch)(synced_mem *object);
+
+    /* Starts to bring an object that operations have written to the host, which will read it later. */
+    bool (*fetch)(synced_mem *object);
+
+    /* The operations so far are the last that use the object's contents: who replaces them, a prefetch say, waits for
+     * these and for nothing that is queued later. */
+    bool (*done)(synced_mem *object);
+
+    /* Blocks until all that was queued is done. */
+    bool (*finish)(void);
+
+    /* Mark number, below BACKEND_MARKS, becomes the time at which all that the lane has got so far is done and the mark
+     * after, if it is not negative, has passed. Only where there are lanes. */
+    bool (*mark)(enum backend_lane lane, int number, int after);
+    /* The time from one mark to a later one, in microseconds; after finish(). */
+    bool (*between)(int from, int to, double *microseconds);
 
     /* Sets length bytes to zero; overwrites. */
     bool (*zero)(synced_mem *object, size_t length);
@@ -74,8 +98,8 @@ struct backend {
     /* value -= rate * (grad + decay * value); changes value. */
     bool (*descend)(int count, float rate, float decay, synced_mem *grad, synced_mem *value);
 
-    /* Gives back what opening took. */
-    void (*close)(void);
+    /* Gives back what opening took, also when it fails. */
+    bool (*close)(void);
 };
 
 /* Whether this program was built with CBLAS. */
@@ -86,7 +110,7 @@ bool backend_open_cpu(struct backend *backend);
 bool backend_gpu_built(void);
 /* How many GPUs can be computed on. */
 int backend_gpu_count(void);
-/* One at a time. The device becomes the calling thread's current one, and its legacy default stream gets the work. */
+/* One at a time. The device becomes the calling thread's current one; the work goes to streams of the backend's own. */
 bool backend_open_gpu(struct backend *backend, int device);
 
 #ifdef __cplusplus

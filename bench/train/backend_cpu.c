@@ -28,11 +28,37 @@ static const int32_t *window(const int32_t *characters, const struct windows *wi
     return characters + windows->first + (size_t)row * (size_t)windows->stride;
 }
 
-static bool cpu_prefetch(synced_mem *object)
+/* ---- Where nothing is elsewhere and nothing is pending ---- */
+
+static bool cpu_nothing_to_move(synced_mem *object)
 {
     (void)object;
     return true;
 }
+
+static bool cpu_finish(void)
+{
+    return true;
+}
+
+static bool cpu_mark(enum backend_lane lane, int number, int after)
+{
+    (void)lane, (void)number, (void)after;
+    return fail("the CPU has no streams to be timed");
+}
+
+static bool cpu_between(int from, int to, double *microseconds)
+{
+    (void)from, (void)to, (void)microseconds;
+    return fail("the CPU has no streams to be timed");
+}
+
+static bool cpu_close(void)
+{
+    return true;
+}
+
+/* ---- Operations ---- */
 
 static bool cpu_zero(synced_mem *object, size_t length)
 {
@@ -214,10 +240,6 @@ static bool cpu_descend(int count, float rate, float decay, synced_mem *grad, sy
     return true;
 }
 
-static void cpu_close(void)
-{
-}
-
 bool backend_cpu_built(void)
 {
     return true;
@@ -228,7 +250,12 @@ bool backend_open_cpu(struct backend *backend)
     *backend = (struct backend){
         .name = "CPU",
         .device = SYNCED_MEM_DEVICE_CURRENT,
-        .prefetch = cpu_prefetch,
+        .prefetch = cpu_nothing_to_move,
+        .fetch = cpu_nothing_to_move,
+        .done = cpu_nothing_to_move,
+        .finish = cpu_finish,
+        .mark = cpu_mark,
+        .between = cpu_between,
         .zero = cpu_zero,
         .multiply = cpu_multiply,
         .embed = cpu_embed,

@@ -1,6 +1,7 @@
 /*
- * The arithmetic on the GPU: matrix products by cuBLAS, the rest in small kernels, all on the legacy default stream,
- * where the library's accessors follow the work. What is fetched ahead comes on a stream of its own.
+ * The arithmetic on the GPU: matrix products by cuBLAS, the rest in small kernels, all on one stream, on which every
+ * pointer is asked for. What is fetched ahead comes on another. Neither blocks with the legacy default stream: that one
+ * is not used.
  */
 #include "backend.h"
 #include "failure.h"
@@ -12,23 +13,28 @@
 #include <string.h>
 
 static cublasHandle_t blas;
+static cudaStream_t compute_stream;
 static cudaStream_t prefetch_stream;
+static cudaEvent_t marks[BACKEND_MARKS];
 
-/* ---- Operations ---- */
+/* Partial sums of the kernels that add up many rows. */
+static synced_mem *partial_sums;
+
+/* ---- Pointers ---- */
 
 static const float *reads(synced_mem *object)
 {
-    return (const float *)synced_mem_gpu_data(object);
+    return (const float *)synced_mem_gpu_data_on(object, compute_stream);
 }
 
 static float *changes(synced_mem *object)
 {
-    return (float *)synced_mem_mutable_gpu_data(object);
+    return (float *)synced_mem_mutable_gpu_data_on(object, compute_stream);
 }
 
 static float *overwrites(synced_mem *object)
 {
-    return (float *)synced_mem_overwrite_gpu_data(object);
+    return (float *)synced_mem_overwrite_gpu_data_on(object, compute_stream);
 }
 
 /* The characters are only written by a draw, which asks for them with changed set. */
@@ -37,12 +43,33 @@ static struct window_pointers point(const struct windows *windows, bool changed)
     synced_mem *const object = windows->characters;
     struct window_pointers pointers;
     pointers.characters =
-        (int32_t *)(changed ? synced_mem_mutable_gpu_data(object) : const_cast<void *>(synced_mem_gpu_data(object)));
+        (int32_t *)(changed ? synced_mem_mutable_gpu_data_on(object, compute_stream) : const_cast<void *>(synced_mem_gpu_data_on(object, compute_stream)));
     pointers.first = windows->first;
     pointers.stride = windows->stride;
     pointers.rows = windows->rows;
     pointers.context = windows->context;
     return pointers;
+}
+
+/* How many parts a sum over count is cut into, of about length each, where each part has size floats of results. It
+ * hangs on nothing but the shape, so that the order of the sum is fixed too. */
+static int parts(size_t count, size_t length, size_t size)
+{
+    const size_t most_floats = (size_t)1 << 24, most = 512;
+    size_t wanted = count / length;
+    if (wanted > most)
+        wanted = most;
+    if (wanted > most_floats / size)
+        wanted = most_floats / size;
+    return wanted > 1 ? (int)wanted : 1;
+}
+
+static float *room_for_parts(size_t floats)
+{
+    const size_t bytes = floats * sizeof(float);
+    if (synced_mem_size(partial_sums) < bytes && synced_mem_resize_discard(partial_sums, bytes) != SYNCED_MEM_OK)
+        return NULL;
+    return overwrites(partial_sums);
 }
 
 /* Enough blocks for one element a thread, up to a number that fills any GPU; the loops in the kernels do the rest. */
@@ -58,17 +85,69 @@ static bool launched(const char *what)
     return error == cudaSuccess || fail("%s: the kernel could not be started: %s", what, cudaGetErrorString(error));
 }
 
+/* The kernel before has left sums of count results for each of the parts; a single part is the result already. */
+static bool add_parts(const char *what, int count, int parts, const float *from, float *to)
+{
+    if (parts > 1)
+        add_parts_kernel<<<blocks((size_t)count * WARP), THREADS, 0, compute_stream>>>(count, parts, from, to);
+    return launched(what);
+}
+
+/* ---- Where objects are, and when ---- */
+
 static bool gpu_prefetch(synced_mem *object)
 {
     return synced_mem_async_gpu_push(object, prefetch_stream) == SYNCED_MEM_OK || fail_library("prefetch");
 }
+
+/* On the stream that writes the object: the other one would make what is prefetched later wait for the arithmetic. */
+static bool gpu_fetch(synced_mem *object)
+{
+    return synced_mem_async_cpu_pull(object, compute_stream) == SYNCED_MEM_OK || fail_library("fetch");
+}
+
+static bool gpu_done(synced_mem *object)
+{
+    return synced_mem_done_on(object, compute_stream) == SYNCED_MEM_OK || fail_library("done");
+}
+
+static bool gpu_finish(void)
+{
+    cudaError_t error = cudaStreamSynchronize(prefetch_stream);
+    if (error == cudaSuccess)
+        error = cudaStreamSynchronize(compute_stream);
+    return error == cudaSuccess || fail("the work on the device failed: %s", cudaGetErrorString(error));
+}
+
+static bool gpu_mark(enum backend_lane lane, int number, int after)
+{
+    const cudaStream_t stream = lane == BACKEND_COMPUTE ? compute_stream : prefetch_stream;
+    cudaError_t error = cudaSuccess;
+    if (!marks[number])
+        error = cudaEventCreate(&marks[number]);
+    if (error == cudaSuccess && after >= 0)
+        error = cudaStreamWaitEvent(stream, marks[after], 0);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(marks[number], stream);
+    return error == cudaSuccess || fail("mark %d: %s", number, cudaGetErrorString(error));
+}
+
+static bool gpu_between(int from, int to, double *microseconds)
+{
+    float milliseconds = 0.0f;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, marks[from], marks[to]);
+    *microseconds = 1e3 * (double)milliseconds;
+    return error == cudaSuccess || fail("from mark %d to mark %d: %s", from, to, cudaGetErrorString(error));
+}
+
+/* ---- Operations ---- */
 
 static bool gpu_zero(synced_mem *object, size_t length)
 {
     float *const data = overwrites(object);
     if (!data)
         return fail_library("zero");
-    const cudaError_t error = cudaMemsetAsync(data, 0, length, NULL);
+    const cudaError_t error = cudaMemsetAsync(data, 0, length, compute_stream);
     return error == cudaSuccess || fail("zero: %s", cudaGetErrorString(error));
 }
 
@@ -95,7 +174,7 @@ static bool gpu_embed(const struct windows *windows, int width, synced_mem *tabl
     float *const to = overwrites(out);
     if (!in.characters || !from || !to)
         return fail_library("embed");
-    embed_kernel<<<blocks((size_t)in.rows * in.context * width), THREADS>>>(in, width, from, to);
+    embed_kernel<<<blocks((size_t)in.rows * in.context * width), THREADS, 0, compute_stream>>>(in, width, from, to);
     return launched("embed");
 }
 
@@ -103,12 +182,15 @@ static bool gpu_embed_backward(const struct windows *windows, int width, int voc
                                synced_mem *table_grad)
 {
     const struct window_pointers in = point(windows, false);
+    const int size = vocabulary * width;
+    const int cut = parts((size_t)in.rows * in.context, EMBED_PART, size);
     const float *const from = reads(out_grad);
     float *const to = overwrites(table_grad);
-    if (!in.characters || !from || !to)
+    float *const sums = cut > 1 ? room_for_parts((size_t)cut * size) : to;
+    if (!in.characters || !from || !to || !sums)
         return fail_library("embed backward");
-    embed_backward_kernel<<<vocabulary, dim3(WARP, SLICES)>>>(in, width, from, to);
-    return launched("embed backward");
+    embed_backward_kernel<<<dim3(vocabulary, cut), dim3(WARP, SLICES), 0, compute_stream>>>(in, width, from, sums);
+    return add_parts("embed backward", size, cut, sums, to);
 }
 
 static bool gpu_add_bias(int rows, int columns, synced_mem *bias, synced_mem *y)
@@ -118,18 +200,21 @@ static bool gpu_add_bias(int rows, int columns, synced_mem *bias, synced_mem *y)
     float *const to = changes(y);
     if (!from || !to)
         return fail_library("add bias");
-    add_bias_kernel<<<blocks(count), THREADS>>>(count, columns, from, to);
+    add_bias_kernel<<<blocks(count), THREADS, 0, compute_stream>>>(count, columns, from, to);
     return launched("add bias");
 }
 
 static bool gpu_bias_backward(int rows, int columns, synced_mem *y_grad, synced_mem *bias_grad)
 {
+    const int cut = parts(rows, BIAS_PART, columns);
+    const dim3 grid((columns + WARP - 1) / WARP, cut);
     const float *const from = reads(y_grad);
     float *const to = overwrites(bias_grad);
-    if (!from || !to)
+    float *const sums = cut > 1 ? room_for_parts((size_t)cut * columns) : to;
+    if (!from || !to || !sums)
         return fail_library("bias backward");
-    bias_backward_kernel<<<(columns + WARP - 1) / WARP, dim3(WARP, SLICES)>>>(rows, columns, from, to);
-    return launched("bias backward");
+    bias_backward_kernel<<<grid, dim3(WARP, SLICES), 0, compute_stream>>>(rows, columns, from, sums);
+    return add_parts("bias backward", columns, cut, sums, to);
 }
 
 static bool gpu_squash(int count, synced_mem *y)
@@ -137,7 +222,7 @@ static bool gpu_squash(int count, synced_mem *y)
     float *const data = changes(y);
     if (!data)
         return fail_library("tanh");
-    squash_kernel<<<blocks(count), THREADS>>>(count, data);
+    squash_kernel<<<blocks(count), THREADS, 0, compute_stream>>>(count, data);
     return launched("tanh");
 }
 
@@ -147,7 +232,7 @@ static bool gpu_squash_backward(int count, synced_mem *y, synced_mem *y_grad)
     float *const to = changes(y_grad);
     if (!from || !to)
         return fail_library("tanh backward");
-    squash_backward_kernel<<<blocks(count), THREADS>>>(count, from, to);
+    squash_backward_kernel<<<blocks(count), THREADS, 0, compute_stream>>>(count, from, to);
     return launched("tanh backward");
 }
 
@@ -158,11 +243,11 @@ static bool gpu_softmax_loss(const struct windows *windows, int vocabulary, sync
     const float *const from = reads(scores);
     float *const to = grad ? overwrites(grad) : NULL;
     float *const losses = overwrites(row_loss);
-    double *const sum = (double *)synced_mem_mutable_gpu_data(total);
+    double *const sum = (double *)synced_mem_mutable_gpu_data_on(total, compute_stream);
     if (!in.characters || !from || (grad && !to) || !losses || !sum)
         return fail_library("softmax");
-    softmax_kernel<<<in.rows, WARP>>>(in, vocabulary, from, to, losses);
-    add_losses_kernel<<<1, LOSS_THREADS>>>(in.rows, losses, sum);
+    softmax_kernel<<<in.rows, WARP, 0, compute_stream>>>(in, vocabulary, from, to, losses);
+    add_losses_kernel<<<1, LOSS_THREADS, 0, compute_stream>>>(in.rows, losses, sum);
     return launched("softmax");
 }
 
@@ -172,7 +257,7 @@ static bool gpu_draw(const struct windows *windows, int vocabulary, synced_mem *
     const float *const from = reads(scores);
     if (!in.characters || !from)
         return fail_library("draw");
-    draw_kernel<<<1, 1>>>(in, vocabulary, from);
+    draw_kernel<<<1, 1, 0, compute_stream>>>(in, vocabulary, from);
     return launched("draw");
 }
 
@@ -182,26 +267,48 @@ static bool gpu_descend(int count, float rate, float decay, synced_mem *grad, sy
     float *const to = changes(value);
     if (!from || !to)
         return fail_library("descend");
-    descend_kernel<<<blocks(count), THREADS>>>(count, rate, decay, from, to);
+    descend_kernel<<<blocks(count), THREADS, 0, compute_stream>>>(count, rate, decay, from, to);
     return launched("descend");
 }
 
 /* ---- Opening and closing ---- */
 
-static void gpu_close(void)
+/* The library has to hear of it before a stream that it has met is gone. */
+static bool close_stream(cudaStream_t *stream)
 {
+    bool closed = true;
+    if (*stream) {
+        closed = synced_mem_stream_done(*stream) == SYNCED_MEM_OK || fail_library("stream done");
+        const cudaError_t error = cudaStreamDestroy(*stream);
+        if (error != cudaSuccess)
+            closed = fail("a stream can't be destroyed: %s", cudaGetErrorString(error));
+    }
+    *stream = NULL;
+    return closed;
+}
+
+static bool gpu_close(void)
+{
+    synced_mem_release(partial_sums);
+    partial_sums = NULL;
+    for (int i = 0; i < BACKEND_MARKS; ++i) {
+        if (marks[i])
+            cudaEventDestroy(marks[i]);
+        marks[i] = NULL;
+    }
     if (blas)
         cublasDestroy(blas);
-    if (prefetch_stream)
-        cudaStreamDestroy(prefetch_stream);
     blas = NULL;
-    prefetch_stream = NULL;
+    const bool closed = close_stream(&compute_stream);
+    return close_stream(&prefetch_stream) && closed;
 }
 
 /* Pedantic: float all the way, no tensor cores with fewer bits, so that CPU and GPU agree. */
 static bool start_blas(void)
 {
     cublasStatus_t status = cublasCreate(&blas);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetStream(blas, compute_stream);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasSetMathMode(blas, CUBLAS_PEDANTIC_MATH);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -215,8 +322,19 @@ static bool start_device(int device, struct cudaDeviceProp *properties)
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(properties, device);
     if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&compute_stream, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
         error = cudaStreamCreateWithFlags(&prefetch_stream, cudaStreamNonBlocking);
     return error == cudaSuccess || fail("device %d does not start: %s", device, cudaGetErrorString(error));
+}
+
+static bool make_partial_sums(int device)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = device;
+    options.name = "partial sums";
+    return synced_mem_create(&partial_sums, 0, &options) == SYNCED_MEM_OK || fail_library("partial sums");
 }
 
 bool backend_gpu_built(void)
@@ -232,7 +350,7 @@ int backend_gpu_count(void)
 bool backend_open_gpu(struct backend *backend, int device)
 {
     struct cudaDeviceProp properties;
-    if (!start_device(device, &properties) || !start_blas()) {
+    if (!start_device(device, &properties) || !start_blas() || !make_partial_sums(device)) {
         gpu_close();
         return false;
     }
@@ -241,6 +359,11 @@ bool backend_open_gpu(struct backend *backend, int device)
     backend->device = device;
     backend->on_gpu = true;
     backend->prefetch = gpu_prefetch;
+    backend->fetch = gpu_fetch;
+    backend->done = gpu_done;
+    backend->finish = gpu_finish;
+    backend->mark = gpu_mark;
+    backend->between = gpu_between;
     backend->zero = gpu_zero;
     backend->multiply = gpu_multiply;
     backend->embed = gpu_embed;

@@ -14,6 +14,9 @@
 
 enum { THREADS = 256, LOSS_THREADS = 256, SLICES = 8 };
 
+/* Sums over more than this are cut into parts, of about as many characters or rows. */
+enum { EMBED_PART = 8192, BIAS_PART = 256 };
+
 /* Where the kernels find a window; struct windows with the object's pointer instead of the object. */
 struct window_pointers {
     int32_t *characters;
@@ -39,22 +42,22 @@ static __device__ float largest_of_lanes(float value)
     return value;
 }
 
-/* The loops over elements count in 64 bits: an index of INT_MAX elements plus a step would not fit in an int. */
-static __device__ size_t first_element(void)
+/* The loops over elements count without a sign: an index of INT_MAX elements plus a step would not fit in an int, and 64
+ * bits take long to divide. */
+static __device__ unsigned first_element(void)
 {
-    return (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    return blockIdx.x * blockDim.x + threadIdx.x;
 }
 
-static __device__ size_t element_step(void)
+static __device__ unsigned element_step(void)
 {
-    return (size_t)gridDim.x * blockDim.x;
+    return gridDim.x * blockDim.x;
 }
 
 static __global__ void embed_kernel(struct window_pointers windows, int width, const float *table, float *out)
 {
-    const int columns = windows.context * width;
-    const size_t count = (size_t)windows.rows * columns;
-    for (size_t i = first_element(); i < count; i += element_step()) {
+    const unsigned columns = windows.context * width, count = windows.rows * columns;
+    for (unsigned i = first_element(); i < count; i += element_step()) {
         const int row = (int)(i / columns), column = (int)(i % columns);
         const int character = window(windows, row)[column / width];
         out[i] = table[(size_t)character * width + column % width];
@@ -62,32 +65,40 @@ static __global__ void embed_kernel(struct window_pointers windows, int width, c
 }
 
 /*
- * A block for each row of the table, and in it a warp for each slice of the characters of all windows; a lane for each
- * number of the row. A warp looks at 32 characters at once and adds, in order, what belongs to its row; the slices are
- * then added in order.
+ * A block for each row of the table and each of the parts that the characters of all windows are cut into, and in it a
+ * warp for each slice of the part; a lane for each number of the row. A warp looks at 32 characters at once and adds, in
+ * order, what belongs to its row; the slices are then added in order.
  */
 static __global__ void embed_backward_kernel(struct window_pointers windows, int width, const float *out_grad,
-                                             float *table_grad)
+                                             float *table_grads)
 {
     __shared__ float partial[SLICES][WARP];
     const int lane = threadIdx.x, slice = threadIdx.y, character = blockIdx.x;
-    const size_t count = (size_t)windows.rows * windows.context;
-    const size_t length = (count + SLICES - 1) / SLICES;
-    const size_t begin = slice * length;
-    const size_t end = begin + length < count ? begin + length : count;
+    const unsigned context = windows.context, count = windows.rows * context;
+    const unsigned length = (count + SLICES * gridDim.y - 1) / (SLICES * gridDim.y);
+    const unsigned begin = (blockIdx.y * SLICES + slice) * length;
+    const unsigned end = begin + length < count ? begin + length : count;
+    float *const table_grad = table_grads + (size_t)blockIdx.y * gridDim.x * width;
 
     for (int base = 0; base < width; base += WARP) {
         const bool active = base + lane < width;
         float sum = 0.0f;
-        for (size_t at = begin; at < end; at += WARP) {
-            const size_t mine = at + lane;
-            const int row = (int)(mine / windows.context), column = (int)(mine % windows.context);
-            unsigned matches = __ballot_sync(EVERY_LANE, mine < end && window(windows, row)[column] == character);
+        unsigned row = (begin + lane) / context, column = (begin + lane) % context;
+        for (unsigned at = begin; at < end; at += WARP) {
+            unsigned matches =
+                __ballot_sync(EVERY_LANE, at + lane < end && window(windows, (int)row)[column] == character);
             while (matches) {
                 const size_t match = at + __ffs((int)matches) - 1;
                 matches &= matches - 1;
                 if (active)
                     sum += out_grad[match * width + base + lane];
+            }
+            /* A division in here would cost more than all the rest. */
+            row += WARP / context;
+            column += WARP % context;
+            if (column >= context) {
+                column -= context;
+                ++row;
             }
         }
         partial[slice][lane] = sum;
@@ -102,20 +113,24 @@ static __global__ void embed_backward_kernel(struct window_pointers windows, int
     }
 }
 
-static __global__ void add_bias_kernel(size_t count, int columns, const float *bias, float *y)
+static __global__ void add_bias_kernel(unsigned count, int columns, const float *bias, float *y)
 {
-    for (size_t i = first_element(); i < count; i += element_step())
+    for (unsigned i = first_element(); i < count; i += element_step())
         y[i] += bias[i % columns];
 }
 
-/* A warp is as wide as a block has columns; each of its slices sums every SLICES-th row. */
-static __global__ void bias_backward_kernel(int rows, int columns, const float *y_grad, float *bias_grad)
+/* A warp is as wide as a block has columns; the blocks of a column take a part of the rows each, and their slices sum
+ * every SLICES-th row of it. */
+static __global__ void bias_backward_kernel(int rows, int columns, const float *y_grad, float *bias_grads)
 {
     __shared__ float partial[SLICES][WARP];
     const int column = blockIdx.x * WARP + threadIdx.x;
+    const int length = (rows + gridDim.y - 1) / gridDim.y;
+    const int begin = blockIdx.y * length;
+    const int end = begin + length < rows ? begin + length : rows;
     float sum = 0.0f;
     if (column < columns) {
-        for (int row = threadIdx.y; row < rows; row += SLICES)
+        for (int row = begin + threadIdx.y; row < end; row += SLICES)
             sum += y_grad[(size_t)row * columns + column];
     }
     partial[threadIdx.y][threadIdx.x] = sum;
@@ -124,19 +139,33 @@ static __global__ void bias_backward_kernel(int rows, int columns, const float *
         float total = 0.0f;
         for (int i = 0; i < SLICES; ++i)
             total += partial[i][threadIdx.x];
-        bias_grad[column] = total;
+        bias_grads[(size_t)blockIdx.y * columns + column] = total;
     }
 }
 
-static __global__ void squash_kernel(size_t count, float *y)
+/* The sums of the parts, which stand one after the other: a warp for each result. */
+static __global__ void add_parts_kernel(unsigned count, int parts, const float *from, float *to)
 {
-    for (size_t i = first_element(); i < count; i += element_step())
+    const int lane = threadIdx.x % WARP;
+    for (unsigned i = first_element() / WARP; i < count; i += element_step() / WARP) {
+        float sum = 0.0f;
+        for (int part = lane; part < parts; part += WARP)
+            sum += from[(size_t)part * count + i];
+        sum = sum_of_lanes(sum);
+        if (lane == 0)
+            to[i] = sum;
+    }
+}
+
+static __global__ void squash_kernel(unsigned count, float *y)
+{
+    for (unsigned i = first_element(); i < count; i += element_step())
         y[i] = tanhf(y[i]);
 }
 
-static __global__ void squash_backward_kernel(size_t count, const float *y, float *y_grad)
+static __global__ void squash_backward_kernel(unsigned count, const float *y, float *y_grad)
 {
-    for (size_t i = first_element(); i < count; i += element_step())
+    for (unsigned i = first_element(); i < count; i += element_step())
         y_grad[i] *= 1.0f - y[i] * y[i];
 }
 
@@ -203,9 +232,9 @@ static __global__ void draw_kernel(struct window_pointers windows, int vocabular
     *place = drawn;
 }
 
-static __global__ void descend_kernel(size_t count, float rate, float decay, const float *grad, float *value)
+static __global__ void descend_kernel(unsigned count, float rate, float decay, const float *grad, float *value)
 {
-    for (size_t i = first_element(); i < count; i += element_step())
+    for (unsigned i = first_element(); i < count; i += element_step())
         value[i] -= rate * (grad[i] + decay * value[i]);
 }
 

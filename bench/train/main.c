@@ -1,6 +1,7 @@
 /* The command: checks what it was given, runs, reports. */
 #include "backend.h"
 #include "failure.h"
+#include "overlap.h"
 #include "report.h"
 #include "settings.h"
 #include "text.h"
@@ -8,6 +9,7 @@
 
 #include "synced_mem.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,20 +44,22 @@ static const char *default_path(void)
     return TRAIN_README;
 }
 
-/* Turns "any" and "gpu" into the CPU or the number of a GPU; false when what was asked for cannot be. */
-static bool choose_device(int *device)
+/* Turns "any" and "gpu" into the CPU or the number of a GPU; false when what was asked for cannot be.
+ * needs_gpu: the CPU will not do. */
+static bool choose_device(int *device, bool needs_gpu)
 {
+    const char *const flag = needs_gpu ? "--overlap" : "--device";
     if (*device == SETTINGS_DEVICE_CPU)
         return backend_cpu_built() || fail("--device cpu: this program was built without CBLAS");
     const int gpus = backend_gpu_count();
-    if (*device == SETTINGS_DEVICE_ANY && gpus == 0) {
+    if (*device == SETTINGS_DEVICE_ANY && gpus == 0 && !needs_gpu) {
         *device = SETTINGS_DEVICE_CPU;
         return backend_cpu_built() || fail("there is no GPU, and this program was built without CBLAS for the CPU");
     }
     if (!backend_gpu_built())
-        return fail("--device: this program was built for the CPU alone");
+        return fail("%s: this program was built for the CPU alone", flag);
     if (gpus == 0)
-        return fail("--device: this machine has no GPU that CUDA can use");
+        return fail("%s: this machine has no GPU that CUDA can use", flag);
     if (*device < 0)
         *device = 0;
     if (*device >= gpus)
@@ -68,22 +72,36 @@ static bool open_backend(struct backend *backend, int device)
     return device == SETTINGS_DEVICE_CPU ? backend_open_cpu(backend) : backend_open_gpu(backend, device);
 }
 
-static int run(const struct settings *settings, const struct text *text)
+static bool train_and_report(const struct settings *settings, const struct text *text, const struct backend *backend)
+{
+    struct result result;
+    if (!train(settings, text, backend, &result))
+        return false;
+    report(settings, text, backend, &result);
+    result_free(&result);
+    return true;
+}
+
+static int run(const struct settings *settings, const struct text *text, FILE *timeline)
 {
     struct backend backend;
     bool done = open_backend(&backend, settings->device);
     if (done) {
-        struct result result;
-        done = train(settings, text, &backend, &result);
-        if (done) {
-            report(settings, text, &backend, &result);
-            result_free(&result);
-        }
-        backend.close();
+        done = settings->overlap > 0 ? overlap(settings, text, &backend, timeline)
+                                     : train_and_report(settings, text, &backend);
+        done = backend.close() && done;
     }
     if (synced_mem_shutdown() != SYNCED_MEM_OK)
         done = fail_library("shutdown");
     return done ? ENDED_WELL : complain(ENDED_BY_FAILURE);
+}
+
+/* Before all measuring, so that a wrong path does not make it useless. */
+static bool open_timeline(FILE **stream, const char *path)
+{
+    if (path)
+        *stream = fopen(path, "w");
+    return !path || *stream || fail("--timeline: %s: %s", path, strerror(errno));
 }
 
 static int finish_output(void)
@@ -107,9 +125,16 @@ int main(int count, char *arguments[])
         settings.path = default_path();
 
     struct text text;
-    if (!choose_device(&settings.device) || !text_load(&text, settings.path, settings.context))
+    FILE *timeline = NULL;
+    if (!choose_device(&settings.device, settings.overlap > 0) ||
+        !text_load(&text, settings.path, settings.context))
         return complain(ENDED_BY_MISUSE);
-    const int ended = run(&settings, &text);
+    int ended = open_timeline(&timeline, settings.timeline) ? run(&settings, &text, timeline)
+                                                            : complain(ENDED_BY_MISUSE);
     text_free(&text);
+    if (timeline && fclose(timeline) != 0 && ended == ENDED_WELL) {
+        fail("%s could not be written", settings.timeline);
+        ended = complain(ENDED_BY_FAILURE);
+    }
     return ended == ENDED_WELL ? finish_output() : ended;
 }

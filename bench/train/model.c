@@ -52,12 +52,13 @@ bool model_make(struct model *model, const struct backend *backend, int vocabula
         .units = blob_make("units", device),
         .scores = blob_make("scores", device),
         .row_loss = blob_make("row loss", device),
-        .total = blob_make("total loss", device),
+        .totals = {blob_make("even total loss", device), blob_make("odd total loss", device)},
     };
     for (int i = 0; i < MODEL_PARAMETERS; ++i)
         model->parameters[i] = blob_make(names[i], device);
-    if (make_parameters(model, rng) && blob_vector(&model->total, sizeof(double) / BLOB_ELEMENT) &&
-        backend->zero(model->total.data, sizeof(double)))
+    if (make_parameters(model, rng) && blob_vector(&model->totals[0], sizeof(double) / BLOB_ELEMENT) &&
+        blob_vector(&model->totals[1], sizeof(double) / BLOB_ELEMENT) &&
+        backend->zero(model->totals[0].data, sizeof(double)))
         return true;
     model_free(model);
     return false;
@@ -71,7 +72,8 @@ void model_free(struct model *model)
     blob_free(&model->units);
     blob_free(&model->scores);
     blob_free(&model->row_loss);
-    blob_free(&model->total);
+    blob_free(&model->totals[0]);
+    blob_free(&model->totals[1]);
 }
 
 size_t model_parameter_bytes(const struct model *model)
@@ -119,7 +121,7 @@ static bool add_loss(struct model *model, const struct windows *windows, synced_
 {
     return blob_vector(&model->row_loss, windows->rows) &&
            model->backend->softmax_loss(windows, model->vocabulary, model->scores.data, scores_grad,
-                                        model->row_loss.data, model->total.data);
+                                        model->row_loss.data, model->totals[model->total].data);
 }
 
 static bool backward(struct model *model, const struct windows *windows)
@@ -161,11 +163,20 @@ bool model_draw(struct model *model, const struct windows *windows)
     return forward(model, windows) && model->backend->draw(windows, model->vocabulary, model->scores.data);
 }
 
-bool model_take_loss(struct model *model, double *sum)
+bool model_end_loss(struct model *model)
 {
-    const double *const total = synced_mem_cpu_data(model->total.data);
+    const struct backend *const backend = model->backend;
+    const int ended = model->total;
+    model->total = 1 - ended;
+    return backend->fetch(model->totals[ended].data) &&
+           backend->zero(model->totals[model->total].data, sizeof(double));
+}
+
+bool model_read_loss(struct model *model, double *sum)
+{
+    const double *const total = synced_mem_cpu_data(model->totals[1 - model->total].data);
     if (!total)
         return fail_library("loss");
     *sum = *total;
-    return model->backend->zero(model->total.data, sizeof *total);
+    return true;
 }

@@ -32,7 +32,10 @@ struct model {
     struct blob units;    /* rows x hidden */
     struct blob scores;   /* rows x vocabulary */
     struct blob row_loss; /* rows */
-    struct blob total;    /* one double: the loss of all rows since it was last taken */
+    /* Of one double each, used in turn: the loss of all rows since the last sum was ended; and the one before, which may
+     * be on its way to the host. */
+    struct blob totals[2];
+    int total; /* the one that is added to */
 };
 
 /* A network with random weights, written on the host. On failure nothing is left to free. */
@@ -43,16 +46,19 @@ void model_free(struct model *model);
 /* Bytes of all parameters. */
 size_t model_parameter_bytes(const struct model *model);
 
-/* One step of gradient descent on the mean loss of the windows; the sum of the loss is added to the total. */
+/* One step of gradient descent on the mean loss of the windows; their loss is added to the sum of the loss. */
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay);
 
-/* Adds the loss of the windows to the total. */
+/* Adds the loss of the windows to the sum. */
 bool model_test(struct model *model, const struct windows *windows);
 
 /* Draws the target of windows, of one row; see backend.h. */
 bool model_draw(struct model *model, const struct windows *windows);
 
-/* Reads the total into sum and starts a new one. */
-bool model_take_loss(struct model *model, double *sum);
+/* Ends the sum of the loss, which is then on its way to the host, and starts a new one. The one before must have been
+ * read. */
+bool model_end_loss(struct model *model);
+/* Reads the sum that was ended last, and waits for nothing that was queued since. */
+bool model_read_loss(struct model *model, double *sum);
 
 #endif

@@ -5,7 +5,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static double now(void)
+double progress_now(void)
 {
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
@@ -14,12 +14,12 @@ static double now(void)
 
 struct progress progress_start(bool quiet)
 {
-    return (struct progress){.started = now(), .terminal = isatty(STDERR_FILENO) != 0, .quiet = quiet};
+    return (struct progress){.started = progress_now(), .terminal = isatty(STDERR_FILENO) != 0, .quiet = quiet};
 }
 
 double progress_seconds(const struct progress *progress)
 {
-    return now() - progress->started;
+    return progress_now() - progress->started;
 }
 
 void progress_report(struct progress *progress, int step, int steps, double loss, double characters)

@@ -11,6 +11,9 @@ struct progress {
     bool quiet;
 };
 
+/* Seconds of the clock that all of this goes by. */
+double progress_now(void);
+
 struct progress progress_start(bool quiet);
 
 /* Seconds since the start. */

@@ -8,8 +8,11 @@ struct rng {
     uint64_t state;
 };
 
-/* A generator for one use of the seed. Each use (weights, batches, sample) gets its own stream, so that more numbers
- * drawn for one do not change the others. */
+/* The uses of a seed. */
+enum { RNG_WEIGHTS, RNG_BATCHES, RNG_SAMPLE };
+
+/* A generator for one use of the seed. Each use gets its own stream, so that more numbers drawn for one do not change
+ * the others. */
 struct rng rng_make(uint64_t seed, uint64_t stream);
 
 uint64_t rng_next(struct rng *rng);

@@ -86,6 +86,7 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
     } whole[] = {
         {"--steps", 1, 1000000000, &s->steps}, {"--batch", 1, 65536, &s->batch}, {"--context", 1, 1024, &s->context},
         {"--hidden", 1, 65536, &s->hidden},    {"--embed", 1, 4096, &s->embed},  {"--sample", 0, 1000000, &s->sample},
+        {"--overlap", 1, 1000000, &s->overlap},
     };
     *known = true;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; ++i) {
@@ -100,7 +101,20 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         return !value || parse_real(flag, value, 100.0, &s->rate);
     if (strcmp(flag, "--decay") == 0)
         return !value || parse_real(flag, value, 1.0, &s->decay);
+    if (strcmp(flag, "--timeline") == 0) {
+        s->timeline = value;
+        return true;
+    }
     *known = false;
+    return true;
+}
+
+static bool check_overlap(const struct settings *s)
+{
+    if (s->timeline && s->overlap == 0)
+        return fail("--timeline: there is none without --overlap");
+    if (s->overlap > 0 && s->device == SETTINGS_DEVICE_CPU)
+        return fail("--overlap: a GPU is needed, nothing is pushed for --device cpu");
     return true;
 }
 
@@ -149,7 +163,7 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
             return fail("%s: its value is missing", argument);
         ++i;
     }
-    return check_sizes(settings);
+    return check_sizes(settings) && check_overlap(settings);
 }
 
 void settings_help(void)
@@ -171,8 +185,16 @@ void settings_help(void)
         "  --rate X            of learning at first; falls to 0 over the run (%g)\n"
         "  --decay X           of the weights (%g)\n"
         "  --sample N          characters to generate (%d)\n"
+        "  --overlap N         do not train; measure how far pushes hide behind kernels, see below\n"
+        "  --timeline FILE     with --overlap: write when the last pushes and kernels ran; timeline.gp draws it\n"
         "  --quiet             no progress line\n"
         "  --help              this text\n"
+        "\n"
+        "--overlap N needs a GPU. With the model and batch of the other flags it takes rounds of N steps in turn: kernels\n"
+        "alone, pushes of batches alone, and both as in training, the push of the next batch queued before the kernels of\n"
+        "this one. The host touches a few elements of a batch before each push; to fill it whole is not measured. Settings\n"
+        "for which a push takes about as long as the kernels: --batch 16384 --context 256 --embed 1 --hidden 8 (more of\n"
+        "--embed or --hidden: longer kernels; a text of fewer distinct characters: shorter ones).\n"
         "\n"
         "Ends with 0; with 1 when something fails on the way; with 2 for a wrong flag, file or device.\n",
         (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.hidden,

@@ -10,6 +10,7 @@
  */
 #include "train.h"
 
+#include "batches.h"
 #include "blob.h"
 #include "failure.h"
 #include "model.h"
@@ -22,8 +23,6 @@
 /* The loss is read, and progress shown, this often at most. At fixed steps and not by the clock, so that two runs of a
  * seed say the same. */
 enum { REPORTS = 100 };
-
-enum { STREAM_WEIGHTS, STREAM_BATCHES, STREAM_SAMPLE };
 
 /* One run under way. */
 struct run {
@@ -51,10 +50,10 @@ static void count_down(struct run *run, size_t bytes)
     }
 }
 
-static bool take_mean_loss(struct run *run, double rows, double *mean)
+static bool read_mean_loss(struct run *run, double rows, double *mean)
 {
     double sum;
-    if (!model_take_loss(&run->model, &sum))
+    if (!model_read_loss(&run->model, &sum))
         return false;
     count_down(run, sizeof sum);
     *mean = sum / rows;
@@ -67,12 +66,8 @@ static bool take_mean_loss(struct run *run, double rows, double *mean)
 
 static bool fill_batch(struct run *run, struct rng *rng, struct blob *batch)
 {
-    const int length = run->text->context + 1;
-    int32_t *const windows = synced_mem_overwrite_cpu_data(batch->data);
-    if (!windows)
-        return fail_library(batch->name);
-    for (int row = 0; row < batch->shape[0]; ++row)
-        text_training_window(run->text, rng, windows + (size_t)row * (size_t)length);
+    if (!batch_fill(batch, run->text, rng))
+        return false;
     count_up(run, (size_t)batch->count * BLOB_ELEMENT);
     return run->backend->prefetch(batch->data);
 }
@@ -80,22 +75,38 @@ static bool fill_batch(struct run *run, struct rng *rng, struct blob *batch)
 static bool train_step(struct run *run, int step, struct blob *batch)
 {
     const struct settings *const s = run->settings;
-    const struct windows windows = {
-        .characters = batch->data,
-        .stride = batch->shape[1],
-        .rows = batch->shape[0],
-        .context = s->context,
-    };
     const double rate = s->rate * (1.0 - (double)step / s->steps);
-    return model_train(&run->model, &windows, (float)rate, (float)s->decay);
+    return batch_train(batch, &run->model, (float)rate, (float)s->decay);
 }
 
-/* The batch of the next step is filled, and on its way, before the arithmetic of this one is queued. */
+/* A sum of the loss that was ended and not read yet. */
+struct pending_loss {
+    int steps; /* that it is of; 0 for none */
+    int step;  /* the number of steps done when it was ended */
+};
+
+static bool report_loss(struct run *run, struct pending_loss *pending)
+{
+    if (pending->steps == 0)
+        return true;
+    const struct settings *const s = run->settings;
+    const double loss_rows = (double)pending->steps * s->batch;
+    if (!read_mean_loss(run, loss_rows, &run->result->training_loss))
+        return false;
+    progress_report(&run->progress, pending->step, s->steps, run->result->training_loss,
+                    (double)pending->step * s->batch);
+    pending->steps = 0;
+    return true;
+}
+
+/* The batch of the next step is filled, and on its way, before the arithmetic of this one is queued. A loss is read
+ * once the step after it has been queued, so that the device has work while the host waits. */
 static bool train_steps(struct run *run, struct blob batches[2])
 {
     const struct settings *const s = run->settings;
-    struct rng rng = rng_make(s->seed, STREAM_BATCHES);
+    struct rng rng = rng_make(s->seed, RNG_BATCHES);
     const int interval = (s->steps + REPORTS - 1) / REPORTS;
+    struct pending_loss pending = {0};
     int since = 0;
     if (!fill_batch(run, &rng, &batches[0]))
         return false;
@@ -103,32 +114,30 @@ static bool train_steps(struct run *run, struct blob batches[2])
         const bool last = step + 1 == s->steps;
         if (!last && !fill_batch(run, &rng, &batches[(step + 1) % 2]))
             return false;
-        if (!train_step(run, step, &batches[step % 2]))
+        if (!train_step(run, step, &batches[step % 2]) || !report_loss(run, &pending))
             return false;
         ++since;
         if (last || since == interval) {
-            if (!take_mean_loss(run, (double)since * s->batch, &run->result->training_loss))
+            if (!model_end_loss(&run->model))
                 return false;
-            progress_report(&run->progress, step + 1, s->steps, run->result->training_loss,
-                            (double)(step + 1) * s->batch);
+            pending = (struct pending_loss){.steps = since, .step = step + 1};
             since = 0;
         }
     }
+    if (!report_loss(run, &pending))
+        return false;
     run->result->seconds = progress_seconds(&run->progress);
     return true;
 }
 
 static bool do_training(struct run *run)
 {
-    struct blob batches[2] = {blob_make("even batch", run->backend->device),
-                              blob_make("odd batch", run->backend->device)};
-    const int rows = run->settings->batch, columns = run->text->context + 1;
+    struct blob batches[2];
     run->progress = progress_start(run->settings->quiet);
-    const bool done =
-        blob_matrix(&batches[0], rows, columns) && blob_matrix(&batches[1], rows, columns) && train_steps(run, batches);
+    const bool done = batches_make(batches, run->backend->device, run->settings->batch, run->text->context) &&
+                      train_steps(run, batches);
     progress_end(&run->progress);
-    blob_free(&batches[0]);
-    blob_free(&batches[1]);
+    batches_free(batches);
     return done;
 }
 
@@ -171,7 +180,8 @@ static bool do_test(struct run *run)
     struct blob characters = blob_make("held-out text", run->backend->device);
     const bool done = blob_vector(&characters, (int)count) && fill_held_out(run, &characters) &&
                       test_blocks(run, &characters) &&
-                      take_mean_loss(run, (double)windows, &run->result->held_out_loss);
+                      model_end_loss(&run->model) &&
+                      read_mean_loss(run, (double)windows, &run->result->held_out_loss);
     blob_free(&characters);
     return done;
 }
@@ -182,7 +192,7 @@ static bool do_test(struct run *run)
  * that one transfer brings both and the characters never leave the GPU until they are all there. */
 static bool fill_opening(struct run *run, struct blob *sequence)
 {
-    struct rng rng = rng_make(run->settings->seed, STREAM_SAMPLE);
+    struct rng rng = rng_make(run->settings->seed, RNG_SAMPLE);
     int32_t *const data = synced_mem_overwrite_cpu_data(sequence->data);
     if (!data)
         return fail_library(sequence->name);
@@ -250,7 +260,7 @@ static bool read_transfers(struct transfers *transfers)
 static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
-    struct rng rng = rng_make(s->seed, STREAM_WEIGHTS);
+    struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
     if (!model_make(&run->model, run->backend, run->text->vocabulary, s->context, s->embed, s->hidden, &rng))
         return false;
     run->result->parameter_bytes = model_parameter_bytes(&run->model);
