@@ -352,14 +352,13 @@ synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced
 static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handle)
 {
     struct sm_stream *stream;
-    if (!sm_copy_of(mem, SM_GPU))
-        return SYNCED_MEM_OK;
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status != SYNCED_MEM_OK)
         return status;
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
-    status = sm_flight_end(sm_copy_of(mem, SM_GPU), stream);
+    if (sm_copy_of(mem, SM_GPU))
+        status = sm_flight_end(sm_copy_of(mem, SM_GPU), stream);
     sm_stream_drop(stream);
     return status;
 }

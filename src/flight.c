@@ -363,8 +363,28 @@ void sm_flight_close(struct sm_copy *copy)
         drop_writer(copy);
 }
 
+/* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
+ * after
+ * that; if it can't be told to, so be it: the contents that arrive are nobody's. */
+static void keep_writer_behind(struct sm_copy *copy)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (is_transfer(use)) {
+            (void)sm_stream_hold_back(copy->writer, use->ticket);
+            *link = use->next;
+            push_front(&copy->owed, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
 void sm_flight_reopen(struct sm_copy *copy)
 {
+    if (copy->writer && copy->turn)
+        keep_writer_behind(copy);
     if (copy->writer)
         replace(&copy->turn, NULL);
     for (struct sm_use *use = copy->reads; use; use = use->next)

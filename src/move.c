@@ -96,28 +96,34 @@ static bool is_queued(const struct batch *batch, const struct synced_mem *mem)
     return i < batch->queued;
 }
 
+/* One stream does for all, and all are of its device. */
 static synced_mem_status find_stream(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
     const int device = sm_device(mem);
-    if (batch->stream && (device < 0 || device == batch->stream->device))
-        return SYNCED_MEM_OK;
-    sm_stream_drop(batch->stream);
-    batch->stream = NULL;
-    const synced_mem_status status = sm_stream_find(device, handle, &batch->stream);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (batch->stream && device >= 0 && device != batch->stream->device)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                       "the stream is used as one of device %d, the object is on device %d", batch->stream->device,
+                       device);
+    if (!batch->stream)
+        status = sm_stream_find(device, handle, &batch->stream);
     if (status != SYNCED_MEM_OK || batch->stream)
         return status;
     return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: the transfer would become part of the graph");
 }
 
-static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem, synced_mem_stream handle)
+/* What can be told before anything is queued. */
+static synced_mem_status check_one(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
     const synced_mem_state head = (synced_mem_state)sm_head(mem);
     if (head != SYNCED_MEM_SYNCED && head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
         return nothing_to_move(batch, head);
-    const synced_mem_status status = find_stream(batch, mem, handle);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (head == SYNCED_MEM_SYNCED)
+    return find_stream(batch, mem, handle);
+}
+
+static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
+{
+    if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
     return batch->count > 1 && is_queued(batch, mem) ? SYNCED_MEM_OK : queue_move(batch, mem);
 }
@@ -138,12 +144,17 @@ static synced_mem_status enter_queued(struct batch *batch, synced_mem_status sta
     return status != SYNCED_MEM_OK ? status : entered;
 }
 
+/* Nothing is queued before everything that can be told is known to be right. */
 static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
         batch->failed = batch->mems[i];
-        status = move_one(batch, batch->mems[i], handle);
+        status = check_one(batch, batch->mems[i], handle);
+    }
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
+        batch->failed = batch->mems[i];
+        status = move_one(batch, batch->mems[i]);
     }
     return enter_queued(batch, status);
 }

@@ -181,12 +181,9 @@ static synced_mem_status grow_host(struct sm_call *call, size_t size)
     return SYNCED_MEM_OK;
 }
 
-/* The same in device memory, on a stream of the library's own. What was queued on memory that is then given up is
- * waited
- * for in the stream's order before that is freed. */
-static synced_mem_status grow_device(struct sm_call *call, size_t size)
+/* The contents, and zeros behind them, in larger device memory, on a stream of the library's own. */
+static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct sm_copy **out)
 {
-    struct synced_mem *const mem = call->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     struct sm_stream *stream;
     struct sm_copy *larger;
@@ -209,8 +206,44 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size)
         sm_detail_set(&first);
         return status;
     }
+    *out = larger;
+    return SYNCED_MEM_OK;
+}
+
+/* Larger memory that has the contents of a copy, and is not the object's yet: borrowed memory has to be read out
+ * before it
+ * is let go of. */
+struct growth {
+    struct sm_copy *larger;
+    const struct sm_copy *from;
+    size_t size; /* of those contents */
+};
+
+static void drop_growth(struct growth *growth)
+{
+    sm_copy_retire(growth->larger);
+    *growth = (struct growth){.larger = NULL};
+}
+
+static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
+{
+    struct synced_mem *const mem = call->mem;
+    struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (growth->from != from || growth->size != sm_size(mem)) {
+        drop_growth(growth);
+        status = copy_to_larger(mem, size, &growth->larger);
+    }
+    if (status != SYNCED_MEM_OK)
+        return status;
+    growth->from = from;
+    growth->size = sm_size(mem);
+    status = blocker_of_borrowed(from, wait);
+    if (status != SYNCED_MEM_OK || *wait)
+        return status;
     sm_let_go(call, SM_GPU);
-    sm_put_copy(mem, SM_GPU, larger);
+    sm_put_copy(mem, SM_GPU, growth->larger);
+    *growth = (struct growth){.larger = NULL};
     return SYNCED_MEM_OK;
 }
 
@@ -231,8 +264,10 @@ static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned 
     return status;
 }
 
-/* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. */
-static synced_mem_status grow(struct sm_call *call, size_t size)
+/* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
+ * not
+ * done yet, and the host has to wait for that first. */
+static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
 {
     struct synced_mem *const mem = call->mem;
     const unsigned head = sm_head(mem);
@@ -242,11 +277,11 @@ static synced_mem_status grow(struct sm_call *call, size_t size)
     synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = next == sm_bit(SM_GPU) ? grow_device(call, size) : grow_host(call, size);
+        status = next == sm_bit(SM_GPU) ? grow_device(call, size, growth, wait) : grow_host(call, size);
     } else {
         status = zero_tails(call, size, next);
     }
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK && !*wait)
         set_size(call, size, next);
     return status;
 }
@@ -265,7 +300,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
     return status;
 }
 
-static synced_mem_status resize(struct sm_call *call, size_t size, bool keep)
+static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
     for (;;) {
@@ -273,8 +308,8 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep)
         struct sm_ticket *wait;
         synced_mem_status status = next_wait(mem, size, growing, &wait);
         if (status == SYNCED_MEM_OK && !wait && growing)
-            return grow(call, size);
-        if (status == SYNCED_MEM_OK && !wait)
+            status = grow(call, size, growth, &wait);
+        else if (status == SYNCED_MEM_OK && !wait)
             set_size(call, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
@@ -287,6 +322,15 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep)
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_call call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, resize(&call, size, keep)) : status;
+    struct growth growth = {.larger = NULL};
+    synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_leave(&call, resize(&call, size, keep, &growth));
+    const struct sm_detail first = sm_detail_get();
+    drop_growth(&growth);
+    if (status == SYNCED_MEM_OK)
+        (void)sm_copy_reap(false);
+    sm_detail_set(&first);
+    return status;
 }

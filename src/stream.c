@@ -391,6 +391,12 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
     return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
 }
 
+/* What the legacy stream waits for, blocking streams do too. */
+synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    return state_of(stream) == KNOWN ? sm_stream_wait(recordable(stream), ticket) : SYNCED_MEM_OK;
+}
+
 /* ---- Streams that go ---- */
 
 bool sm_stream_is_done(const struct sm_stream *stream)

@@ -69,6 +69,9 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket *
  * pending, or its work is on that very stream. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket);
 
+/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. */
+synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket);
+
 /* Whether synced_mem_stream_done() was called for it: then to end a use of it needs no event. */
 bool sm_stream_is_done(const struct sm_stream *stream);
 
