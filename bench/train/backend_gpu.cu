@@ -42,8 +42,8 @@ static struct window_pointers point(const struct windows *windows, bool changed)
 {
     synced_mem *const object = windows->characters;
     struct window_pointers pointers;
-    pointers.characters =
-        (int32_t *)(changed ? synced_mem_mutable_gpu_data_on(object, compute_stream) : const_cast<void *>(synced_mem_gpu_data_on(object, compute_stream)));
+    pointers.characters = (int32_t *)(changed ? synced_mem_mutable_gpu_data_on(object, compute_stream)
+                                              : const_cast<void *>(synced_mem_gpu_data_on(object, compute_stream)));
     pointers.first = windows->first;
     pointers.stride = windows->stride;
     pointers.rows = windows->rows;

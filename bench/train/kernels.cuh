@@ -42,8 +42,8 @@ static __device__ float largest_of_lanes(float value)
     return value;
 }
 
-/* The loops over elements count without a sign: an index of INT_MAX elements plus a step would not fit in an int, and 64
- * bits take long to divide. */
+/* The loops over elements count without a sign: an index of INT_MAX elements plus a step would not fit in an int, and
+ * 64 bits take long to divide. */
 static __device__ unsigned first_element(void)
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
@@ -65,9 +65,9 @@ static __global__ void embed_kernel(struct window_pointers windows, int width, c
 }
 
 /*
- * A block for each row of the table and each of the parts that the characters of all windows are cut into, and in it a
- * warp for each slice of the part; a lane for each number of the row. A warp looks at 32 characters at once and adds, in
- * order, what belongs to its row; the slices are then added in order.
+ * A block for each row of the table and each of the parts that the characters of all windows are cut into, and in it
+ * a warp for each slice of the part; a lane for each number of the row. A warp looks at 32 characters at once and
+ * adds, in order, what belongs to its row; the slices are then added in order.
  */
 static __global__ void embed_backward_kernel(struct window_pointers windows, int width, const float *out_grad,
                                              float *table_grads)

@@ -126,11 +126,10 @@ int main(int count, char *arguments[])
 
     struct text text;
     FILE *timeline = NULL;
-    if (!choose_device(&settings.device, settings.overlap > 0) ||
-        !text_load(&text, settings.path, settings.context))
+    if (!choose_device(&settings.device, settings.overlap > 0) || !text_load(&text, settings.path, settings.context))
         return complain(ENDED_BY_MISUSE);
-    int ended = open_timeline(&timeline, settings.timeline) ? run(&settings, &text, timeline)
-                                                            : complain(ENDED_BY_MISUSE);
+    int ended =
+        open_timeline(&timeline, settings.timeline) ? run(&settings, &text, timeline) : complain(ENDED_BY_MISUSE);
     text_free(&text);
     if (timeline && fclose(timeline) != 0 && ended == ENDED_WELL) {
         fail("%s could not be written", settings.timeline);

@@ -168,8 +168,7 @@ bool model_end_loss(struct model *model)
     const struct backend *const backend = model->backend;
     const int ended = model->total;
     model->total = 1 - ended;
-    return backend->fetch(model->totals[ended].data) &&
-           backend->zero(model->totals[model->total].data, sizeof(double));
+    return backend->fetch(model->totals[ended].data) && backend->zero(model->totals[model->total].data, sizeof(double));
 }
 
 bool model_read_loss(struct model *model, double *sum)

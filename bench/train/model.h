@@ -32,8 +32,8 @@ struct model {
     struct blob units;    /* rows x hidden */
     struct blob scores;   /* rows x vocabulary */
     struct blob row_loss; /* rows */
-    /* Of one double each, used in turn: the loss of all rows since the last sum was ended; and the one before, which may
-     * be on its way to the host. */
+    /* Of one double each, used in turn: the loss of all rows since the last sum was ended, and the sum before, which
+     * may be on its way to the host. */
     struct blob totals[2];
     int total; /* the one that is added to */
 };

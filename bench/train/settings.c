@@ -84,8 +84,8 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         int min, max;
         int *value;
     } whole[] = {
-        {"--steps", 1, 1000000000, &s->steps}, {"--batch", 1, 65536, &s->batch}, {"--context", 1, 1024, &s->context},
-        {"--hidden", 1, 65536, &s->hidden},    {"--embed", 1, 4096, &s->embed},  {"--sample", 0, 1000000, &s->sample},
+        {"--steps", 1, 1000000000, &s->steps},  {"--batch", 1, 65536, &s->batch}, {"--context", 1, 1024, &s->context},
+        {"--hidden", 1, 65536, &s->hidden},     {"--embed", 1, 4096, &s->embed},  {"--sample", 0, 1000000, &s->sample},
         {"--overlap", 1, 1000000, &s->overlap},
     };
     *known = true;
@@ -190,11 +190,13 @@ void settings_help(void)
         "  --quiet             no progress line\n"
         "  --help              this text\n"
         "\n"
-        "--overlap N needs a GPU. With the model and batch of the other flags it takes rounds of N steps in turn: kernels\n"
-        "alone, pushes of batches alone, and both as in training, the push of the next batch queued before the kernels of\n"
-        "this one. The host touches a few elements of a batch before each push; to fill it whole is not measured. Settings\n"
-        "for which a push takes about as long as the kernels: --batch 16384 --context 256 --embed 1 --hidden 8 (more of\n"
-        "--embed or --hidden: longer kernels; a text of fewer distinct characters: shorter ones).\n"
+        "--overlap N needs a GPU. With the model and batch of the other flags it takes rounds of N steps in turn:\n"
+        "kernels alone, pushes of batches alone, and both as in training, where the push of the next batch is queued\n"
+        "before the kernels of this one. The host touches a few elements of a batch before each push; filling it "
+        "whole\n"
+        "is not measured. With these settings a push takes about as long as the kernels of a step:\n"
+        "  train --overlap 200 --batch 16384 --context 256 --embed 1 --hidden 8\n"
+        "More of --embed or --hidden makes the kernels longer, a text of fewer distinct characters shorter.\n"
         "\n"
         "Ends with 0; with 1 when something fails on the way; with 2 for a wrong flag, file or device.\n",
         (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.hidden,

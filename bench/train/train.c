@@ -179,8 +179,7 @@ static bool do_test(struct run *run)
     text_held_out_total(run->text, &count, &windows);
     struct blob characters = blob_make("held-out text", run->backend->device);
     const bool done = blob_vector(&characters, (int)count) && fill_held_out(run, &characters) &&
-                      test_blocks(run, &characters) &&
-                      model_end_loss(&run->model) &&
+                      test_blocks(run, &characters) && model_end_loss(&run->model) &&
                       read_mean_loss(run, (double)windows, &run->result->held_out_loss);
     blob_free(&characters);
     return done;

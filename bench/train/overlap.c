@@ -1,0 +1,234 @@
+/*
+ * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes alone
+ * and of both, taken in turn, so that what the machine does beside hits all three alike.
+ */
+#include "overlap.h"
+
+#include "batches.h"
+#include "failure.h"
+#include "model.h"
+#include "progress.h"
+#include "rng.h"
+#include "timeline.h"
+
+#include "synced_mem.h"
+
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Elements that the host writes before a push. */
+enum { TOUCHED = 16 };
+
+enum { ROUNDS = 7 };
+
+enum kind { KERNELS, PUSHES, BOTH, KINDS };
+
+struct overlap {
+    const struct settings *settings;
+    const struct text *text;
+    const struct backend *backend;
+    struct model model;
+    struct blob batches[2]; /* on the device, and nothing pending, between rounds */
+    struct rng rng;
+    double milliseconds[KINDS][ROUNDS]; /* per step */
+    synced_mem_stats before, after;     /* the rounds that count */
+    struct timeline timeline;
+};
+
+/* ---- A step ---- */
+
+/* The host copy is then the only one with the contents, so that the batch has to go to the device again. Which numbers
+ * it writes does not matter, if they are characters. */
+static bool touch(struct overlap *o, struct blob *batch)
+{
+    int32_t *const data = synced_mem_mutable_cpu_data(batch->data);
+    if (!data)
+        return fail_library(batch->name);
+    for (int i = 0; i < TOUCHED; ++i)
+        data[rng_below(&o->rng, (uint64_t)batch->count)] = (int32_t)rng_below(&o->rng, (uint64_t)o->text->vocabulary);
+    return true;
+}
+
+/* Steps are numbered within a round; so are batches, by the step that uses them. */
+static bool push(struct overlap *o, int step)
+{
+    struct blob *const batch = &o->batches[step % 2];
+    return touch(o, batch) && timeline_begin(&o->timeline, TIMELINE_PUSH, step) && o->backend->prefetch(batch->data) &&
+           timeline_end(&o->timeline, TIMELINE_PUSH, step);
+}
+
+static bool compute(struct overlap *o, int step)
+{
+    const struct settings *const s = o->settings;
+    return timeline_begin(&o->timeline, TIMELINE_KERNELS, step) &&
+           batch_train(&o->batches[step % 2], &o->model, (float)s->rate, (float)s->decay) &&
+           timeline_end(&o->timeline, TIMELINE_KERNELS, step);
+}
+
+/* ---- A round ---- */
+
+/* Both: the batch of step 0 is there already, and the last step pushes one for a step that does not come. So a round
+ * has as many pushes as steps, and each push has kernels beside it, as in the middle of a long training. */
+static bool take_steps(struct overlap *o, enum kind kind)
+{
+    for (int step = 0; step < o->settings->overlap; ++step) {
+        if (kind == PUSHES && !push(o, step))
+            return false;
+        if (kind == BOTH && !push(o, step + 1))
+            return false;
+        if (kind != PUSHES && !compute(o, step))
+            return false;
+    }
+    return true;
+}
+
+static bool take_round(struct overlap *o, enum kind kind, double *milliseconds)
+{
+    const double started = progress_now();
+    if (!take_steps(o, kind) || !o->backend->finish())
+        return false;
+    *milliseconds = 1e3 * (progress_now() - started) / o->settings->overlap;
+    return true;
+}
+
+static bool take_rounds(struct overlap *o, int rounds)
+{
+    for (int round = 0; round < rounds; ++round) {
+        for (int kind = 0; kind < KINDS; ++kind) {
+            if (!take_round(o, (enum kind)kind, &o->milliseconds[kind][round]))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* The marks between the kernels take time, so the round that has them is one more, which is not measured. */
+static bool take_timeline(struct overlap *o, FILE *stream)
+{
+    double milliseconds;
+    return timeline_start(&o->timeline, o->backend, o->settings->overlap) && take_round(o, BOTH, &milliseconds) &&
+           timeline_write(&o->timeline, stream);
+}
+
+/* ---- What came out ---- */
+
+struct spread {
+    double least, median, most;
+};
+
+static int compare(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static struct spread spread_of(const double values[ROUNDS])
+{
+    double sorted[ROUNDS];
+    for (int i = 0; i < ROUNDS; ++i)
+        sorted[i] = values[i];
+    qsort(sorted, ROUNDS, sizeof sorted[0], compare);
+    return (struct spread){sorted[0], sorted[ROUNDS / 2], sorted[ROUNDS - 1]};
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+static double gigabytes_per_second(double bytes, double milliseconds)
+{
+    return bytes / milliseconds / 1e6;
+}
+
+static void print_times(const struct overlap *o)
+{
+    static const char *const names[KINDS] = {"a  kernels alone", "b  pushes alone", "c  both"};
+    struct spread times[KINDS];
+    double ratios[ROUNDS];
+    printf("\nms per step           median       least        most\n");
+    for (int kind = 0; kind < KINDS; ++kind) {
+        times[kind] = spread_of(o->milliseconds[kind]);
+        printf("%-16s %11.4f %11.4f %11.4f\n", names[kind], times[kind].median, times[kind].least, times[kind].most);
+    }
+    for (int i = 0; i < ROUNDS; ++i)
+        ratios[i] = o->milliseconds[BOTH][i] / larger(o->milliseconds[KERNELS][i], o->milliseconds[PUSHES][i]);
+    const struct spread ratio = spread_of(ratios);
+    const double bytes = (double)o->batches[0].count * BLOB_ELEMENT;
+    printf("\na push      %.0f bytes: %.1f GB/s alone (b), %.1f GB/s over the steps of both (c)\n", bytes,
+           gigabytes_per_second(bytes, times[PUSHES].median), gigabytes_per_second(bytes, times[BOTH].median));
+    printf("\nc / max(a, b) %.4f by the medians, %.4f to %.4f by single rounds\n",
+           times[BOTH].median / larger(times[KERNELS].median, times[PUSHES].median), ratio.least, ratio.most);
+}
+
+/* By the library's statistics, beside what was asked for. */
+static void print_moved(const struct overlap *o)
+{
+    const double pushes = 2.0 * ROUNDS * o->settings->overlap;
+    printf("moved       %" PRIu64 " transfers of %" PRIu64 " bytes to the device, for %.0f pushes; %" PRIu64
+           " from it\n",
+           o->after.h2d_transfers - o->before.h2d_transfers, o->after.h2d_bytes - o->before.h2d_bytes, pushes,
+           o->after.d2h_transfers - o->before.d2h_transfers);
+}
+
+static void print_settings(const struct overlap *o)
+{
+    const struct settings *const s = o->settings;
+    printf("device      %s\n", o->backend->name);
+    printf("model       context %d, embedding %d, hidden %d, %d distinct characters\n", s->context, s->embed, s->hidden,
+           o->text->vocabulary);
+    printf("rounds      %d of each kind in turn, %d steps of %d windows each; the host touches %d elements of a batch\n"
+           "            before each push: to fill it whole is not measured\n",
+           ROUNDS, s->overlap, s->batch, TOUCHED);
+}
+
+/* ---- The whole ---- */
+
+static bool bring_batches(struct overlap *o)
+{
+    for (int i = 0; i < 2; ++i) {
+        struct blob *const batch = &o->batches[i];
+        if (!batch_fill(batch, o->text, &o->rng) || !o->backend->prefetch(batch->data))
+            return false;
+    }
+    return o->backend->finish();
+}
+
+static bool read_stats(synced_mem_stats *stats)
+{
+    *stats = (synced_mem_stats){.struct_size = sizeof *stats};
+    return synced_mem_get_stats(stats) == SYNCED_MEM_OK || fail_library("statistics");
+}
+
+/* A first round of each kind brings memory and clocks to where they stay, and counts for nothing. */
+static bool measure(struct overlap *o)
+{
+    return bring_batches(o) && take_rounds(o, 1) && read_stats(&o->before) && take_rounds(o, ROUNDS) &&
+           read_stats(&o->after);
+}
+
+static bool make_overlap(struct overlap *o)
+{
+    const struct settings *const s = o->settings;
+    struct rng weights = rng_make(s->seed, RNG_WEIGHTS);
+    o->rng = rng_make(s->seed, RNG_BATCHES);
+    return model_make(&o->model, o->backend, o->text->vocabulary, s->context, s->embed, s->hidden, &weights);
+}
+
+bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend, FILE *timeline)
+{
+    struct overlap o = {.settings = settings, .text = text, .backend = backend};
+    if (!make_overlap(&o))
+        return false;
+    bool done = batches_make(o.batches, backend->device, settings->batch, settings->context) && measure(&o);
+    if (done) {
+        print_settings(&o);
+        print_times(&o);
+        print_moved(&o);
+        done = !timeline || take_timeline(&o, timeline);
+    }
+    batches_free(o.batches);
+    model_free(&o.model);
+    return done;
+}

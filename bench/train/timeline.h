@@ -1,0 +1,36 @@
+/*
+ * When the last pushes and kernels of a round ran, by marks on both lanes of the backend.
+ *
+ * A push begins when it could: when the push before it is through and the kernels that read the batch before are. So
+ * do the kernels of a step, when their batch is there. Both would have waited for that anyway; a mark that waits too
+ * leaves the waiting out of what is shown.
+ */
+#ifndef TRAIN_TIMELINE_H
+#define TRAIN_TIMELINE_H
+
+#include "backend.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum timeline_what { TIMELINE_PUSH, TIMELINE_KERNELS };
+
+/* All zeros: nothing is marked. */
+struct timeline {
+    const struct backend *backend; /* NULL: nothing is marked */
+    int steps;                     /* in the round; there may be a push for the one after the last */
+    bool marked[BACKEND_MARKS];
+};
+
+/* Before a round, while nothing is pending. */
+bool timeline_start(struct timeline *timeline, const struct backend *backend, int steps);
+
+/* Around what is queued for a step: a push of its batch, its kernels. */
+bool timeline_begin(struct timeline *timeline, enum timeline_what what, int step);
+bool timeline_end(struct timeline *timeline, enum timeline_what what, int step);
+
+/* After the round, when all is done: a tab-separated table of "what", "stream", "step", "begin_us" and "end_us", with a
+ * line for each push and for the kernels of each step. */
+bool timeline_write(const struct timeline *timeline, FILE *stream);
+
+#endif
