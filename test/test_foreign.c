@@ -315,6 +315,76 @@ START_TEST(callbacks_use_the_library)
 }
 END_TEST
 
+/* ---- Ready in the order of a stream ---- */
+
+/* What comes to the caller's memory on one stream is used on another, by a transfer, and on the host. */
+START_TEST(ready_in_order)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream filling = open_stream(NON_BLOCKING);
+    synced_mem_stream reading = open_stream(_i % STREAM_KINDS);
+    void *const host = gpu_pinned_alloc(SIZE);
+    void *const device = gpu_alloc(0, SIZE);
+    void *const seen = gpu_alloc(0, SIZE);
+    synced_mem *const mem = make_at_cpu(SIZE, 4);
+    const bool adopt = _i / STREAM_KINDS % 2;
+    gpu_delay(filling);
+    gpu_fill(device, SIZE, 1, filling);
+    gpu_copy_to_host(host, device, SIZE, filling);
+    switch (_i / STREAM_KINDS / 2) {
+    case 0:
+        OK(adopt ? synced_mem_adopt_cpu_data_on(mem, host, note, NULL, filling)
+                 : synced_mem_set_cpu_data_on(mem, host, filling));
+        break;
+    case 1:
+        OK(adopt ? synced_mem_adopt_gpu_data_on(mem, device, note, NULL, filling)
+                 : synced_mem_set_gpu_data_on(mem, device, filling));
+        break;
+    case 2:
+        OK(adopt ? synced_mem_adopt_data_on(mem, host, device, note, NULL, filling)
+                 : synced_mem_set_data_on(mem, host, device, filling));
+        break;
+    }
+    gpu_copy(seen, synced_mem_gpu_data_on(mem, reading), SIZE, reading);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    gpu_stream_sync(reading);
+    ck_assert(device_is(seen, SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(reading);
+    close_stream(filling);
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(let_go.count, !adopt ? 0 : _i / STREAM_KINDS / 2 == 2 ? 2 : 1);
+    gpu_free(device);
+    gpu_free(seen);
+    gpu_pinned_free(host);
+}
+END_TEST
+
+/* Only what the stream had queued by then is waited for. */
+START_TEST(ready_before_later_work)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream filling = open_stream(NON_BLOCKING);
+    void *const host = gpu_pinned_alloc(SIZE);
+    void *const device = gpu_alloc(0, SIZE);
+    synced_mem *const mem = make(SIZE);
+    gpu_fill(device, SIZE, 1, filling);
+    gpu_copy_to_host(host, device, SIZE, filling);
+    OK(_i ? synced_mem_set_data_on(mem, host, device, filling) : synced_mem_set_cpu_data_on(mem, host, filling));
+    gpu_hold(filling);
+    ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, 1));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert(!gpu_stream_is_idle(filling));
+    gpu_unhold();
+    OK(synced_mem_release(mem));
+    close_stream(filling);
+    gpu_free(device);
+    gpu_pinned_free(host);
+}
+END_TEST
+
 /* ---- Refused ---- */
 
 START_TEST(null_pointers)
@@ -335,6 +405,13 @@ START_TEST(null_pointers)
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data(mem, host, NULL, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data(mem, host, host, NULL, NULL));
     SAYS("callback");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data_on(mem, NULL, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data_on(mem, NULL, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data_on(mem, host, NULL, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data_on(mem, host, NULL, NULL, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data_on(mem, host, NULL, NULL, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data_on(mem, NULL, host, note, NULL, NULL));
+    SAYS("synced_mem_adopt_data_on");
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
     ck_assert_int_eq(let_go.count, 0);
@@ -465,6 +542,9 @@ Suite *suite(void)
     tcase_add_loop_test(adopted, adopted_host_in_use, 0, 2);
     tcase_add_test(adopted, adopted_both);
     tcase_add_test(adopted, callbacks_use_the_library);
+    TCase *const ready = add_case(made, "ready");
+    tcase_add_loop_test(ready, ready_in_order, 0, 6 * STREAM_KINDS);
+    tcase_add_loop_test(ready, ready_before_later_work, 0, 2);
     TCase *const refused = add_case(made, "refused");
     tcase_add_test(refused, null_pointers);
     tcase_add_test(refused, host_memory_as_device_memory);

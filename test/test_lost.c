@@ -258,6 +258,137 @@ START_TEST(let_go_with_work_pending)
 }
 END_TEST
 
+/* ---- Streams ---- */
+
+/* What a stream has in flight when it happens, and what happens. */
+enum in_flight { WRITING, READING, PUSHING, PULLING, USED_AND_DONE, IN_FLIGHT };
+enum end_of_all { BROKEN, UNLOADED, ENDS };
+
+/* Where the device breaks, whatever asks it next may be told. */
+static void begin(synced_mem *mem, enum in_flight what, synced_mem_stream stream)
+{
+    void *data = NULL;
+    switch (what) {
+    case WRITING:
+    case PULLING:
+    case USED_AND_DONE:
+        data = synced_mem_mutable_gpu_data_on(mem, stream);
+        break;
+    case READING:
+        data = (void *)synced_mem_gpu_data_on(mem, stream);
+        break;
+    case PUSHING:
+        (void)synced_mem_async_gpu_push(mem, stream);
+        break;
+    case IN_FLIGHT:
+        break;
+    }
+    if (data)
+        (void)gpu_try_fill(data, SIZE, 3, stream);
+    if (what == PULLING)
+        (void)synced_mem_async_cpu_pull(mem, stream);
+    if (what == USED_AND_DONE)
+        (void)synced_mem_stream_done(stream);
+}
+
+static void happen(enum end_of_all end, synced_mem_stream stream)
+{
+    if (end == BROKEN)
+        (void)cudaStreamSynchronize(stream);
+    else
+        emu_set_machine(EMU_UNLOADING);
+}
+
+/* Whatever it was: the host's contents, if it has any, can be read; all that needs the device says so; and the object
+ * can be let go of. */
+START_TEST(lost_with_work_on_streams)
+{
+    const enum in_flight what = (enum in_flight)(_i / ENDS);
+    const enum end_of_all end = (enum end_of_all)(_i % ENDS);
+    void *const borrowed = aligned_alloc(64, SIZE / 64 * 64 + 64);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    synced_mem *const foreign = make(SIZE);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    pattern_write(borrowed, SIZE, 5);
+    OK(synced_mem_set_cpu_data(foreign, borrowed));
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem_stream other = gpu_stream_create(0, false);
+    if (end == BROKEN)
+        emu_break_device(0, cudaErrorLaunchFailure);
+    begin(mem, what, stream);
+    begin(foreign, what, stream);
+    happen(end, stream);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_overwrite_gpu_data_on(mem, other));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data_on(foreign, other));
+    if (synced_mem_cpu_data(mem))
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, what == PULLING ? 3 : 2) ||
+                  host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    else
+        ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_DEVICE_LOST);
+    if (what == READING || what == PUSHING)
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    (void)synced_mem_wait(mem);
+    (void)synced_mem_done_on(mem, stream);
+    (void)synced_mem_stream_done(stream);
+    (void)synced_mem_reap();
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 4);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(foreign));
+    pattern_write(borrowed, SIZE, 6); /* the caller's again */
+    check_let_go();
+    free(borrowed);
+}
+END_TEST
+
+/* The question itself tells of contents that will not come, once. */
+START_TEST(asked_about_lost_contents)
+{
+    int pending = 0;
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    push_as_it_breaks(mem, stream);
+    (void)cudaStreamSynchronize(stream);
+    if (synced_mem_head(mem) == SYNCED_MEM_SYNCED) {
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, _i ? synced_mem_wait(mem) : synced_mem_query(mem, &pending));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    }
+    OK(synced_mem_query(mem, &pending));
+    OK(synced_mem_wait(mem));
+    ck_assert_int_eq(pending, 0);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* Sizes change where the contents are the host's. */
+START_TEST(resized_on_a_lost_device)
+{
+    synced_mem *const host = make_at_cpu(SIZE, 1);
+    synced_mem *const synced = make_at_cpu(SIZE, 2);
+    synced_mem *const device = make_at_gpu(SIZE, 3);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(synced));
+    break_device();
+    OK(synced_mem_resize(host, 2 * SIZE));
+    ck_assert(host_is(synced_mem_cpu_data(host), SIZE, 1));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_resize(synced, 2 * SIZE));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_resize(device, 2 * SIZE));
+    ck_assert_uint_eq(synced_mem_size(device), SIZE);
+    ck_assert(host_is(synced_mem_cpu_data(synced), SIZE, 2));
+    OK(synced_mem_resize(synced, SIZE / 2));
+    OK(synced_mem_resize_discard(device, 3 * SIZE));
+    ck_assert(host_is(synced_mem_cpu_data(device), 3 * SIZE, 0));
+    OK(synced_mem_release(host));
+    OK(synced_mem_release(synced));
+    OK(synced_mem_release(device));
+    check_let_go();
+}
+END_TEST
+
 /* Other devices go on, also for a caller whose current device is the broken one. */
 START_TEST(another_device)
 {
@@ -298,5 +429,8 @@ Suite *suite(void)
     tcase_add_test(tests, lost_ticket);
     tcase_add_test(tests, let_go_with_work_pending);
     tcase_add_loop_test(tests, another_device, 0, 2);
+    tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
+    tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
+    tcase_add_test(tests, resized_on_a_lost_device);
     return made;
 }

@@ -18,6 +18,8 @@ START_TEST(defaults)
     ck_assert_str_eq(synced_mem_name(mem), "");
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_NONE);
     ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_uint_eq(synced_mem_cpu_capacity(mem), 0);
+    ck_assert_uint_eq(synced_mem_gpu_capacity(mem), 0);
     const synced_mem_stats stats = stats_now();
     ck_assert_uint_eq(stats.objects, 1);
     ck_assert_uint_eq(stats.host_allocations + stats.gpu_allocations, 0);
@@ -184,6 +186,8 @@ START_TEST(devices_that_cannot_be)
     check_not_made(8, &options);
     options.device = INT_MIN;
     check_not_made(8, &options);
+    options.device = INT_MAX;
+    check_not_made(8, &options);
 }
 END_TEST
 
@@ -204,7 +208,6 @@ END_TEST
 
 START_TEST(null_objects)
 {
-    int data = 0;
     OK(synced_mem_release(NULL));
     ck_assert_uint_eq(synced_mem_size(NULL), 0);
     ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_INVALID_ARGUMENT);
@@ -221,6 +224,10 @@ START_TEST(null_objects)
     SAYS("synced_mem_cpu_source");
     ck_assert_int_eq(synced_mem_gpu_source(NULL), SYNCED_MEM_SOURCE_NONE);
     SAYS("synced_mem_gpu_source");
+    ck_assert_uint_eq(synced_mem_cpu_capacity(NULL), 0);
+    SAYS("synced_mem_cpu_capacity");
+    ck_assert_uint_eq(synced_mem_gpu_capacity(NULL), 0);
+    SAYS("synced_mem_gpu_capacity");
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_data(NULL));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_mutable_cpu_data(NULL));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_overwrite_cpu_data(NULL));
@@ -228,15 +235,56 @@ START_TEST(null_objects)
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_mutable_gpu_data(NULL));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_overwrite_gpu_data(NULL));
     SAYS("synced_mem_overwrite_gpu_data");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_retain(NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_push(NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(NULL, &data));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data(NULL, &data));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(NULL, &data, &data));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_release_cpu_data(NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_release_gpu_data(NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_release_data(NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_get_stats(NULL));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_gpu_data_on(NULL, NULL));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_mutable_gpu_data_on(NULL, NULL));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_overwrite_gpu_data_on(NULL, NULL));
+    SAYS("synced_mem_overwrite_gpu_data_on");
+}
+END_TEST
+
+static void never(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    ck_abort_msg("a callback for memory that was not adopted");
+}
+
+/* The calls that answer a status. */
+START_TEST(null_objects_in_calls)
+{
+    int data[2] = {0};
+    int pending = 77;
+    const synced_mem_status all[] = {
+        synced_mem_retain(NULL),
+        synced_mem_done_on(NULL, NULL),
+        synced_mem_async_gpu_push(NULL, NULL),
+        synced_mem_async_cpu_pull(NULL, NULL),
+        synced_mem_async_gpu_push_n(NULL, 1, NULL),
+        synced_mem_async_cpu_pull_n(NULL, 1, NULL),
+        synced_mem_query(NULL, &pending),
+        synced_mem_wait(NULL),
+        synced_mem_set_cpu_data(NULL, data),
+        synced_mem_set_gpu_data(NULL, data),
+        synced_mem_set_data(NULL, data, data + 1),
+        synced_mem_adopt_cpu_data(NULL, data, never, NULL),
+        synced_mem_adopt_gpu_data(NULL, data, never, NULL),
+        synced_mem_adopt_data(NULL, data, data + 1, never, NULL),
+        synced_mem_set_cpu_data_on(NULL, data, NULL),
+        synced_mem_set_gpu_data_on(NULL, data, NULL),
+        synced_mem_set_data_on(NULL, data, data + 1, NULL),
+        synced_mem_adopt_cpu_data_on(NULL, data, never, NULL, NULL),
+        synced_mem_adopt_gpu_data_on(NULL, data, never, NULL, NULL),
+        synced_mem_adopt_data_on(NULL, data, data + 1, never, NULL, NULL),
+        synced_mem_resize(NULL, 1),
+        synced_mem_resize_discard(NULL, 1),
+        synced_mem_release_cpu_data(NULL),
+        synced_mem_release_gpu_data(NULL),
+        synced_mem_release_data(NULL),
+        synced_mem_get_stats(NULL),
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        ck_assert_msg(all[i] == SYNCED_MEM_ERR_INVALID_ARGUMENT, "call %zu", i);
+    ck_assert_int_eq(pending, 77);
+    OK(synced_mem_stream_done(NULL));
 }
 END_TEST
 
@@ -328,6 +376,7 @@ Suite *suite(void)
     tcase_add_test(refused, devices_that_cannot_be);
     tcase_add_test(refused, alignments_that_cannot_be);
     tcase_add_test(refused, null_objects);
+    tcase_add_test(refused, null_objects_in_calls);
     tcase_add_test(refused, stats_of_unknown_size);
     TCase *const counting = add_case(made, "counting");
     tcase_add_test(counting, references);

@@ -13,12 +13,16 @@ static bool is_refused(void)
     return ++uses == fails_at;
 }
 
-void *__real_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset);
-void *__wrap_mmap(void *address, size_t size, int protection, int flags, int file, off_t offset)
-{
-    return is_refused() ? MAP_FAILED : __real_mmap(address, size, protection, flags, file, offset);
-}
+/* Under both of its names: which one is linked depends on how wide file offsets are. */
+#define WRAP_MMAP(name)                                                                                                \
+    void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
+    {                                                                                                                  \
+        return is_refused() ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);              \
+    }
+WRAP_MMAP(mmap)
+WRAP_MMAP(mmap64)
 
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);

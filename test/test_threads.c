@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -107,6 +108,218 @@ START_TEST(one_transfer_to_the_host)
 }
 END_TEST
 
+/* ---- The race of Caffe's ---- */
+
+/*
+ * Two threads come upon objects that neither copy of which is there yet, both at each object at the same time. Over all
+ * schedules and sides together that is 100,000 objects; a sanitizer needs fewer to see what is wrong.
+ */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { RACES = 5000 };
+#else
+enum { RACES = 100000 };
+#endif
+enum { OBJECTS = 500, SMALL = 64, SIDES_OF_RACES = 4 };
+
+static struct race {
+    synced_mem *mem;
+    atomic_int arrived;
+    const void *host[2], *device[2]; /* what each thread got */
+} races[OBJECTS];
+
+/* Which side each of the two asks for. */
+enum asked { BOTH_HOST, BOTH_DEVICE, ONE_EACH, HOST_OF_DEVICE };
+static enum asked asked;
+
+static void meet(struct race *race)
+{
+    atomic_fetch_add(&race->arrived, 1);
+    while (atomic_load(&race->arrived) < 2)
+        (void)sched_yield();
+}
+
+static void *race_through(void *which)
+{
+    const size_t me = (size_t)which;
+    for (int i = 0; i < OBJECTS; i++) {
+        struct race *const race = &races[i];
+        meet(race);
+        if (asked == BOTH_DEVICE || (asked == ONE_EACH && me == 0))
+            race->device[me] = synced_mem_gpu_data(race->mem);
+        else
+            race->host[me] = synced_mem_cpu_data(race->mem);
+    }
+    return NULL;
+}
+
+static void make_race(struct race *race)
+{
+    *race = (struct race){.mem = NULL};
+    if (asked == HOST_OF_DEVICE)
+        race->mem = make_at_gpu(SMALL, 1);
+    else
+        race->mem = asked == BOTH_DEVICE ? make_at_cpu(SMALL, 1) : make(SMALL);
+}
+
+static void check_race(const struct race *race)
+{
+    const unsigned pattern = asked == BOTH_DEVICE || asked == HOST_OF_DEVICE ? 1 : 0;
+    if (asked == BOTH_HOST || asked == HOST_OF_DEVICE) {
+        ck_assert_ptr_eq(race->host[0], race->host[1]);
+        ck_assert(host_is(race->host[0], SMALL, pattern));
+    } else if (asked == BOTH_DEVICE) {
+        ck_assert_ptr_nonnull(race->device[0]);
+        ck_assert_ptr_eq(race->device[0], race->device[1]);
+    } else {
+        ck_assert_ptr_nonnull(race->device[0]);
+        ck_assert(host_is(race->host[1], SMALL, pattern));
+        ck_assert_int_eq(synced_mem_head(race->mem), SYNCED_MEM_SYNCED);
+    }
+    OK(synced_mem_release(race->mem));
+}
+
+static void run_races(void)
+{
+    pthread_t threads[2];
+    const synced_mem_stats before = stats_now();
+    for (int i = 0; i < OBJECTS; i++)
+        make_race(&races[i]);
+    for (size_t i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, race_through, (void *)i), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    const synced_mem_stats after = stats_now();
+    const uint64_t moved = after.h2d_transfers + after.d2h_transfers - before.h2d_transfers - before.d2h_transfers;
+    ck_assert_uint_eq(moved, asked == BOTH_HOST ? 0 : OBJECTS);
+    for (int i = 0; i < OBJECTS; i++)
+        check_race(&races[i]);
+}
+
+START_TEST(two_at_the_first_access)
+{
+    asked = (enum asked)_i;
+    if (asked != BOTH_HOST && !gpu_expected())
+        return;
+    for (int done = 0; done < RACES / SIDES_OF_RACES / gpu_schedules(); done += OBJECTS)
+        run_races();
+}
+END_TEST
+
+/* ---- Streams ---- */
+
+/* Each reads on a stream of its own, which then goes; the next may get the handle, in another thread. */
+static void *seen_by[THREADS];
+
+static void *read_on_streams(void *which)
+{
+    const size_t me = (size_t)which;
+    (void)pthread_barrier_wait(&together);
+    for (int round = 0; round < ROUNDS; round++) {
+        synced_mem_stream stream = gpu_stream_create(0, round % 2 == 0);
+        const void *const data = synced_mem_gpu_data_on(shared, stream);
+        SOUND(data != NULL);
+        SOUND(gpu_try_copy(seen_by[me], data, SIZE, stream));
+        if (round % 3 == 0)
+            SOUND(synced_mem_done_on(shared, stream) == SYNCED_MEM_OK);
+        if (round % 3 == 1)
+            SOUND(synced_mem_gpu_data_on(shared, stream) == data);
+        gpu_stream_sync(stream);
+        SOUND(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+        gpu_stream_destroy(stream);
+    }
+    return NULL;
+}
+
+START_TEST(readers_on_streams)
+{
+    if (!gpu_expected())
+        return;
+    for (int i = 0; i < THREADS; i++)
+        seen_by[i] = gpu_alloc(0, SIZE);
+    shared = make_at_cpu(SIZE, 1);
+    run(read_on_streams);
+    ck_assert_uint_eq(stats_now().h2d_transfers, 1);
+    host_fill(synced_mem_mutable_cpu_data(shared), SIZE, 2);
+    ck_assert(device_is(synced_mem_gpu_data(shared), SIZE, 2));
+    for (int i = 0; i < THREADS; i++) {
+        ck_assert(device_is(seen_by[i], SIZE, 1));
+        gpu_free(seen_by[i]);
+    }
+    OK(synced_mem_release(shared));
+}
+END_TEST
+
+/* Objects and streams of their own, with no wait on the host before the contents come back. */
+static void *train(void *which)
+{
+    const unsigned me = (unsigned)(size_t)which * 100;
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem_stream copies = gpu_stream_create(0, false);
+    synced_mem *mem = NULL;
+    SOUND(synced_mem_create(&mem, SIZE, NULL) == SYNCED_MEM_OK);
+    (void)pthread_barrier_wait(&together);
+    for (unsigned round = 0; round < ROUNDS; round++) {
+        void *const host = synced_mem_overwrite_cpu_data(mem);
+        gpu_note_host_write(host, SIZE);
+        pattern_write(host, SIZE, me + round);
+        SOUND(synced_mem_async_gpu_push(mem, copies) == SYNCED_MEM_OK);
+        SOUND(synced_mem_gpu_data_on(mem, stream) != NULL);
+        void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+        SOUND(data && gpu_try_fill(data, SIZE, me + round + 1, stream));
+        SOUND(synced_mem_async_cpu_pull(mem, copies) == SYNCED_MEM_OK);
+        const void *const back = synced_mem_cpu_data(mem);
+        gpu_note_host_read(back, SIZE);
+        SOUND(pattern_is(back, SIZE, me + round + 1));
+    }
+    SOUND(synced_mem_release(mem) == SYNCED_MEM_OK);
+    synced_mem_stream const both[] = {stream, copies};
+    for (int i = 0; i < 2; i++) {
+        gpu_stream_sync(both[i]);
+        SOUND(synced_mem_stream_done(both[i]) == SYNCED_MEM_OK);
+        gpu_stream_destroy(both[i]);
+    }
+    return NULL;
+}
+
+START_TEST(streams_of_their_own)
+{
+    if (gpu_expected())
+        run(train);
+}
+END_TEST
+
+/* The same two objects in many pushes and pulls of several, in different orders: no two of those wait for each other. */
+static synced_mem *pair[2];
+
+static void *move_both(void *which)
+{
+    const size_t me = (size_t)which;
+    synced_mem *const orders[][3] = {{pair[0], pair[1], pair[0]}, {pair[1], pair[0], pair[1]}};
+    (void)pthread_barrier_wait(&together);
+    for (size_t round = 0; round < ROUNDS; round++) {
+        synced_mem *const *const order = orders[(me + round) % 2];
+        SOUND(synced_mem_async_gpu_push_n(order, 3, NULL) == SYNCED_MEM_OK);
+        SOUND(synced_mem_async_cpu_pull_n(order, 2, NULL) == SYNCED_MEM_OK);
+        SOUND(synced_mem_wait(order[0]) == SYNCED_MEM_OK);
+        SOUND(synced_mem_reap() == SYNCED_MEM_OK);
+    }
+    return NULL;
+}
+
+START_TEST(many_objects_in_many_orders)
+{
+    if (!gpu_expected())
+        return;
+    for (unsigned i = 0; i < 2; i++)
+        pair[i] = make_at_cpu(SIZE, i + 1);
+    run(move_both);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(pair[i]), SIZE, i + 1));
+        OK(synced_mem_release(pair[i]));
+    }
+}
+END_TEST
+
 /* ---- Everything at once ---- */
 
 static void *own_objects(void *which)
@@ -143,7 +356,7 @@ static void *anything(void *which)
     const size_t me = (size_t)which;
     (void)pthread_barrier_wait(&together);
     for (size_t round = 0; round < ROUNDS * 4; round++) {
-        switch ((round * 7 + me * 3) % 12) {
+        switch ((round * 7 + me * 3) % 20) {
         case 0:
             SOUND(synced_mem_cpu_data(shared));
             break;
@@ -184,6 +397,30 @@ static void *anything(void *which)
             SOUND(synced_mem_gpu_source(shared) <= SYNCED_MEM_SOURCE_ADOPTED);
             SOUND(synced_mem_device(shared) <= 0);
             break;
+        case 12:
+            SOUND(!gpu_expected() || synced_mem_gpu_data_on(shared, NULL));
+            break;
+        case 13:
+            SOUND(!gpu_expected() || synced_mem_mutable_gpu_data_on(shared, NULL));
+            break;
+        case 14:
+            SOUND(synced_mem_done_on(shared, NULL) == SYNCED_MEM_OK);
+            break;
+        case 15:
+            (void)synced_mem_async_cpu_pull(shared, NULL);
+            break;
+        case 16:
+            SOUND(synced_mem_wait(shared) == SYNCED_MEM_OK);
+            break;
+        case 17:
+            SOUND(synced_mem_resize(shared, round % 2 ? SIZE : SIZE / 2) == SYNCED_MEM_OK);
+            break;
+        case 18:
+            SOUND(synced_mem_resize_discard(shared, round % 2 ? SIZE / 3 : SIZE) == SYNCED_MEM_OK);
+            break;
+        case 19:
+            SOUND(synced_mem_cpu_capacity(shared) <= 2 * SIZE && synced_mem_gpu_capacity(shared) <= 2 * SIZE);
+            break;
         }
     }
     return NULL;
@@ -193,6 +430,7 @@ START_TEST(all_calls_at_once)
 {
     shared = make_at_cpu(SIZE, 1);
     run(anything);
+    OK(synced_mem_resize(shared, SIZE));
     host_fill(synced_mem_mutable_cpu_data(shared), SIZE, 2);
     if (gpu_expected())
         ck_assert(device_is(synced_mem_gpu_data(shared), SIZE, 2));
@@ -264,6 +502,11 @@ Suite *suite(void)
     tcase_add_test(first, zeros_by_all);
     tcase_add_test(first, one_transfer_to_the_device);
     tcase_add_test(first, one_transfer_to_the_host);
+    tcase_add_loop_test(first, two_at_the_first_access, 0, SIDES_OF_RACES);
+    TCase *const streams = add_case(made, "streams");
+    tcase_add_test(streams, readers_on_streams);
+    tcase_add_test(streams, streams_of_their_own);
+    tcase_add_test(streams, many_objects_in_many_orders);
     TCase *const all = add_case(made, "all");
     tcase_add_test(all, objects_of_their_own);
     tcase_add_test(all, all_calls_at_once);

@@ -1,0 +1,379 @@
+/* Children of processes that use the library: what they can read, what they are refused, and that nothing hangs. */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIZE = 5000, PATIENCE_S = 10 };
+
+/* Whatever a child waits for in vain ends it. */
+static bool child_succeeds(void (*function)(const void *argument), const void *argument);
+
+static struct child {
+    void (*function)(const void *argument);
+    const void *argument;
+} child;
+
+static void run_child(const void *unused)
+{
+    (void)unused;
+    (void)alarm(PATIENCE_S);
+    child.function(child.argument);
+}
+
+static bool child_succeeds(void (*function)(const void *argument), const void *argument)
+{
+    child = (struct child){function, argument};
+    return in_a_child(run_child, NULL);
+}
+
+/* ---- The host alone ---- */
+
+/* New objects live on the host as anywhere. */
+static void live_on_the_host(const void *unused)
+{
+    char borrowed[SIZE];
+    (void)unused;
+    const uint64_t objects = stats_now().objects;
+    synced_mem *const mem = make(SIZE);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 1);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
+    OK(synced_mem_resize(mem, 3 * SIZE));
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_wait(mem));
+    pattern_write(borrowed, SIZE, 2);
+    OK(synced_mem_resize_discard(mem, SIZE));
+    OK(synced_mem_set_cpu_data(mem, borrowed));
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_retain(mem));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, objects);
+}
+
+/* The parent has only used the host, and the child may do what it likes, also with what it has inherited. */
+static void inherit(const void *argument)
+{
+    synced_mem *const mem = *(synced_mem *const *)argument;
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 1));
+    pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    OK(synced_mem_resize(mem, 2 * SIZE));
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    live_on_the_host(NULL);
+    OK(synced_mem_shutdown());
+}
+
+START_TEST(a_parent_without_gpu)
+{
+    synced_mem *mem = make_at_cpu(SIZE, 1);
+    for (int i = 0; i < 3; i++)
+        ck_assert(child_succeeds(inherit, &mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+/* And the device, which nobody has used before. */
+static void use_the_device(const void *unused)
+{
+    (void)unused;
+    if (gpu_start(fixture_schedule()) == 0)
+        return;
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(a_child_uses_the_device_first)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    for (int i = 0; i < 2; i++)
+        ck_assert(child_succeeds(use_the_device, NULL));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    use_the_device(NULL);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+/* ---- A parent that has used the device ---- */
+
+/* What the children inherit. */
+static struct {
+    synced_mem *at_cpu, *pinned, *at_gpu, *synced, *nothing;
+    synced_mem_stream stream;
+} all;
+
+static synced_mem *pushed(synced_mem *mem)
+{
+    OK(synced_mem_async_gpu_push(mem, all.stream));
+    OK(synced_mem_wait(mem));
+    return mem;
+}
+
+static void prepare(void)
+{
+    all.stream = open_stream(NON_BLOCKING);
+    all.at_cpu = make_at_cpu(SIZE, 1);
+    all.at_gpu = make_at_gpu(SIZE, 2);
+    all.pinned = make_at_cpu(SIZE, 3);
+    ck_assert_int_eq(synced_mem_cpu_source(all.pinned), SYNCED_MEM_SOURCE_PINNED);
+    all.synced = pushed(make_at_cpu(SIZE, 4));
+    all.nothing = make(SIZE);
+}
+
+static void check_and_release(void)
+{
+    ck_assert(host_is(synced_mem_cpu_data(all.at_cpu), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(all.at_gpu), SIZE, 2));
+    ck_assert(device_is(synced_mem_gpu_data(all.pinned), SIZE, 3));
+    ck_assert(device_is(synced_mem_gpu_data(all.synced), SIZE, 4));
+    ck_assert(device_is(synced_mem_gpu_data(all.nothing), SIZE, 0));
+    synced_mem *const objects[] = {all.at_cpu, all.at_gpu, all.pinned, all.synced, all.nothing};
+    for (int i = 0; i < 5; i++)
+        OK(synced_mem_release(objects[i]));
+    close_stream(all.stream);
+}
+
+static void read_host_copies(const void *unused)
+{
+    (void)unused;
+    ck_assert(pattern_is(synced_mem_cpu_data(all.at_cpu), SIZE, 1));
+    ck_assert(pattern_is(synced_mem_cpu_data(all.pinned), SIZE, 3));
+    ck_assert(pattern_is(synced_mem_cpu_data(all.synced), SIZE, 4));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(all.at_gpu));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(all.nothing));
+    SAYS("parent");
+    ck_assert_int_eq(synced_mem_head(all.synced), SYNCED_MEM_SYNCED);
+    ck_assert_uint_eq(synced_mem_size(all.synced), SIZE);
+    ck_assert_int_eq(synced_mem_device(all.synced), 0);
+    ck_assert_int_eq(synced_mem_cpu_source(all.synced), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_FORKED);
+}
+
+/* Every call on an object of the parent's that is not to read its host copy. */
+static void use_the_parents(const void *unused)
+{
+    char data[SIZE];
+    int pending = 0;
+    synced_mem *const mem = all.synced;
+    (void)unused;
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_cpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_cpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_gpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data_on(mem, all.stream));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_gpu_data_on(mem, all.stream));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_gpu_data_on(mem, NULL));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_done_on(mem, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push(mem, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_cpu_pull(mem, NULL));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push_n(&mem, 1, NULL));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_query(mem, &pending));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_wait(mem));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data(mem, data));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_gpu_data(mem, data));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data_on(mem, data, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize(mem, 2 * SIZE));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize_discard(mem, 10));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_cpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_gpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_data(mem));
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 4));
+}
+
+/* Of the library, and on an object of the child's own. */
+static void use_a_device(const void *unused)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const other = make(SIZE);
+    synced_mem *const both[] = {mem, other};
+    (void)unused;
+    pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 5);
+    pattern_write(synced_mem_mutable_cpu_data(other), SIZE, 6);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_int_eq(synced_mem_device_count(), 0);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_shutdown());
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_reap());
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_stream_done(all.stream));
+    for (int i = 0; i < 2; i++) {
+        FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(both[i]));
+        FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_gpu_data_on(both[i], NULL));
+        FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push(both[i], NULL));
+        FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_cpu_data(both[i]));
+        FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_gpu_data(both[i], &all));
+        OK(synced_mem_release_gpu_data(both[i]));
+    }
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push_n(both, 2, NULL));
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 5));
+    ck_assert(pattern_is(synced_mem_cpu_data(other), SIZE, 6));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+}
+
+static void release_the_parents(const void *unused)
+{
+    synced_mem *const objects[] = {all.at_cpu, all.at_gpu, all.pinned, all.synced, all.nothing};
+    (void)unused;
+    for (int i = 0; i < 5; i++) {
+        OK(synced_mem_retain(objects[i]));
+        OK(synced_mem_release(objects[i]));
+        OK(synced_mem_release(objects[i]));
+    }
+    ck_assert_uint_eq(stats_now().objects, 0);
+    live_on_the_host(NULL);
+}
+
+static void have_a_child(const void *unused)
+{
+    (void)unused;
+    read_host_copies(NULL);
+    child.function = release_the_parents;
+    ck_assert(in_a_child(run_child, NULL));
+    live_on_the_host(NULL);
+}
+
+static void (*const lives[])(const void *) = {read_host_copies,    use_the_parents,  use_a_device,
+                                              release_the_parents, live_on_the_host, have_a_child};
+enum { LIVES = sizeof lives / sizeof lives[0] };
+
+START_TEST(a_parent_with_gpu)
+{
+    if (!gpu_expected())
+        return;
+    prepare();
+    for (int i = 0; i < 2; i++)
+        ck_assert(child_succeeds(lives[_i], NULL));
+    check_and_release();
+}
+END_TEST
+
+/* What arrives when the child is made arrives in the parent alone. */
+static void ask_for_what_is_arriving(const void *argument)
+{
+    synced_mem *const mem = *(synced_mem *const *)argument;
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(mem));
+    OK(synced_mem_release(mem));
+    live_on_the_host(NULL);
+}
+
+START_TEST(work_in_flight)
+{
+    if (!gpu_expected())
+        return;
+    prepare();
+    synced_mem *mem = make_on(SIZE, 0);
+    synced_mem *const gone = pushed(make_at_cpu(SIZE, 6));
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(mem));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, all.stream), SIZE, 5, all.stream);
+    host_fill(synced_mem_mutable_cpu_data(gone), SIZE, 6);
+    gpu_hold(all.stream);
+    OK(synced_mem_async_cpu_pull(mem, all.stream));
+    OK(synced_mem_async_gpu_push(gone, all.stream));
+    OK(synced_mem_release(gone)); /* its memory is let go of when the transfer is over: by the parent */
+    ck_assert(child_succeeds(ask_for_what_is_arriving, &mem));
+    gpu_unhold();
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 5));
+    OK(synced_mem_release(mem));
+    check_and_release();
+}
+END_TEST
+
+/* ---- While other threads are in the library ---- */
+
+static atomic_bool enough;
+
+/* No checks of Check's: the thread is not its. */
+static void *work(void *with_device)
+{
+    unsigned failures = 0;
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        synced_mem *mem = NULL;
+        failures += synced_mem_create(&mem, SIZE, NULL) != SYNCED_MEM_OK;
+        pattern_write(synced_mem_overwrite_cpu_data(mem), SIZE, i);
+        if (with_device) {
+            failures += synced_mem_async_gpu_push(mem, NULL) != SYNCED_MEM_OK;
+            failures += synced_mem_mutable_gpu_data(mem) == NULL;
+        }
+        failures += !pattern_is(synced_mem_cpu_data(mem), SIZE, i);
+        failures += synced_mem_release(mem) != SYNCED_MEM_OK;
+        synced_mem_set_error_handler(NULL, NULL);
+    }
+    return (void *)(uintptr_t)failures;
+}
+
+START_TEST(forks_during_calls)
+{
+    enum { FORKS = 200, THREADS = 2 };
+    pthread_t threads[THREADS];
+    const int forks = FORKS / gpu_schedules() + 10;
+    const bool with_device = gpu_expected() && _i == 0;
+    if (with_device)
+        use_the_device(NULL);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, work, with_device ? &enough : NULL), 0);
+    for (int i = 0; i < forks; i++)
+        ck_assert(child_succeeds(live_on_the_host, NULL));
+    atomic_store(&enough, true);
+    for (int i = 0; i < THREADS; i++) {
+        void *failures = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &failures), 0);
+        ck_assert_ptr_null(failures);
+    }
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+/* The thread has just begun to use the library, in a process that has not yet. */
+static atomic_bool started;
+
+static void *begin_to_work(void *unused)
+{
+    atomic_store(&started, true);
+    return work(unused);
+}
+
+static void fork_at_the_first_call(const void *unused)
+{
+    pthread_t thread;
+    (void)unused;
+    ck_assert_int_eq(pthread_create(&thread, NULL, begin_to_work, NULL), 0);
+    while (!atomic_load(&started))
+        continue;
+    const bool succeeded = child_succeeds(live_on_the_host, NULL);
+    atomic_store(&enough, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(succeeded);
+}
+
+START_TEST(forks_during_the_first_call)
+{
+    const int forks = 200 / gpu_schedules() + 10;
+    for (int i = 0; i < forks; i++)
+        ck_assert(in_a_child(fork_at_the_first_call, NULL));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("fork");
+    TCase *const host = add_case_in_children(made, "host");
+    tcase_add_test(host, a_parent_without_gpu);
+    tcase_add_test(host, a_child_uses_the_device_first);
+    TCase *const device = add_case(made, "device");
+    tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);
+    tcase_add_test(device, work_in_flight);
+    TCase *const threads = add_case_in_children(made, "threads");
+    tcase_add_loop_test(threads, forks_during_calls, 0, 2);
+    tcase_add_test(threads, forks_during_the_first_call);
+    return made;
+}
