@@ -104,6 +104,8 @@ static void access_object(const struct op *op, const struct call *call, enum sid
             ref_gpu(object, mode, call->stream, (void *)data);
         if (side == CPU && mode != OVERWRITE)
             check_contents(object, data, op_name(op->code));
+    } else {
+        call_failed(object, device);
     }
     check_facts(object);
 }
@@ -161,6 +163,8 @@ static bool transfer_one(const struct op *op, bool push)
     call_ends(ok && moves && push, ok && moves && !push);
     if (ok)
         transferred(call.object, push, call.stream);
+    else
+        call_failed(call.object, device_of_stream(call.stream));
     check_facts(call.object);
     return true;
 }
@@ -226,6 +230,8 @@ static bool transfer_several(const struct op *op, bool push)
     for (size_t i = 0; i < count; i++) {
         if (ok)
             transferred(objects[i], push, stream);
+        else
+            call_failed(objects[i], device_of_stream(stream));
         check_facts(objects[i]);
     }
     return true;

@@ -316,6 +316,8 @@ static void hand_over(struct handing *handing)
     call_begins(object, handing->op->code, handing->stream);
     if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu, stream), allowed))
         handed_in(handing);
+    else
+        call_failed(object, device_for(object));
     call_ends(0, 0);
     check_facts(object);
 }

@@ -148,6 +148,19 @@ void take_device(struct object *object, int device, bool must)
     object->device = said;
 }
 
+static void keep_capacity(struct copy *copy, synced_mem_source source)
+{
+    if (copy->origin == NONE && source >= SYNCED_MEM_SOURCE_PAGEABLE && source <= SYNCED_MEM_SOURCE_DEVICE)
+        copy->origin = OWN;
+}
+
+void call_failed(struct object *object, int device)
+{
+    take_device(object, device, false);
+    keep_capacity(&object->copy[CPU], synced_mem_cpu_source(object->mem));
+    keep_capacity(&object->copy[GPU], synced_mem_gpu_source(object->mem));
+}
+
 static void check_source(const struct copy *copy, synced_mem_source source, size_t capacity, const char *side)
 {
     static const unsigned expected[] = {

@@ -12,11 +12,15 @@ enum { PATIENCE_S = 60, MOST_RUNS = 500, SCHEDULES = 3 };
 
 static int runs;
 
-static const char *reason_of(int status)
+static void say_reason(int status)
 {
     if (!WIFSIGNALED(status))
-        return "a child failed without a message";
-    return WTERMSIG(status) == SIGALRM ? "a child hung" : "a child crashed, or what is undefined was reported";
+        (void)snprintf(shared->message, MESSAGE, "a child failed without a message");
+    else if (WTERMSIG(status) == SIGALRM)
+        (void)snprintf(shared->message, MESSAGE, "a child hung");
+    else
+        (void)snprintf(shared->message, MESSAGE, "a child was ended by signal %d; see above for what it reported",
+                       WTERMSIG(status));
 }
 
 bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool print_code)
@@ -36,7 +40,7 @@ bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool pri
     if (child < 0 || waitpid(child, &status, 0) != child)
         return false;
     if (status != 0 && !shared->message[0])
-        (void)snprintf(shared->message, MESSAGE, "%s", reason_of(status));
+        say_reason(status);
     return status != 0;
 }
 

@@ -143,6 +143,8 @@ void call_begins(const struct object *object, int code, int stream);
 void call_ends(int up, int down);
 /* Whether the call succeeded; fails if the status is none of the allowed set, 1 << status each. */
 bool answered(const char *what, synced_mem_status status, unsigned allowed);
+/* Memory that a failed call has obtained may stay as capacity, and the device for it. */
+void call_failed(struct object *object, int device);
 void check_facts(struct object *object);
 /* A device that may be another one is taken as the library says. */
 void take_device(struct object *object, int device, bool must);
