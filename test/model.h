@@ -239,6 +239,9 @@ void play_freely(uint64_t seed, int rounds);
 /* Ends the process: the test has failed. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* Of a child that left no message. */
+void say_reason(int status);
+
 /* Makes the sequence in the log short, and prints it. */
 void shrink(unsigned schedule);
 /* Plays the operations in a child; whether that failed. */

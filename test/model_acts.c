@@ -31,13 +31,13 @@ static bool done_on(const struct op *op)
         return false;
     const bool elsewhere = object->device >= 0 && object->device != device_of_stream(stream);
     const unsigned allowed = !machine.gpu ? OK_ONLY | 1u << SYNCED_MEM_ERR_NO_GPU
-                             : elsewhere  ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE
+                             : elsewhere  ? OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE
                                           : OK_ONLY;
     code_line("(void)synced_mem_done_on(mem[%d], stream[%d]);", op->object, stream);
     call_begins(object, op->code, stream);
     const bool ok = answered("done_on", synced_mem_done_on(object->mem, world.streams[stream]), allowed);
     call_ends(0, 0);
-    if (ok) {
+    if (ok && !elsewhere) {
         take_device(object, device_of_stream(stream), false);
         ref_done_on(object, stream);
     }

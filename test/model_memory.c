@@ -288,7 +288,6 @@ static void handed_in(const struct handing *handing)
     else if (handing->stream != NO_STREAM)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
-    object->copy[CPU].arriving |= handing->filling;
     object->copy[CPU].filling |= handing->filling;
     if (!handing->sides[GPU])
         return;

@@ -304,8 +304,10 @@ static void unmake_streams(void)
     }
 }
 
+/* By this thread, whose device is the first. */
 static void destroy_all(void)
 {
+    world.current[0] = 0;
     for (unsigned i = 0; i < OBJECTS; i++)
         perform(&(struct op){.code = OP_DESTROY, .object = (unsigned char)i});
 }

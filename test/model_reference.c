@@ -90,7 +90,7 @@ void ref_device_synced(int device)
 /* A transfer that has arrived has read the other copy. */
 static void arrived(struct object *object, enum side side)
 {
-    object->copy[side].arriving = object->copy[side].filling = 0;
+    object->copy[side].arriving = 0;
     object->copy[!side].reading = 0;
 }
 
@@ -137,6 +137,7 @@ void ref_cpu(struct object *object, enum mode mode, void *data)
         arrived(object, GPU);
     }
     arrived(object, CPU);
+    object->copy[CPU].filling = 0;
     if (mode != READ)
         arrived(object, GPU);
     step(object, CPU, mode);
@@ -189,7 +190,9 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     const enum work work = ref_work(object, GPU, mode);
     if (domain == NO_STREAM)
         waited_for_device(object, mode);
-    else
+    if (domain == NO_STREAM && work == MOVE)
+        object->copy[CPU].filling = 0;
+    if (domain != NO_STREAM)
         queued_on(object, work, domain);
     step(object, GPU, mode);
     object->device_data = data;
@@ -321,8 +324,6 @@ void ref_resized(struct object *object, size_t size, unsigned head, const size_t
     for (enum side side = CPU; side < SIDES; side++)
         if (capacity[side] < size && object->copy[side].origin != NONE)
             ref_let_go(object, side);
-    if (head & SYNCED_MEM_AT_CPU)
-        arrived(object, CPU);
     for (enum side side = CPU; side < SIDES; side++)
         if ((head & (1u << side)) && object->copy[side].origin == NONE)
             object->copy[side].origin = OWN;
@@ -345,14 +346,15 @@ void ref_discarded(struct object *object, size_t size, const size_t capacity[SID
 
 void ref_released(struct object *object, enum side side)
 {
-    if (object->head == 1u << side) {
+    const bool needed = object->head == 1u << side;
+    if (needed) {
         if (object->copy[!side].origin == NONE)
             object->copy[!side].origin = OWN;
         object->head = 1u << !side;
     } else {
         object->head &= ~(1u << side);
     }
-    if (object->copy[side].origin != NONE && object->head)
+    if (needed || (side == CPU && object->head && object->copy[CPU].origin != NONE))
         arrived(object, !side);
     ref_let_go(object, side);
     ref_no_pointers(object);
@@ -388,7 +390,7 @@ void ref_wrote(struct object *object, size_t offset, size_t size, unsigned patte
 
 static stream_set transfers(const struct object *object, enum access access, bool arriving)
 {
-    const stream_set host = arriving ? object->copy[CPU].arriving : object->copy[CPU].reading;
+    const stream_set host = arriving ? object->copy[CPU].arriving | object->copy[CPU].filling : object->copy[CPU].reading;
     const stream_set device = arriving ? object->copy[GPU].arriving : object->copy[GPU].reading;
     switch (access) {
     case CELL_CPU_READ:

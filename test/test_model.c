@@ -112,7 +112,11 @@ static bool child_succeeds(uint64_t seed, unsigned schedule, unsigned long calls
             play_freely(seed, FREE_ROUNDS);
         _exit(EXIT_SUCCESS);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+    if (child < 0 || waitpid(child, &status, 0) != child)
+        return false;
+    if (status != 0 && !shared->message[0])
+        say_reason(status);
+    return status == 0;
 }
 
 static bool play_batch(unsigned long batch, unsigned long calls)
