@@ -42,6 +42,8 @@ bool gpu_stream_is_idle(synced_mem_stream stream);
 bool gpu_has_per_thread_stream(void);
 /* Waits for all work of the device. */
 void gpu_sync_device(int device);
+/* Whether work is queued that has not run, on any of the streams; asks without running any, where that can be had. */
+bool gpu_is_busy(const synced_mem_stream *streams, int count);
 
 /* ---- Kernels: queued on the stream, NULL is the legacy stream of the current device ---- */
 

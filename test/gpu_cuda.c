@@ -52,6 +52,15 @@ void gpu_delay(synced_mem_stream stream)
     MUST(cudaLaunchHostFunc(stream, take_a_while, NULL));
 }
 
+bool gpu_is_busy(const synced_mem_stream *streams, int count)
+{
+    bool busy = false;
+    for (int i = 0; i < count && !busy; i++)
+        busy = !gpu_stream_is_idle(streams[i]);
+    (void)cudaGetLastError();
+    return busy;
+}
+
 static void CUDART_CB take_some_calls(void *unused)
 {
     (void)unused;

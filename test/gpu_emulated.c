@@ -76,6 +76,12 @@ void gpu_delay(synced_mem_stream stream)
     (void)stream;
 }
 
+bool gpu_is_busy(const synced_mem_stream *streams, int count)
+{
+    (void)streams, (void)count;
+    return emu_pending() > 0;
+}
+
 void gpu_pause(synced_mem_stream stream)
 {
     (void)stream;

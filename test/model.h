@@ -172,7 +172,8 @@ struct shared {
     unsigned cells[HEADS][CELL_ACCESSES][DOMAINS][FLIGHTS];
     unsigned long calls;       /* of the library, that were made */
     unsigned long active;      /* of these, that moved bytes or waited */
-    unsigned long overlapped;  /* that were made while kernels were pending */
+    unsigned long asked;       /* calls before which it was asked whether work of the device was pending */
+    unsigned long overlapped;  /* and it was */
     unsigned long kernels;
     unsigned long by_code[OP_CODES];
     char message[MESSAGE];     /* of the failure */
@@ -227,9 +228,10 @@ struct generator {
     int queued, taken;
     int object;
     int thread;
+    int threads;
 };
 struct source *source_random(struct generator *generator, uint64_t seed, unsigned long calls,
-                             const unsigned long excluded[2]);
+                             const unsigned long excluded[2], int threads);
 
 /* In a process of its own: plays all and checks the end; exits with a message in shared where anything is wrong. */
 void play(struct source *source, unsigned schedule, bool print_code);

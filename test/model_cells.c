@@ -101,6 +101,14 @@ const char *cell_is_impossible(const struct cell *cell)
         return "no GPU has the contents";
     if (!machine.gpu && cell->flight != IDLE)
         return "no GPU has work in flight";
+    if (!machine.gpu && (cell->domain == DOMAIN_BLOCKING || cell->domain == DOMAIN_NONBLOCKING))
+        return "no GPU has streams";
+    if (!machine.gpu && cell->domain == DOMAIN_PER_THREAD)
+        return "no GPU has streams";
+    if (!machine.gpu && (cell->access == CELL_SET_GPU || cell->access == CELL_SET_BOTH))
+        return "no GPU has memory";
+    if (!machine.gpu && cell->access == CELL_SET_CPU && cell->domain == DOMAIN_LEGACY)
+        return "no GPU has streams";
     if (!machine.per_thread && cell->domain == DOMAIN_PER_THREAD)
         return "the runtime has no per-thread streams";
     return NULL;
@@ -154,8 +162,8 @@ static void print_cell(const struct cell *cell)
 static void print_shares(void)
 {
     const double calls = (double)(shared->calls ? shared->calls : 1);
-    (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% with kernels pending, %lu kernels\n", shared->calls,
-                 (double)shared->active * 100 / calls, (double)shared->overlapped * 100 / calls, shared->kernels);
+    (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n", shared->calls,
+                 (double)shared->active * 100 / calls, (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
 }
 
 bool cells_report(bool all, unsigned goal)

@@ -116,6 +116,17 @@ static int loose_stream(struct generator *generator, int stream)
     return stream - stream % PLACES + place_of(generator, (enum domain)(DOMAIN_BLOCKING + chance(generator, kinds)));
 }
 
+/* From another object, that is asked for on the stream too. */
+static void enqueue_copy(struct generator *generator, int stream)
+{
+    const int to = generator->object;
+    const uint32_t from = ((uint32_t)to + 1 + chance(generator, OBJECTS - 1)) % OBJECTS;
+    generator->object = (int)from;
+    enqueue(generator, OP_GPU_READ_ON, stream, 0, 0);
+    generator->object = to;
+    enqueue(generator, OP_KERNEL_COPY, stream, from, 0);
+}
+
 /* What a caller does with the pointer it got: most of the time at once. */
 static void enqueue_use(struct generator *generator, int code, int stream)
 {
@@ -124,6 +135,10 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     if (code == OP_GPU_READ || code == OP_GPU_MUTABLE || code == OP_GPU_OVERWRITE)
         stream = loose_stream(generator, stream);
     switch (code) {
+    case OP_CPU_READ:
+        if (one_in(generator, 4))
+            enqueue(generator, OP_HOST_READ, stream, 0, 0);
+        break;
     case OP_CPU_OVERWRITE:
         enqueue(generator, OP_HOST_WRITE, stream, pattern, 0);
         break;
@@ -136,8 +151,8 @@ static void enqueue_use(struct generator *generator, int code, int stream)
         break;
     case OP_GPU_MUTABLE:
     case OP_GPU_MUTABLE_ON:
-        if (one_in(generator, 6))
-            enqueue(generator, OP_KERNEL_COPY, stream, chance(generator, OBJECTS), 0);
+        if (one_in(generator, 4))
+            enqueue_copy(generator, stream);
         enqueue(generator, OP_KERNEL_WRITE, stream, pattern, part);
         break;
     case OP_GPU_OVERWRITE:
@@ -201,7 +216,7 @@ static bool choose_by_state(struct generator *generator)
     for (cell.access = 0; cell.access < CELL_ACCESSES; cell.access++) {
         for (cell.domain = 0; cell.domain < DOMAINS; cell.domain++) {
             cell.flight = IDLE;
-            if (!cell_applies(&cell) || (cell_is_impossible(&cell) && machine.gpu))
+            if (!cell_applies(&cell) || cell_is_impossible(&cell))
                 continue;
             const int place = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
             const int from = place % PLACES == PER_THREAD ? place + generator->thread : place;
@@ -339,7 +354,7 @@ static void choose(struct generator *generator)
 {
     generator->queued = generator->taken = 0;
     if (one_in(generator, 25))
-        generator->thread = (int)chance(generator, THREADS);
+        generator->thread = (int)chance(generator, (uint32_t)generator->threads);
     world.thread = generator->thread;
     if (one_in(generator, 8))
         generator->object = (int)chance(generator, OBJECTS);
@@ -364,11 +379,12 @@ static bool next_random(struct source *source, struct op *op)
 }
 
 struct source *source_random(struct generator *generator, uint64_t seed, unsigned long calls,
-                             const unsigned long excluded[2])
+                             const unsigned long excluded[2], int threads)
 {
     *generator = (struct generator){.source = {next_random},
                                     .random = seed,
                                     .calls = shared->calls + calls,
-                                    .excluded = {excluded[0], excluded[1]}};
+                                    .excluded = {excluded[0], excluded[1]},
+                                    .threads = threads};
     return &generator->source;
 }

@@ -286,6 +286,16 @@ static void mistake_of_nothing(unsigned which)
     }
 }
 
+static void mistakes_without_gpu(struct object *object)
+{
+    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU);
+    static unsigned char some[BLOCK_SIZE];
+    (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some), absent);
+    (void)answered("set_data", synced_mem_set_data(object->mem, some + 1, some), absent);
+    (void)answered("set_cpu_data_on", synced_mem_set_cpu_data_on(object->mem, some, NULL), absent);
+    (void)answered("set_gpu_data_on", synced_mem_set_gpu_data_on(object->mem, some, NULL), absent);
+}
+
 static void mistake_of_object(struct object *object, unsigned which)
 {
     const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);
@@ -308,6 +318,8 @@ static void mistake_of_object(struct object *object, unsigned which)
         (void)answered("query", synced_mem_query(object->mem, NULL), refused);
         break;
     }
+    if (!machine.gpu && object->alignment <= 1)
+        mistakes_without_gpu(object);
     check_facts(object);
 }
 

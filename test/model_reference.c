@@ -446,13 +446,3 @@ bool in_flight(const struct object *object, enum access access, int stream, enum
     }
     return kernel(object->reading, object->loose_reading, stream, flight == READS_HERE);
 }
-
-bool kernels_pending(void)
-{
-    for (int i = 0; i < OBJECTS; i++) {
-        const struct object *const object = &world.objects[i];
-        if (object->mem && (object->writing | object->reading | object->loose_writing | object->loose_reading))
-            return true;
-    }
-    return false;
-}

@@ -115,7 +115,6 @@ void ref_device_synced(int device);
 /* ---- What is in flight ---- */
 
 bool in_flight(const struct object *object, enum access access, int stream, enum flight flight);
-bool kernels_pending(void);
 
 /* ---- Blocks ---- */
 

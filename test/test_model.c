@@ -2,7 +2,7 @@
  * The model-based test's program. Sequences are played in children, so that a crash or a hang is a failure like any other;
  * what the calls met is counted over all of them.
  *
- *     test_model [--calls N] [--seed S] [--cells] [--without NAME,NAME]
+ *     test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]
  *     test_model --schedule S --replay 'TEXT'
  *
  * From the environment: SYNCED_MEM_MODEL_CALLS instead of --calls, SYNCED_MEM_EMU_SEED instead of --seed.
@@ -27,8 +27,9 @@ static struct {
     unsigned schedule;
     const char *replay;
     bool cells;
+    int threads;
     unsigned long excluded[2];
-} options = {.seed = 1};
+} options = {.seed = 1, .threads = THREADS};
 
 /* ---- Options ---- */
 
@@ -50,6 +51,8 @@ static bool read_option(const char *name, const char *value)
         options.seed = strtoull(value, NULL, 0);
     else if (strcmp(name, "--schedule") == 0)
         options.schedule = (unsigned)strtoul(value, NULL, 0);
+    else if (strcmp(name, "--threads") == 0)
+        options.threads = atoi(value) >= 1 && atoi(value) <= THREADS ? atoi(value) : THREADS;
     else if (strcmp(name, "--replay") == 0)
         options.replay = value;
     else if (strcmp(name, "--without") == 0)
@@ -107,7 +110,7 @@ static bool child_succeeds(uint64_t seed, unsigned schedule, unsigned long calls
         struct generator generator;
         (void)alarm(PATIENCE_S);
         if (calls > 0)
-            play(source_random(&generator, seed, calls, options.excluded), schedule, false);
+            play(source_random(&generator, seed, calls, options.excluded, options.threads), schedule, false);
         else
             play_freely(seed, FREE_ROUNDS);
         _exit(EXIT_SUCCESS);
@@ -176,7 +179,7 @@ int main(int count, char **words)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !read_options(count, words)) {
-        (void)fprintf(stderr, "usage: test_model [--calls N] [--seed S] [--cells] [--without NAME,NAME]\n"
+        (void)fprintf(stderr, "usage: test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]\n"
                               "       test_model --schedule S --replay 'TEXT'\n");
         return 2;
     }
