@@ -170,14 +170,14 @@ enum { HEADS = 4, MOST_OPS = 400000, MESSAGE = 1000, CELL_GOAL = 100 };
 
 struct shared {
     unsigned cells[HEADS][CELL_ACCESSES][DOMAINS][FLIGHTS];
-    unsigned long calls;       /* of the library, that were made */
-    unsigned long active;      /* of these, that moved bytes or waited */
-    unsigned long asked;       /* calls before which it was asked whether work of the device was pending */
-    unsigned long overlapped;  /* and it was */
+    unsigned long calls;      /* of the library, that were made */
+    unsigned long active;     /* of these, that moved bytes or waited */
+    unsigned long asked;      /* calls before which it was asked whether work of the device was pending */
+    unsigned long overlapped; /* and it was */
     unsigned long kernels;
     unsigned long by_code[OP_CODES];
-    char message[MESSAGE];     /* of the failure */
-    int logged;                /* operations of the present child */
+    char message[MESSAGE]; /* of the failure */
+    int logged;            /* operations of the present child */
     struct op log[MOST_OPS];
 };
 extern struct shared *shared;

@@ -150,8 +150,8 @@ static bool kernel_write(const struct op *op, struct object *object, int stream)
     const unsigned pattern = op->a % 250 + 1;
     if (!ref_may_write(object, stream) || range.size == 0)
         return false;
-    code_line("gpu_fill((char *)device[%d] + %zu, %zu, %u, stream[%d]);", op->object, range.offset, range.size,
-              pattern, stream);
+    code_line("gpu_fill((char *)device[%d] + %zu, %zu, %u, stream[%d]);", op->object, range.offset, range.size, pattern,
+              stream);
     gpu_make_current(object->device);
     gpu_fill((unsigned char *)object->device_data + range.offset, range.size, pattern, world.streams[stream]);
     leave_device();

@@ -6,10 +6,14 @@
 struct shared *shared;
 struct machine machine;
 
+/* Of fewer calls nobody expects that they meet everything. */
+enum { ENOUGH_CALLS = 200000 };
+
 static const char *const head_names[HEADS] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED"};
-static const char *const domain_names[DOMAINS] = {"host", "no stream", "non-blocking", "blocking", "legacy", "per-thread"};
-static const char *const flight_names[FLIGHTS] = {"idle",   "arriving", "reading", "write here", "write there",
-                                                  "read here", "read there"};
+static const char *const domain_names[DOMAINS] = {"host",     "no stream", "non-blocking",
+                                                  "blocking", "legacy",    "per-thread"};
+static const char *const flight_names[FLIGHTS] = {"idle",        "arriving",  "reading",   "write here",
+                                                  "write there", "read here", "read there"};
 
 /* The operations of an access: without a stream and on one, and as adopting. */
 static const struct {
@@ -135,16 +139,18 @@ static bool next_cell(struct cell *cell)
 bool cell_rarest(uint64_t *random, unsigned enough, struct cell *out)
 {
     unsigned least = enough, found = 0;
-    for EACH_CELL (cell) {
-        if (!cell_applies(&cell) || cell_is_impossible(&cell) || *cell_count(&cell) > least)
-            continue;
-        if (*cell_count(&cell) < least) {
-            least = *cell_count(&cell);
-            found = 0;
+    for
+        EACH_CELL(cell)
+        {
+            if (!cell_applies(&cell) || cell_is_impossible(&cell) || *cell_count(&cell) > least)
+                continue;
+            if (*cell_count(&cell) < least) {
+                least = *cell_count(&cell);
+                found = 0;
+            }
+            if (least < enough && random_below(random, ++found) == 0)
+                *out = cell;
         }
-        if (least < enough && random_below(random, ++found) == 0)
-            *out = cell;
-    }
     return found > 0;
 }
 
@@ -162,25 +168,28 @@ static void print_cell(const struct cell *cell)
 static void print_shares(void)
 {
     const double calls = (double)(shared->calls ? shared->calls : 1);
-    (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n", shared->calls,
-                 (double)shared->active * 100 / calls, (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
+    (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n",
+                 shared->calls, (double)shared->active * 100 / calls,
+                 (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
 }
 
 bool cells_report(bool all, unsigned goal)
 {
     unsigned possible = 0, impossible = 0, below = 0, least = (unsigned)-1;
-    for EACH_CELL (cell) {
-        if (!cell_applies(&cell))
-            continue;
-        const bool can_be = !cell_is_impossible(&cell);
-        const unsigned count = *cell_count(&cell);
-        possible += can_be;
-        impossible += !can_be;
-        below += can_be && count < goal;
-        least = can_be && count < least ? count : least;
-        if (all || (can_be && count < goal))
-            print_cell(&cell);
-    }
+    for
+        EACH_CELL(cell)
+        {
+            if (!cell_applies(&cell))
+                continue;
+            const bool can_be = !cell_is_impossible(&cell);
+            const unsigned count = *cell_count(&cell);
+            possible += can_be;
+            impossible += !can_be;
+            below += can_be && count < goal;
+            least = can_be && count < least ? count : least;
+            if (all || (can_be && count < goal && shared->calls >= ENOUGH_CALLS))
+                print_cell(&cell);
+        }
     print_shares();
     (void)printf("%u cells possible, %u not; the rarest was hit %u times", possible, impossible, least);
     if (below > 0)

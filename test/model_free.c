@@ -150,8 +150,7 @@ static void make_common(uint64_t *random)
     for (int i = 0; i < SHARED_OBJECTS; i++) {
         const bool at_gpu = machine.gpu && random_below(random, 2) == 0;
         must(synced_mem_create(&common[i], SHARED_SIZE, NULL) == SYNCED_MEM_OK, "no object");
-        void *const data =
-            at_gpu ? synced_mem_overwrite_gpu_data(common[i]) : synced_mem_overwrite_cpu_data(common[i]);
+        void *const data = at_gpu ? synced_mem_overwrite_gpu_data(common[i]) : synced_mem_overwrite_cpu_data(common[i]);
         must(data != NULL, "no pointer");
         common_patterns[i] = 1 + random_below(random, 250);
         if (at_gpu) {

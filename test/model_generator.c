@@ -18,19 +18,19 @@ static bool one_in(struct generator *generator, uint32_t n)
 
 /* How often each comes by chance. */
 static const unsigned char weights[OP_CODES] = {
-    [OP_CREATE] = 30,        [OP_RETAIN] = 4,           [OP_RELEASE] = 4,          [OP_DESTROY] = 4,
-    [OP_SHUTDOWN] = 2,       [OP_REAP] = 4,             [OP_FACTS] = 4,            [OP_CPU_READ] = 10,
-    [OP_CPU_MUTABLE] = 6,    [OP_CPU_OVERWRITE] = 6,    [OP_GPU_READ] = 8,         [OP_GPU_MUTABLE] = 6,
-    [OP_GPU_OVERWRITE] = 6,  [OP_GPU_READ_ON] = 20,     [OP_GPU_MUTABLE_ON] = 14,  [OP_GPU_OVERWRITE_ON] = 8,
-    [OP_DONE_ON] = 6,        [OP_STREAM_DONE] = 1,      [OP_RENEW_STREAM] = 2,     [OP_PUSH] = 10,
-    [OP_PULL] = 10,          [OP_PUSH_N] = 4,           [OP_PULL_N] = 4,           [OP_QUERY] = 3,
-    [OP_WAIT] = 2,           [OP_SET_CPU] = 2,          [OP_SET_GPU] = 2,          [OP_SET_BOTH] = 2,
-    [OP_ADOPT_CPU] = 2,      [OP_ADOPT_GPU] = 2,        [OP_ADOPT_BOTH] = 2,       [OP_SET_CPU_ON] = 2,
-    [OP_SET_GPU_ON] = 2,     [OP_SET_BOTH_ON] = 2,      [OP_ADOPT_CPU_ON] = 2,     [OP_ADOPT_GPU_ON] = 2,
-    [OP_ADOPT_BOTH_ON] = 2,  [OP_RESIZE] = 5,           [OP_DISCARD] = 2,          [OP_RELEASE_CPU] = 3,
-    [OP_RELEASE_GPU] = 3,    [OP_RELEASE_DATA] = 2,     [OP_STATS] = 1,            [OP_MISTAKE] = 2,
-    [OP_KERNEL_WRITE] = 12,  [OP_KERNEL_READ] = 12,     [OP_KERNEL_COPY] = 8,      [OP_HOST_WRITE] = 4,
-    [OP_HOST_READ] = 4,      [OP_SET_DEVICE] = 1,       [OP_SYNC_STREAM] = 1,      [OP_DELAY] = 6,
+    [OP_CREATE] = 30,       [OP_RETAIN] = 4,        [OP_RELEASE] = 4,         [OP_DESTROY] = 4,
+    [OP_SHUTDOWN] = 2,      [OP_REAP] = 4,          [OP_FACTS] = 4,           [OP_CPU_READ] = 10,
+    [OP_CPU_MUTABLE] = 6,   [OP_CPU_OVERWRITE] = 6, [OP_GPU_READ] = 8,        [OP_GPU_MUTABLE] = 6,
+    [OP_GPU_OVERWRITE] = 6, [OP_GPU_READ_ON] = 20,  [OP_GPU_MUTABLE_ON] = 14, [OP_GPU_OVERWRITE_ON] = 8,
+    [OP_DONE_ON] = 6,       [OP_STREAM_DONE] = 1,   [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
+    [OP_PULL] = 10,         [OP_PUSH_N] = 4,        [OP_PULL_N] = 4,          [OP_QUERY] = 3,
+    [OP_WAIT] = 2,          [OP_SET_CPU] = 2,       [OP_SET_GPU] = 2,         [OP_SET_BOTH] = 2,
+    [OP_ADOPT_CPU] = 2,     [OP_ADOPT_GPU] = 2,     [OP_ADOPT_BOTH] = 2,      [OP_SET_CPU_ON] = 2,
+    [OP_SET_GPU_ON] = 2,    [OP_SET_BOTH_ON] = 2,   [OP_ADOPT_CPU_ON] = 2,    [OP_ADOPT_GPU_ON] = 2,
+    [OP_ADOPT_BOTH_ON] = 2, [OP_RESIZE] = 5,        [OP_DISCARD] = 2,         [OP_RELEASE_CPU] = 3,
+    [OP_RELEASE_GPU] = 3,   [OP_RELEASE_DATA] = 2,  [OP_STATS] = 1,           [OP_MISTAKE] = 2,
+    [OP_KERNEL_WRITE] = 12, [OP_KERNEL_READ] = 12,  [OP_KERNEL_COPY] = 8,     [OP_HOST_WRITE] = 4,
+    [OP_HOST_READ] = 4,     [OP_SET_DEVICE] = 1,    [OP_SYNC_STREAM] = 1,     [OP_DELAY] = 6,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -134,6 +134,8 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     const uint32_t part = one_in(generator, 3) ? 0 : random_next(&generator->random);
     if (code == OP_GPU_READ || code == OP_GPU_MUTABLE || code == OP_GPU_OVERWRITE)
         stream = loose_stream(generator, stream);
+    if (code >= OP_GPU_READ && code <= OP_GPU_OVERWRITE_ON && one_in(generator, 16))
+        enqueue(generator, OP_DELAY, stream, 0, 0);
     switch (code) {
     case OP_CPU_READ:
         if (one_in(generator, 4))
@@ -254,7 +256,7 @@ static const char *const ways_of_host[2][HEADS] = {
     {"op!d", "op!g", "op!m!", "op!"},  /* reading */
 };
 static const char *const ways_without_stream[2][HEADS] = {
-    {"Nd", "No", "N", "Nl!"},    /* writes here */
+    {"Nd", "No", "N", "Nl!"},  /* writes here */
     {"Rd", "Ro", "w!R", "oR"}, /* reads here */
 };
 
@@ -303,9 +305,10 @@ static int code_of_letter(char letter)
     static const struct {
         char letter;
         unsigned char code;
-    } letters[] = {{'x', OP_RELEASE_DATA}, {'o', OP_CPU_OVERWRITE}, {'n', OP_GPU_READ},       {'d', OP_DISCARD},
-                   {'a', OP_ADOPT_CPU},    {'g', OP_RELEASE_GPU},   {'p', OP_PUSH},           {'l', OP_PULL},
-                   {'s', OP_SET_CPU_ON},   {'r', OP_GPU_READ_ON},   {'m', OP_GPU_MUTABLE_ON}, {'w', OP_GPU_OVERWRITE_ON},
+    } letters[] = {{'x', OP_RELEASE_DATA},  {'o', OP_CPU_OVERWRITE},  {'n', OP_GPU_READ},
+                   {'d', OP_DISCARD},       {'a', OP_ADOPT_CPU},      {'g', OP_RELEASE_GPU},
+                   {'p', OP_PUSH},          {'l', OP_PULL},           {'s', OP_SET_CPU_ON},
+                   {'r', OP_GPU_READ_ON},   {'m', OP_GPU_MUTABLE_ON}, {'w', OP_GPU_OVERWRITE_ON},
                    {'N', OP_GPU_OVERWRITE}, {'R', OP_GPU_READ}};
     int i = 0;
     while (letters[i].letter != letter)

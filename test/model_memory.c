@@ -164,7 +164,7 @@ static int filler(const struct handing *handing, int device)
 static void fill_device_side(struct handing *handing, int device)
 {
     const int stream = filler(handing, device);
-    struct block *const block = block_take(DEVICE_BLOCK, device, stream);
+    struct block *const block = block_take(DEVICE_BLOCK, device, handing->object->size > 0 ? stream : HOST);
     handing->blocks[GPU] = block;
     if (!block || handing->object->size == 0)
         return;
@@ -179,8 +179,7 @@ static void fill_host_side(struct handing *handing)
 {
     const bool pinned = machine.gpu && (handing->op->a & 1);
     const bool late = pinned && handing->stream != NO_STREAM && handing->object->size > 0;
-    struct block *const block =
-        block_take(pinned ? PINNED_BLOCK : PAGEABLE_BLOCK, -1, late ? handing->stream : HOST);
+    struct block *const block = block_take(pinned ? PINNED_BLOCK : PAGEABLE_BLOCK, -1, late ? handing->stream : HOST);
     handing->blocks[CPU] = block;
     if (!block)
         return;
@@ -207,7 +206,7 @@ static int device_of_memory(const struct handing *handing)
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
-    const int device = handing->sides[GPU]                ? handing->blocks[GPU]->device
+    const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
                        : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
                                                       : object->device;
     return object->device >= 0 && device != object->device ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;

@@ -283,8 +283,7 @@ static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
     if (copy->origin == BORROWED) {
-        const stream_set kernels =
-            object->writing | object->reading | object->loose_writing | object->loose_reading;
+        const stream_set kernels = object->writing | object->reading | object->loose_writing | object->loose_reading;
         block_return(copy->block, side == GPU ? kernels : copy->filling);
     } else if (copy->origin == ADOPTED && copy->block->state == BLOCK_ADOPTED) {
         copy->block->state = BLOCK_LET_GO;
@@ -390,7 +389,8 @@ void ref_wrote(struct object *object, size_t offset, size_t size, unsigned patte
 
 static stream_set transfers(const struct object *object, enum access access, bool arriving)
 {
-    const stream_set host = arriving ? object->copy[CPU].arriving | object->copy[CPU].filling : object->copy[CPU].reading;
+    const stream_set host =
+        arriving ? object->copy[CPU].arriving | object->copy[CPU].filling : object->copy[CPU].reading;
     const stream_set device = arriving ? object->copy[GPU].arriving : object->copy[GPU].reading;
     switch (access) {
     case CELL_CPU_READ:

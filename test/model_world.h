@@ -18,7 +18,7 @@ struct block {
     enum block_kind kind;
     enum block_state state;
     int device;
-    bool going;         /* a call is being made that may let go of it */
+    bool going; /* a call is being made that may let go of it */
     bool poisoned;
     stream_set busy;    /* where work of the caller's on it may be pending */
     unsigned long used; /* when it was given back last */

@@ -127,14 +127,14 @@ static bool play_batch(unsigned long batch, unsigned long calls)
     const uint64_t seed = options.seed * 1000003 + batch;
     const unsigned schedule = (unsigned)batch % 7 == 0 ? 0 : (unsigned)seed;
     if (!child_succeeds(seed, schedule, calls)) {
-        (void)printf("failed: %s\nwith --seed %llu, in batch %lu\n", shared->message,
-                     (unsigned long long)options.seed, batch);
+        (void)printf("failed: %s\nwith --seed %llu, in batch %lu\n", shared->message, (unsigned long long)options.seed,
+                     batch);
         shrink(schedule);
         return false;
     }
     if (!child_succeeds(seed, 0, 0)) {
-        (void)printf("failed: %s\nwith --seed %llu, in batch %lu\n", shared->message,
-                     (unsigned long long)options.seed, batch);
+        (void)printf("failed: %s\nwith --seed %llu, in batch %lu\n", shared->message, (unsigned long long)options.seed,
+                     batch);
         return false;
     }
     return true;
