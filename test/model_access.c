@@ -3,6 +3,7 @@
 
 #include <stdint.h>
 
+/* What a call is made on. */
 struct call {
     struct object *object;
     int stream; /* or HOST, NO_STREAM */
@@ -10,6 +11,7 @@ struct call {
     unsigned allowed;
 };
 
+/* The legacy stream has two names. */
 static synced_mem_stream handle_of(const struct op *op, int stream)
 {
     const bool named = stream % PLACES == LEGACY && (op->b & 1);
@@ -75,6 +77,7 @@ static void *writes(const struct op *op, const struct call *call)
     }
 }
 
+/* A pointer that is good still is the one that a further access returns. Memory of the caller's is aligned as it is. */
 static void check_pointer(const struct object *object, enum side side, const void *data)
 {
     const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
@@ -85,6 +88,7 @@ static void check_pointer(const struct object *object, enum side side, const voi
         fail("the pointer %p is not aligned to %zu bytes", data, alignment);
 }
 
+/* The transfers are known before: only what is not there and is wanted is moved. */
 static void access_object(const struct op *op, const struct call *call, enum side side, enum mode mode)
 {
     struct object *const object = call->object;
@@ -126,6 +130,7 @@ bool play_access(const struct op *op)
 
 /* ---- Transfers ---- */
 
+/* Only a copy that has the contents can be moved from; where the stream is wrong too, either may be said. */
 static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
 {
     const unsigned source = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
@@ -191,6 +196,7 @@ static int common_stream(const struct op *op, struct object *const *objects, siz
     return stream;
 }
 
+/* Of several mistakes any may be the one that is said: the order of the checks is the library's. */
 static unsigned all_allowed(struct object *const *objects, size_t count, bool push, int stream)
 {
     unsigned allowed = OK_ONLY;
@@ -203,6 +209,7 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
     return machine.gpu ? allowed : (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_NO_GPU;
 }
 
+/* An object that is named twice moves once. After a failure some transfers may have been made. */
 static bool transfer_several(const struct op *op, bool push)
 {
     struct object *objects[OBJECTS + 1];
@@ -237,6 +244,7 @@ static bool transfer_several(const struct op *op, bool push)
     return true;
 }
 
+/* What it says is the runtime's to decide: only a wait makes it certain. */
 static void query(struct object *object, int index)
 {
     int pending = -1;

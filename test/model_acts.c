@@ -23,6 +23,7 @@ static bool is_created(int stream)
     return stream % PLACES >= BLOCKING && stream % PLACES < PER_THREAD;
 }
 
+/* A stream of another device has no use of the object, which need not be an error. */
 static bool done_on(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -45,6 +46,7 @@ static bool done_on(const struct op *op)
     return true;
 }
 
+/* Kernels on pointers asked for without a stream are the caller's to finish before it destroys their stream. */
 static bool loose_work_on(int stream)
 {
     for (int i = 0; i < OBJECTS; i++)
@@ -114,6 +116,7 @@ static struct range range_of(const struct object *object, uint32_t choice)
     return (struct range){offset, 1 + (choice >> 8) % (object->size - offset)};
 }
 
+/* Part of contents that are undefined leaves them undefined. */
 static bool host_write(const struct op *op, struct object *object)
 {
     const struct range range = range_of(object, op->b);
@@ -139,6 +142,7 @@ static bool host_read(const struct op *op, const struct object *object)
 
 /* ---- Kernels ---- */
 
+/* Kernels are launched with the device of their memory current, which the legacy and per-thread streams go by. */
 static void leave_device(void)
 {
     gpu_make_current(world.current[world.thread]);
@@ -160,6 +164,7 @@ static bool kernel_write(const struct op *op, struct object *object, int stream)
     return true;
 }
 
+/* Undefined contents are not looked at. */
 static bool kernel_read(const struct op *op, struct object *object, int stream)
 {
     if (!ref_may_read(object, stream) || object->size == 0)
@@ -174,6 +179,7 @@ static bool kernel_read(const struct op *op, struct object *object, int stream)
     return true;
 }
 
+/* Orders two objects with each other on one stream. */
 static bool kernel_copy(const struct op *op, struct object *object, int stream)
 {
     struct object *const from = &world.objects[op->a % OBJECTS];

@@ -60,6 +60,7 @@ static bool is_for_host(enum access access)
     return !gpu && !set;
 }
 
+/* A call without a stream is the host's or for any stream, by what it is. */
 bool cell_of(int code, int stream, struct cell *out)
 {
     for (enum access access = 0; access < CELL_ACCESSES; access++) {
@@ -75,6 +76,7 @@ bool cell_of(int code, int stream, struct cell *out)
     return false;
 }
 
+/* Adopting now and then instead of borrowing, several objects instead of one. */
 int code_of(enum access access, enum domain domain, uint64_t *random)
 {
     const bool on = domain > DOMAIN_NO_STREAM;
@@ -88,6 +90,7 @@ unsigned *cell_count(const struct cell *cell)
     return &shared->cells[cell->head][cell->access][cell->domain][cell->flight];
 }
 
+/* Whether there is such a call at all. */
 bool cell_applies(const struct cell *cell)
 {
     const bool on = cell->domain > DOMAIN_NO_STREAM;
@@ -173,6 +176,7 @@ static void print_shares(void)
                  (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
 }
 
+/* Cells that lack are named, if there were calls enough for all. */
 bool cells_report(bool all, unsigned goal)
 {
     unsigned possible = 0, impossible = 0, below = 0, least = (unsigned)-1;

@@ -29,6 +29,7 @@ static void must(bool so, const char *what)
 
 /* ---- One thread ---- */
 
+/* All of it, whether or not the contents were asked for. */
 static void kernel_writes(struct own *own)
 {
     const bool all = random_below(&own->random, 2) == 0;
@@ -86,6 +87,7 @@ static void use_own_on_host(struct own *own)
     }
 }
 
+/* What can't be moved is no error of the test's. */
 static void use_own_on_device(struct own *own)
 {
     switch (random_below(&own->random, 6)) {
@@ -108,6 +110,7 @@ static void use_own_on_device(struct own *own)
     }
 }
 
+/* All may be the first to read it, on the host or on a stream. */
 static void use_common(struct own *own)
 {
     const uint32_t which = random_below(&own->random, SHARED_OBJECTS);
@@ -145,6 +148,7 @@ static void *thread_of(void *argument)
 
 /* ---- All ---- */
 
+/* Written, and then only read until all threads have ended. */
 static void make_common(uint64_t *random)
 {
     for (int i = 0; i < SHARED_OBJECTS; i++) {

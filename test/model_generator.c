@@ -1,6 +1,6 @@
 /*
- * Chooses operations. A part is chance. The rest steers toward states and calls that were seldom met: of the calls that an
- * object's present state allows, one that meets the rarest cells; and now and then a way to the rarest of all.
+ * Chooses operations. A part is chance. The rest steers toward states and calls that were seldom met: of the calls that
+ * an object's present state allows, one that meets the rarest cells; and now and then a way to the rarest of all.
  */
 #include "model_world.h"
 
@@ -50,6 +50,7 @@ static int code_by_chance(struct generator *generator)
     return code;
 }
 
+/* Mostly small, as much of the time goes into comparing; rarely more than memory of the caller's has. */
 static uint32_t size_by_chance(struct generator *generator)
 {
     const uint32_t kind = chance(generator, 128);
@@ -166,6 +167,7 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     }
 }
 
+/* The arguments are numbers: what they mean is the player's to say. */
 static void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
@@ -196,6 +198,7 @@ static void choose_by_chance(struct generator *generator)
 
 enum { ENOUGH = CELL_GOAL * 5 / 4 };
 
+/* How much the cells lack that a call would meet. */
 static unsigned gain_of(const struct object *object, struct cell *cell, int stream)
 {
     const int from = cell->domain == DOMAIN_HOST ? HOST : cell->domain == DOMAIN_NO_STREAM ? NO_STREAM : stream;
@@ -353,6 +356,7 @@ static bool choose_rarest(struct generator *generator)
 
 /* ---- The source ---- */
 
+/* A thread stays for some operations, an object for several calls, so that something builds up. */
 static void choose(struct generator *generator)
 {
     generator->queued = generator->taken = 0;

@@ -10,6 +10,7 @@ enum { MOST_REFERENCES = 3 };
 
 /* ---- Objects ---- */
 
+/* The device 0, 1 or none, several alignments, with and without a name. */
 static synced_mem_options options_of(const struct op *op)
 {
     static const size_t alignments[] = {0, 64, 256, 4096};
@@ -49,6 +50,7 @@ static bool create(const struct op *op)
     return true;
 }
 
+/* Whatever is in flight; adopted memory may get its callback later. */
 static bool destroy(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -67,6 +69,7 @@ static bool destroy(const struct op *op)
     return true;
 }
 
+/* Never the last one: that is another operation. */
 static bool retain_or_release(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -101,6 +104,7 @@ static bool ask_facts(const struct op *op)
     return true;
 }
 
+/* With objects alive it is a mistake; else nothing may be left of any of them. */
 static bool shut_down(const struct op *op)
 {
     code_line("(void)synced_mem_shutdown();");
@@ -193,6 +197,7 @@ static void resize(const struct op *op, struct object *object)
     call_ends(0, 0);
 }
 
+/* The only copy with the contents is moved to the other side first. */
 static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
@@ -260,6 +265,7 @@ static void mistake_of_create(unsigned which)
         fail("a failed call has made an object");
 }
 
+/* Calls without an object, or without what they are to fill. */
 static void mistake_of_nothing(unsigned which)
 {
     const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);
@@ -286,6 +292,7 @@ static void mistake_of_nothing(unsigned which)
     }
 }
 
+/* What only a GPU could do. */
 static void mistakes_without_gpu(struct object *object)
 {
     const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU);
@@ -296,6 +303,7 @@ static void mistakes_without_gpu(struct object *object)
     (void)answered("set_gpu_data_on", synced_mem_set_gpu_data_on(object->mem, some, NULL), absent);
 }
 
+/* Of an object that must be afterwards what it was. */
 static void mistake_of_object(struct object *object, unsigned which)
 {
     const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);

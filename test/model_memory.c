@@ -54,6 +54,7 @@ void block_poison(struct block *block)
     block->poisoned = true;
 }
 
+/* Between its being given back and its next use nobody writes it. */
 static void check_poison(struct block *block)
 {
     static unsigned char expected[BLOCK_SIZE];
@@ -97,6 +98,7 @@ static stream_set ordered_before(int stream)
     return in_set(stream);
 }
 
+/* The one given back last: the library's mistakes with it are the freshest. */
 static struct block *find_free(enum block_kind kind, int device, int stream)
 {
     struct block *found = NULL;
@@ -124,6 +126,8 @@ struct block *block_take(enum block_kind kind, int device, int stream)
     return found;
 }
 
+/* NULL: whatever used the memory is over. Else it is ordered before the stream; one that is none of ours, which is the
+ * library's own, is waited for. */
 void block_callback(void *data, void *user, synced_mem_stream stream)
 {
     struct block *const block = user;
@@ -175,6 +179,7 @@ static void fill_device_side(struct handing *handing, int device)
     shared->kernels++;
 }
 
+/* Page-locked memory that is handed in on a stream is filled in its order, perhaps after the call. */
 static void fill_host_side(struct handing *handing)
 {
     const bool pinned = machine.gpu && (handing->op->a & 1);
@@ -203,6 +208,7 @@ static int device_of_memory(const struct handing *handing)
     return other ? (own + 1) % machine.devices : own;
 }
 
+/* Memory, stream and object must be of one device. */
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
@@ -279,6 +285,7 @@ static void print_handing(const struct handing *handing)
               handing->adopt ? ", callback, NULL" : "", handing->stream == NO_STREAM ? "" : ", stream");
 }
 
+/* What fills device memory without a stream named counts as the object's use of it, and may go on. */
 static void handed_in(const struct handing *handing)
 {
     struct object *const object = handing->object;

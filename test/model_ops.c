@@ -25,6 +25,7 @@ void op_print(char *to, size_t size, const struct op *op)
     (void)snprintf(to, size, "%s o%d s%d t%d %u %u", names[op->code], op->object, op->stream, op->thread, op->a, op->b);
 }
 
+/* The names of the places are letters, so that a sequence can be read. */
 static bool op_parse(const char *text, struct op *op)
 {
     char name[40];
@@ -45,6 +46,7 @@ static bool op_parse(const char *text, struct op *op)
     return false;
 }
 
+/* Separated by semicolons or line ends. */
 int ops_parse(const char *text, struct op *ops, int capacity)
 {
     int count = 0;

@@ -69,6 +69,7 @@ static synced_mem_stats stats_of_library(void)
     return stats;
 }
 
+/* One call meets as many cells as there are kinds of work in flight. */
 void call_meets(const struct object *object, int code, int stream)
 {
     struct cell cell = {.head = (unsigned char)object->head};
@@ -94,6 +95,7 @@ static void ask_pending(void)
     }
 }
 
+/* Calls in which the callback of an object's adopted memory may come. */
 static bool lets_go(int code)
 {
     return (code >= OP_SET_CPU && code <= OP_RELEASE_DATA) || code == OP_DESTROY;
@@ -162,6 +164,7 @@ void take_device(struct object *object, int device, bool must)
     object->device = said;
 }
 
+/* Its contents are nobody's, so that only the source shows it. */
 static void keep_capacity(struct copy *copy, synced_mem_source source)
 {
     if (copy->origin == NONE && source >= SYNCED_MEM_SOURCE_PAGEABLE && source <= SYNCED_MEM_SOURCE_DEVICE)
@@ -225,6 +228,7 @@ void check_contents(const struct object *object, const void *data, const char *w
 
 /* ---- One operation ---- */
 
+/* Each kind knows its own operations. */
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
@@ -259,6 +263,7 @@ static bool over;
 static struct source *source;
 static struct op upcoming;
 
+/* Called with the baton. */
 static void play_until_another_thread(int thread)
 {
     while (!over && upcoming.thread == thread) {
@@ -297,6 +302,7 @@ static void play_in_threads(void)
 
 /* ---- Beginning and end ---- */
 
+/* All of them for the whole sequence; the legacy and the per-thread stream are there anyway. */
 static void make_streams(void)
 {
     for (int i = 0; i < machine.devices * PLACES; i++) {
@@ -326,6 +332,7 @@ static void destroy_all(void)
         perform(&(struct op){.code = OP_DESTROY, .object = (unsigned char)i});
 }
 
+/* The end is checked as the calls are: nothing may be left of the library's or the runtime's. */
 void play(struct source *from, unsigned schedule, bool print_code)
 {
     code_wanted = print_code;

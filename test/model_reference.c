@@ -32,6 +32,8 @@ void ref_no_pointers(struct object *object)
     object->readers = 0;
 }
 
+/* A stream that was given the pointer; or, where that was asked for without a stream, one that the library covers, and
+ * that the caller's own order allows. */
 bool ref_may_read(const struct object *object, int stream)
 {
     if (stream < 0 || device_of_stream(stream) != object->device)
@@ -55,6 +57,7 @@ bool ref_may_write(const struct object *object, int stream)
 
 /* ---- What is over ---- */
 
+/* Work on these streams, whatever it was. */
 static void forget(struct object *object, stream_set streams)
 {
     for (int side = 0; side < SIDES; side++) {
@@ -109,6 +112,7 @@ enum work ref_work(const struct object *object, enum side side, enum mode mode)
     return object->head == SYNCED_MEM_UNINITIALIZED ? ZERO : MOVE;
 }
 
+/* The head, by the table; contents, by what the access promises of them. */
 static void step(struct object *object, enum side side, enum mode mode)
 {
     if (ref_work(object, side, mode) == ZERO) {
@@ -130,6 +134,7 @@ static bool host_is_pageable(const struct object *object)
     return synced_mem_cpu_source(object->mem) != SYNCED_MEM_SOURCE_PINNED;
 }
 
+/* The host has waited for what the access needs; a turn of the device to write has ended. */
 void ref_cpu(struct object *object, enum mode mode, void *data)
 {
     if (ref_work(object, CPU, mode) == MOVE) {
@@ -169,6 +174,7 @@ static void queued_on(struct object *object, enum work work, int stream)
         object->copy[CPU].reading |= in_set(stream);
 }
 
+/* Who writes goes on after a read of its own, and no longer after one from elsewhere. */
 static void turn_to(struct object *object, enum mode mode, int domain)
 {
     if (mode != READ) {
@@ -199,6 +205,7 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     turn_to(object, mode, domain);
 }
 
+/* A read of the host copy: the pointers that write it end. */
 void ref_push(struct object *object, int stream)
 {
     if (object->head == SYNCED_MEM_AT_CPU) {
@@ -237,6 +244,7 @@ void ref_stream_done(int stream)
             ref_done_on(&world.objects[i], stream);
 }
 
+/* Its work is pending as before, but is no stream's that can be named. */
 static void move(stream_set *set, int from, int to)
 {
     if (*set & in_set(from))
@@ -290,6 +298,7 @@ static void give_block_back(struct object *object, enum side side)
     }
 }
 
+/* What is in flight belongs to the memory, and goes with it. */
 void ref_let_go(struct object *object, enum side side)
 {
     give_block_back(object, side);
@@ -318,6 +327,7 @@ void ref_set(struct object *object, const bool sides[SIDES], struct block *const
     object->defined = true;
 }
 
+/* Copies without room are let go of; one that has the contents all the same was moved to memory of the library's. */
 void ref_resized(struct object *object, size_t size, unsigned head, const size_t capacity[SIDES])
 {
     for (enum side side = CPU; side < SIDES; side++)
@@ -361,6 +371,7 @@ void ref_released(struct object *object, enum side side)
 
 /* ---- Kernels ---- */
 
+/* One on the legacy stream comes after and before all that blocking streams do. */
 void ref_kernel(struct object *object, int stream, bool writes)
 {
     const bool loose = object->writer != stream && !(object->readers & in_set(stream));
@@ -387,6 +398,7 @@ void ref_wrote(struct object *object, size_t offset, size_t size, unsigned patte
 
 /* ---- What is in flight ---- */
 
+/* At the copy that the access is about; at both if it is about both. */
 static stream_set transfers(const struct object *object, enum access access, bool arriving)
 {
     const stream_set host =
@@ -419,6 +431,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     return host | device;
 }
 
+/* Here: on the stream of the call; for a call without one, on pointers that were asked for so. */
 static bool kernel(stream_set asked, stream_set loose, int stream, bool here)
 {
     const stream_set same = stream == HOST ? 0 : stream == NO_STREAM ? loose : (asked | loose) & in_set(stream);

@@ -25,6 +25,7 @@ void say_reason(int status)
                        WTERMSIG(status));
 }
 
+/* What children report is shown once, by the first and by the last that prints. */
 bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool print_code)
 {
     int status = 0;
@@ -85,6 +86,7 @@ static int take_tail(struct op *ops, int count, unsigned *schedule)
     return count;
 }
 
+/* Keeps the shorter sequence if it fails in the same way. */
 static bool leave_out(struct op *ops, int *count, int at, int chunk, unsigned *schedule)
 {
     struct op *const kept = malloc((size_t)(*count + 1) * sizeof *kept);
@@ -102,6 +104,7 @@ static bool leave_out(struct op *ops, int *count, int at, int chunk, unsigned *s
     return fails;
 }
 
+/* Halves, quarters, and so on; single operations until none can be spared. */
 static int leave_out_all(struct op *ops, int count, unsigned *schedule)
 {
     bool shorter = true;

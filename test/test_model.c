@@ -1,6 +1,6 @@
 /*
- * The model-based test's program. Sequences are played in children, so that a crash or a hang is a failure like any other;
- * what the calls met is counted over all of them.
+ * The model-based test's program. Sequences are played in children, so that a crash or a hang is a failure like any
+ * other; what the calls met is counted over all of them.
  *
  *     test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]
  *     test_model --schedule S --replay 'TEXT'
