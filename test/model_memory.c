@@ -17,11 +17,13 @@ static void block_make(struct block *block, int i)
     *block = (struct block){.kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
                             .device = kind < DEVICE_BLOCK ? -1 : kind - DEVICE_BLOCK};
     if (block->kind == PAGEABLE_BLOCK)
-        block->data = aligned_alloc(PAGE, BLOCK_SIZE);
+        block->base = aligned_alloc(PAGE, BLOCK_SIZE);
     else if (block->kind == PINNED_BLOCK)
-        block->data = machine.gpu ? gpu_pinned_alloc(BLOCK_SIZE) : NULL;
+        block->base = machine.gpu ? gpu_pinned_alloc(BLOCK_SIZE + PAGE) : NULL;
     else
-        block->data = block->device < machine.devices ? gpu_alloc(block->device, BLOCK_SIZE) : NULL;
+        block->base = block->device < machine.devices ? gpu_alloc(block->device, BLOCK_SIZE + PAGE) : NULL;
+    if (block->base)
+        block->data = (unsigned char *)(((uintptr_t)block->base + PAGE - 1) / PAGE * PAGE);
     if (block->data && block->kind != DEVICE_BLOCK)
         block_poison(block);
 }
@@ -39,11 +41,11 @@ void blocks_unmake(void)
         if (block->state != BLOCK_FREE)
             fail("memory was never given back");
         if (block->kind == PAGEABLE_BLOCK)
-            free(block->data);
+            free(block->base);
         else if (block->data && block->kind == PINNED_BLOCK)
-            gpu_pinned_free(block->data);
+            gpu_pinned_free(block->base);
         else if (block->data)
-            gpu_free(block->data);
+            gpu_free(block->base);
     }
 }
 

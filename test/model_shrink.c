@@ -1,6 +1,8 @@
 /* Makes a sequence that fails short: leaves out what is not needed, larger parts first. */
 #include "model.h"
 
+#include "gpu.h"
+
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
@@ -64,7 +66,7 @@ static bool is_alike(const char *one, const char *other)
 static bool still_fails(const struct op *ops, int count, unsigned *schedule)
 {
     const unsigned tries[SCHEDULES] = {*schedule, 0, *schedule + (unsigned)count};
-    for (int i = 0; i < SCHEDULES; i++) {
+    for (int i = 0; i < (gpu_schedules() > 1 ? SCHEDULES : 1); i++) {
         runs++;
         if (fails_in_child(ops, count, tries[i], false) && (!failure[0] || is_alike(shared->message, failure))) {
             *schedule = tries[i];

@@ -14,7 +14,8 @@ enum block_state { BLOCK_FREE, BLOCK_BORROWED, BLOCK_ADOPTED, BLOCK_LET_GO /* an
 enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND };
 
 struct block {
-    unsigned char *data;
+    void *base;          /* as the runtime gave it */
+    unsigned char *data; /* in it, aligned to a page */
     enum block_kind kind;
     enum block_state state;
     int device;
