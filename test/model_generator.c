@@ -196,18 +196,23 @@ static void choose_by_chance(struct generator *generator)
 
 /* ---- By what the present state offers ---- */
 
-enum { ENOUGH = CELL_GOAL * 5 / 4 };
+/* How often a cell should have been met by now; grows with the calls, so that the steering never ends. */
+static unsigned enough(void)
+{
+    return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 200000);
+}
 
 /* How much the cells lack that a call would meet. */
 static unsigned gain_of(const struct object *object, struct cell *cell, int stream)
 {
     const int from = cell->domain == DOMAIN_HOST ? HOST : cell->domain == DOMAIN_NO_STREAM ? NO_STREAM : stream;
+    const unsigned goal = enough();
     unsigned gain = 0;
     for (cell->flight = 0; cell->flight < FLIGHTS; cell->flight++) {
         const bool met = in_flight(object, (enum access)cell->access, from, (enum flight)cell->flight);
         const unsigned count = *cell_count(cell);
-        if (met && count < ENOUGH)
-            gain += ENOUGH - count;
+        if (met && count < goal)
+            gain += goal - count;
     }
     return gain;
 }
@@ -346,7 +351,7 @@ static bool choose_rarest(struct generator *generator)
 {
     struct cell cell;
     const struct object *const object = &world.objects[generator->object];
-    if (!machine.gpu || !cell_rarest(&generator->random, ENOUGH, &cell))
+    if (!machine.gpu || !cell_rarest(&generator->random, enough(), &cell))
         return false;
     const int here = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
     enqueue_way(generator, way_to(generator, &cell), here);
