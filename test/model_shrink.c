@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 60, MOST_RUNS = 500, SCHEDULES = 3 };
+enum { PATIENCE_S = 10, MOST_S = 240, MOST_RUNS = 500, SCHEDULES = 3 };
 
 static int runs;
 static char failure[MESSAGE];
+static time_t began;
 
 void say_reason(int status)
 {
@@ -106,13 +108,19 @@ static bool leave_out(struct op *ops, int *count, int at, int chunk, unsigned *s
     return fails;
 }
 
+/* Of a sequence that hangs each run takes long. */
+static bool goes_on(void)
+{
+    return runs < MOST_RUNS && time(NULL) - began < MOST_S;
+}
+
 /* Halves, quarters, and so on; single operations until none can be spared. */
 static int leave_out_all(struct op *ops, int count, unsigned *schedule)
 {
     bool shorter = true;
-    for (int chunk = count / 2 > 0 ? count / 2 : 1; chunk > 0 && runs < MOST_RUNS;) {
+    for (int chunk = count / 2 > 0 ? count / 2 : 1; chunk > 0 && goes_on();) {
         shorter = false;
-        for (int at = 0; at < count && runs < MOST_RUNS;) {
+        for (int at = 0; at < count && goes_on();) {
             if (leave_out(ops, &count, at, chunk, schedule))
                 shorter = true;
             else
@@ -142,6 +150,7 @@ void shrink(unsigned schedule)
     if (!ops || count == 0)
         return;
     memcpy(ops, shared->log, (size_t)count * sizeof *ops);
+    began = time(NULL);
     (void)snprintf(failure, sizeof failure, "%s", shared->message);
     (void)printf("shrinking a sequence of %d operations\n", count);
     (void)fflush(stdout);
