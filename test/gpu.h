@@ -38,6 +38,12 @@ void gpu_stream_destroy(synced_mem_stream stream);
 void gpu_stream_sync(synced_mem_stream stream);
 /* Whether all its work is done. */
 bool gpu_stream_is_idle(synced_mem_stream stream);
+/* Whether there is cudaStreamPerThread. */
+bool gpu_has_per_thread_stream(void);
+/* Waits for all work of the device. */
+void gpu_sync_device(int device);
+/* Whether work is queued that has not run, on any of the streams; asks without running any, where that can be had. */
+bool gpu_is_busy(const synced_mem_stream *streams, int count);
 
 /* ---- Kernels: queued on the stream, NULL is the legacy stream of the current device ---- */
 
@@ -56,6 +62,14 @@ void gpu_delay(synced_mem_stream stream);
 /* Does not end before gpu_unhold(): whoever waits for it until then waits for ever. One at a time. */
 void gpu_hold(synced_mem_stream stream);
 void gpu_unhold(void);
+/* Takes long enough for some calls. */
+void gpu_pause(synced_mem_stream stream);
+/* Writes the pattern to page-locked host memory. */
+void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream stream);
+/* Compares device memory with the bytes, which are copied. What differs is counted; with all, whatever is queued on the
+ * devices is waited for before. */
+void gpu_expect(const void *data, size_t size, const void *expected, synced_mem_stream stream);
+unsigned gpu_mismatches(bool all);
 /* Waits for the device's work, and reads. */
 void gpu_read(void *to, const void *from, size_t size);
 

@@ -5,7 +5,9 @@
 
 #include "pattern.h"
 
+#include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 int gpu_schedules(void)
@@ -56,6 +58,101 @@ static void CUDART_CB take_a_while(void *unused)
 void gpu_delay(synced_mem_stream stream)
 {
     MUST(cudaLaunchHostFunc(stream, take_a_while, NULL));
+}
+
+bool gpu_is_busy(const synced_mem_stream *streams, int count)
+{
+    bool busy = false;
+    for (int i = 0; i < count && !busy; i++)
+        busy = !gpu_stream_is_idle(streams[i]);
+    (void)cudaGetLastError();
+    return busy;
+}
+
+static void CUDART_CB take_some_calls(void *unused)
+{
+    (void)unused;
+    (void)usleep(100);
+}
+
+void gpu_pause(synced_mem_stream stream)
+{
+    MUST(cudaLaunchHostFunc(stream, take_some_calls, NULL));
+}
+
+struct host_fill {
+    void *data;
+    size_t size;
+    unsigned pattern;
+};
+
+static void CUDART_CB run_host_fill(void *argument)
+{
+    const struct host_fill *const fill = argument;
+    pattern_write(fill->data, fill->size, fill->pattern);
+    free(argument);
+}
+
+void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    struct host_fill *const fill = malloc(sizeof *fill);
+    ck_assert_ptr_nonnull(fill);
+    *fill = (struct host_fill){.data = data, .size = size, .pattern = pattern};
+    MUST(cudaLaunchHostFunc(stream, run_host_fill, fill));
+}
+
+/* ---- Comparisons: what a stream has at its turn is kept on the device, and looked at when there is no more room ---- */
+
+enum { SEEN_BYTES = 32 << 20, MOST_DEVICES = 16 };
+
+static struct seen {
+    unsigned char *data;     /* on the device */
+    unsigned char *expected; /* what it should hold */
+    size_t used;
+} seen[MOST_DEVICES];
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned mismatches;
+
+static void look(struct seen *of, int device)
+{
+    const int before = gpu_current_device();
+    unsigned char *const got = malloc(of->used + 1);
+    ck_assert_ptr_nonnull(got);
+    gpu_make_current(device);
+    gpu_read(got, of->data, of->used);
+    gpu_make_current(before);
+    mismatches += memcmp(got, of->expected, of->used) != 0;
+    of->used = 0;
+    free(got);
+}
+
+void gpu_expect(const void *data, size_t size, const void *expected, synced_mem_stream stream)
+{
+    const int device = gpu_current_device();
+    struct seen *const of = &seen[device];
+    pthread_mutex_lock(&seen_lock);
+    if (!of->data) {
+        of->expected = malloc(SEEN_BYTES);
+        of->data = gpu_alloc(device, SEEN_BYTES);
+        ck_assert_ptr_nonnull(of->expected);
+    }
+    if (of->used + size > SEEN_BYTES)
+        look(of, device);
+    gpu_copy(of->data + of->used, data, size, stream);
+    memcpy(of->expected + of->used, expected, size);
+    of->used += size;
+    pthread_mutex_unlock(&seen_lock);
+}
+
+unsigned gpu_mismatches(bool all)
+{
+    pthread_mutex_lock(&seen_lock);
+    for (int i = 0; all && i < MOST_DEVICES; i++)
+        if (seen[i].used > 0)
+            look(&seen[i], i);
+    const unsigned found = mismatches;
+    pthread_mutex_unlock(&seen_lock);
+    return found;
 }
 
 void gpu_read(void *to, const void *from, size_t size)

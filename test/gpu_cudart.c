@@ -95,6 +95,21 @@ bool gpu_stream_is_idle(synced_mem_stream stream)
     return cudaStreamQuery(stream) == cudaSuccess;
 }
 
+bool gpu_has_per_thread_stream(void)
+{
+    const cudaError_t code = cudaStreamSynchronize(cudaStreamPerThread);
+    (void)cudaGetLastError();
+    return code == cudaSuccess;
+}
+
+void gpu_sync_device(int device)
+{
+    const int before = gpu_current_device();
+    gpu_make_current(device);
+    MUST(cudaDeviceSynchronize());
+    gpu_make_current(before);
+}
+
 /* ---- Kernels ---- */
 
 void gpu_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)

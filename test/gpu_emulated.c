@@ -99,6 +99,66 @@ void gpu_delay(synced_mem_stream stream)
     (void)stream;
 }
 
+bool gpu_is_busy(const synced_mem_stream *streams, int count)
+{
+    (void)streams, (void)count;
+    return emu_pending() > 0;
+}
+
+void gpu_pause(synced_mem_stream stream)
+{
+    (void)stream;
+}
+
+static void run_fill_once(void *argument)
+{
+    run_fill(argument);
+    free(argument);
+}
+
+void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    const struct emu_range range = {.data = data, .size = size, .write = true};
+    struct fill *const fill = malloc(sizeof *fill);
+    ck_assert_ptr_nonnull(fill);
+    *fill = (struct fill){.data = data, .size = size, .pattern = pattern};
+    MUST(emu_launch(stream, run_fill_once, fill, &range, 1));
+}
+
+struct expectation {
+    const void *data;
+    size_t size;
+    unsigned char expected[];
+};
+
+static atomic_uint mismatches;
+
+static void run_comparison(void *argument)
+{
+    struct expectation *const expectation = argument;
+    if (memcmp(emu_pointer(expectation->data), expectation->expected, expectation->size) != 0)
+        atomic_fetch_add(&mismatches, 1);
+    free(expectation);
+}
+
+void gpu_expect(const void *data, size_t size, const void *expected, synced_mem_stream stream)
+{
+    const struct emu_range range = {.data = data, .size = size, .write = false};
+    struct expectation *const expectation = malloc(sizeof *expectation + size);
+    ck_assert_ptr_nonnull(expectation);
+    expectation->data = data;
+    expectation->size = size;
+    memcpy(expectation->expected, expected, size);
+    MUST(emu_launch(stream, run_comparison, expectation, &range, 1));
+}
+
+unsigned gpu_mismatches(bool all)
+{
+    if (all)
+        emu_run_all();
+    return atomic_load(&mismatches);
+}
+
 void gpu_read(void *to, const void *from, size_t size)
 {
     MUST(cudaDeviceSynchronize());

@@ -88,6 +88,22 @@ bool gpu_stream_is_idle(synced_mem_stream stream)
     return true;
 }
 
+bool gpu_has_per_thread_stream(void)
+{
+    return false;
+}
+
+void gpu_sync_device(int device)
+{
+    (void)device;
+}
+
+bool gpu_is_busy(const synced_mem_stream *streams, int count)
+{
+    (void)streams, (void)count;
+    return false;
+}
+
 bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
 {
     gpu_fill(data, size, pattern, stream);
@@ -143,6 +159,27 @@ bool gpu_has_per_thread_streams(void)
 void gpu_delay(synced_mem_stream stream)
 {
     (void)stream;
+}
+
+void gpu_pause(synced_mem_stream stream)
+{
+    (void)stream;
+}
+
+void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    (void)data, (void)size, (void)pattern, (void)stream;
+}
+
+void gpu_expect(const void *data, size_t size, const void *expected, synced_mem_stream stream)
+{
+    (void)data, (void)size, (void)expected, (void)stream;
+}
+
+unsigned gpu_mismatches(bool all)
+{
+    (void)all;
+    return 0;
 }
 
 void gpu_read(void *to, const void *from, size_t size)

@@ -323,7 +323,7 @@ START_TEST(ready_in_order)
     if (!gpu_expected())
         return;
     synced_mem_stream filling = open_stream(NON_BLOCKING);
-    synced_mem_stream reading = open_stream(_i % STREAM_KINDS);
+    synced_mem_stream reader = open_stream(_i % STREAM_KINDS);
     void *const host = gpu_pinned_alloc(SIZE);
     void *const device = gpu_alloc(0, SIZE);
     void *const seen = gpu_alloc(0, SIZE);
@@ -346,12 +346,12 @@ START_TEST(ready_in_order)
                  : synced_mem_set_data_on(mem, host, device, filling));
         break;
     }
-    gpu_copy(seen, synced_mem_gpu_data_on(mem, reading), SIZE, reading);
+    gpu_copy(seen, synced_mem_gpu_data_on(mem, reader), SIZE, reader);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
-    gpu_stream_sync(reading);
+    gpu_stream_sync(reader);
     ck_assert(device_is(seen, SIZE, 1));
     OK(synced_mem_release(mem));
-    close_stream(reading);
+    close_stream(reader);
     close_stream(filling);
     OK(synced_mem_shutdown());
     ck_assert_int_eq(let_go.count, !adopt ? 0 : _i / STREAM_KINDS / 2 == 2 ? 2 : 1);

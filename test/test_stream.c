@@ -142,7 +142,7 @@ START_TEST(without_a_gpu)
     FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_mutable_gpu_data_on(mem, NULL));
     FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_overwrite_gpu_data_on(mem, NULL));
     SAYS("synced_mem_overwrite_gpu_data_on");
-    OK(synced_mem_done_on(mem, NULL));
+    FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_done_on(mem, NULL));
     OK(synced_mem_stream_done(NULL));
     OK(synced_mem_reap());
     OK(synced_mem_wait(mem));

@@ -1,0 +1,252 @@
+/*
+ * The model-based test: random sequences of all calls of the library, and of what a caller does with the pointers it
+ * gets, against a reference that knows only the one rule: calls take effect in the order of the program, and what an
+ * accessor returned may be used in its domain until the next conflicting call.
+ *
+ * An operation is data. Whatever it names and can't be done in the present state is skipped, so that any part of a
+ * sequence is a sequence again.
+ */
+#ifndef MODEL_H
+#define MODEL_H
+
+#include "synced_mem.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 70000 };
+
+/* ---- Streams: places in a table, each of which always has one stream of its kind ---- */
+
+enum { LEGACY, BLOCKING, NONBLOCKING = BLOCKING + 2, PER_THREAD = NONBLOCKING + 2, PLACES = PER_THREAD + THREADS };
+enum {
+    STREAMS = DEVICES * PLACES,
+    GONE = STREAMS,           /* + device: streams that were destroyed */
+    LIBRARY = GONE + DEVICES, /* a stream of the library's own */
+    NO_STREAM,                /* accessors without a stream */
+    HOST,                     /* the host */
+    NOBODY
+};
+typedef uint32_t stream_set;
+
+static inline stream_set in_set(int stream)
+{
+    return (stream_set)1 << stream;
+}
+
+static inline int device_of_stream(int stream)
+{
+    return stream < STREAMS ? stream / PLACES : stream - GONE;
+}
+
+/* ---- Operations ---- */
+
+/* Code, name in texts, and whether it is a call of the library. */
+#define MODEL_CALLS(X)                                                                                                 \
+    X(CREATE, create)                                                                                                  \
+    X(RETAIN, retain)                                                                                                  \
+    X(RELEASE, release)                                                                                                \
+    X(DESTROY, destroy)                                                                                                \
+    X(SHUTDOWN, shutdown)                                                                                              \
+    X(REAP, reap)                                                                                                      \
+    X(FACTS, facts)                                                                                                    \
+    X(CPU_READ, cpu_data)                                                                                              \
+    X(CPU_MUTABLE, mutable_cpu_data)                                                                                   \
+    X(CPU_OVERWRITE, overwrite_cpu_data)                                                                               \
+    X(GPU_READ, gpu_data)                                                                                              \
+    X(GPU_MUTABLE, mutable_gpu_data)                                                                                   \
+    X(GPU_OVERWRITE, overwrite_gpu_data)                                                                               \
+    X(GPU_READ_ON, gpu_data_on)                                                                                        \
+    X(GPU_MUTABLE_ON, mutable_gpu_data_on)                                                                             \
+    X(GPU_OVERWRITE_ON, overwrite_gpu_data_on)                                                                         \
+    X(DONE_ON, done_on)                                                                                                \
+    X(STREAM_DONE, stream_done)                                                                                        \
+    X(RENEW_STREAM, renew_stream)                                                                                      \
+    X(PUSH, async_gpu_push)                                                                                            \
+    X(PULL, async_cpu_pull)                                                                                            \
+    X(PUSH_N, async_gpu_push_n)                                                                                        \
+    X(PULL_N, async_cpu_pull_n)                                                                                        \
+    X(QUERY, query)                                                                                                    \
+    X(WAIT, wait)                                                                                                      \
+    X(SET_CPU, set_cpu_data)                                                                                           \
+    X(SET_GPU, set_gpu_data)                                                                                           \
+    X(SET_BOTH, set_data)                                                                                              \
+    X(ADOPT_CPU, adopt_cpu_data)                                                                                       \
+    X(ADOPT_GPU, adopt_gpu_data)                                                                                       \
+    X(ADOPT_BOTH, adopt_data)                                                                                          \
+    X(SET_CPU_ON, set_cpu_data_on)                                                                                     \
+    X(SET_GPU_ON, set_gpu_data_on)                                                                                     \
+    X(SET_BOTH_ON, set_data_on)                                                                                        \
+    X(ADOPT_CPU_ON, adopt_cpu_data_on)                                                                                 \
+    X(ADOPT_GPU_ON, adopt_gpu_data_on)                                                                                 \
+    X(ADOPT_BOTH_ON, adopt_data_on)                                                                                    \
+    X(RESIZE, resize)                                                                                                  \
+    X(DISCARD, resize_discard)                                                                                         \
+    X(RELEASE_CPU, release_cpu_data)                                                                                   \
+    X(RELEASE_GPU, release_gpu_data)                                                                                   \
+    X(RELEASE_DATA, release_data)                                                                                      \
+    X(STATS, get_stats)                                                                                                \
+    X(MISTAKE, mistake)
+#define MODEL_ACTS(X)                                                                                                  \
+    X(KERNEL_WRITE, kernel_write)                                                                                      \
+    X(KERNEL_READ, kernel_read)                                                                                        \
+    X(KERNEL_COPY, kernel_copy)                                                                                        \
+    X(HOST_WRITE, host_write)                                                                                          \
+    X(HOST_READ, host_read)                                                                                            \
+    X(SET_DEVICE, set_device)                                                                                          \
+    X(SYNC_STREAM, sync_stream)                                                                                        \
+    X(DELAY, delay)
+
+enum code {
+#define CODE(code, name) OP_##code,
+    MODEL_CALLS(CODE) OP_CALLS,
+    OP_CALLS_END = OP_CALLS - 1,
+    MODEL_ACTS(CODE)
+#undef CODE
+        OP_CODES
+};
+
+struct op {
+    unsigned char code;
+    unsigned char object;
+    unsigned char stream; /* a place of the table, as it is for the object's device */
+    unsigned char thread;
+    uint32_t a, b; /* size, pattern, choices: as the operation takes them */
+};
+
+const char *op_name(int code);
+bool op_is_call(int code);
+/* One operation as text; the operations of a text, as many as fit. -1: it is none. */
+void op_print(char *to, size_t size, const struct op *op);
+int ops_parse(const char *text, struct op *ops, int capacity);
+
+/* ---- Random numbers ---- */
+
+uint32_t random_next(uint64_t *state);
+/* Below the limit. */
+uint32_t random_below(uint64_t *state, uint32_t limit);
+
+/* ---- Coverage: what the calls met, in memory shared by all processes of a run ---- */
+
+enum access {
+    CELL_CPU_READ,
+    CELL_CPU_MUTABLE,
+    CELL_CPU_OVERWRITE,
+    CELL_GPU_READ,
+    CELL_GPU_MUTABLE,
+    CELL_GPU_OVERWRITE,
+    CELL_PUSH,
+    CELL_PULL,
+    CELL_SET_CPU,
+    CELL_SET_GPU,
+    CELL_SET_BOTH,
+    CELL_DONE_ON,
+    CELL_RELEASE_CPU,
+    CELL_RELEASE_GPU,
+    CELL_RELEASE_DATA,
+    CELL_RESIZE,
+    CELL_DISCARD,
+    CELL_DESTROY,
+    CELL_ACCESSES
+};
+enum domain {
+    DOMAIN_HOST,
+    DOMAIN_NO_STREAM,
+    DOMAIN_NONBLOCKING,
+    DOMAIN_BLOCKING,
+    DOMAIN_LEGACY,
+    DOMAIN_PER_THREAD,
+    DOMAINS
+};
+/* What is in flight on the object. A transfer: at the copy that the call is about. A kernel: on the stream of the call,
+ * or on another. */
+enum flight { IDLE, ARRIVING, READING, WRITES_HERE, WRITES_ELSEWHERE, READS_HERE, READS_ELSEWHERE, FLIGHTS };
+
+struct cell {
+    unsigned char head, access, domain, flight;
+};
+enum { HEADS = 4, MOST_OPS = 400000, MESSAGE = 1000, CELL_GOAL = 100 };
+
+struct shared {
+    unsigned cells[HEADS][CELL_ACCESSES][DOMAINS][FLIGHTS];
+    unsigned long calls;      /* of the library, that were made */
+    unsigned long active;     /* of these, that moved bytes or waited */
+    unsigned long asked;      /* calls before which it was asked whether work of the device was pending */
+    unsigned long overlapped; /* and it was */
+    unsigned long kernels;
+    unsigned long by_code[OP_CODES];
+    char message[MESSAGE]; /* of the failure */
+    int logged;            /* operations of the present child */
+    struct op log[MOST_OPS];
+};
+extern struct shared *shared;
+
+/* Of the runtime, asked in a child: */
+struct machine {
+    bool gpu;
+    bool per_thread;
+    int devices;
+};
+extern struct machine machine;
+
+bool cell_applies(const struct cell *cell);
+/* Why there can't be such a state, or NULL. */
+const char *cell_is_impossible(const struct cell *cell);
+unsigned *cell_count(const struct cell *cell);
+/* Of all that can be hit, one that was hit least, one of those by chance. False: all have had the number. */
+bool cell_rarest(uint64_t *random, unsigned enough, struct cell *out);
+/* Prints the report; whether every possible cell was hit often enough. */
+bool cells_report(bool all, unsigned goal);
+
+/* The access and domain of an operation; false: it is no cell's. */
+bool cell_of(int code, int stream, struct cell *out);
+/* An operation of the access in the domain, and whether it takes a stream. */
+int code_of(enum access access, enum domain domain, uint64_t *random);
+enum domain domain_of_stream(int stream);
+
+/* ---- Sequences ---- */
+
+/* Where operations come from: the next one, or false at the end. */
+struct source {
+    bool (*next)(struct source *source, struct op *op);
+};
+struct listed {
+    struct source source;
+    const struct op *ops;
+    int count;
+    int at;
+};
+struct source *source_list(struct listed *listed, const struct op *ops, int count);
+
+struct generator {
+    struct source source;
+    uint64_t random;
+    unsigned long calls; /* to be made */
+    unsigned long excluded[2];
+    struct op queue[32];
+    int queued, taken;
+    int object;
+    int thread;
+    int threads;
+};
+struct source *source_random(struct generator *generator, uint64_t seed, unsigned long calls,
+                             const unsigned long excluded[2], int threads);
+
+/* In a process of its own: plays all and checks the end; exits with a message in shared where anything is wrong. */
+void play(struct source *source, unsigned schedule, bool print_code);
+/* Several threads at once, each with objects of its own, and reads of shared ones. */
+void play_freely(uint64_t seed, int rounds);
+
+/* Ends the process: the test has failed. */
+_Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Of a child that left no message. */
+void say_reason(int status);
+
+/* Makes the sequence in the log short, and prints it. */
+void shrink(unsigned schedule);
+/* Plays the operations in a child; whether that failed. */
+bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool print_code);
+
+#endif

@@ -1,0 +1,292 @@
+/* Plays accesses and transfers. */
+#include "model_world.h"
+
+#include <stdint.h>
+
+/* What a call is made on. */
+struct call {
+    struct object *object;
+    int stream; /* or HOST, NO_STREAM */
+    synced_mem_stream handle;
+    unsigned allowed;
+};
+
+/* The legacy stream has two names. */
+static synced_mem_stream handle_of(const struct op *op, int stream)
+{
+    const bool named = stream % PLACES == LEGACY && (op->b & 1);
+    return named ? (synced_mem_stream)1 /* cudaStreamLegacy */ : world.streams[stream];
+}
+
+/* A call on a stream, of what the operation names; false if there is no such thing. */
+static bool call_on(const struct op *op, struct call *call)
+{
+    call->object = &world.objects[op->object];
+    call->stream = call->object->mem ? resolve(call->object, op->stream) : -1;
+    if (call->stream < 0)
+        return false;
+    call->handle = handle_of(op, call->stream);
+    const bool elsewhere = call->object->device >= 0 && device_of_stream(call->stream) != call->object->device;
+    call->allowed = elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+    if (!machine.gpu)
+        call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
+    return true;
+}
+
+/* ---- Accessors ---- */
+
+static const void *reads(const struct op *op, const struct call *call)
+{
+    synced_mem *const mem = call->object->mem;
+    switch (op->code) {
+    case OP_CPU_READ:
+        code_line("host[%d] = (void *)synced_mem_cpu_data(mem[%d]);", op->object, op->object);
+        return synced_mem_cpu_data(mem);
+    case OP_GPU_READ:
+        code_line("device[%d] = (void *)synced_mem_gpu_data(mem[%d]);", op->object, op->object);
+        return synced_mem_gpu_data(mem);
+    default:
+        code_line("device[%d] = (void *)synced_mem_gpu_data_on(mem[%d], stream[%d]);", op->object, op->object,
+                  call->stream);
+        return synced_mem_gpu_data_on(mem, call->handle);
+    }
+}
+
+static void *writes(const struct op *op, const struct call *call)
+{
+    synced_mem *const mem = call->object->mem;
+    const char *const copy = call->stream == HOST ? "host" : "device";
+    if (call->stream == HOST || call->stream == NO_STREAM)
+        code_line("%s[%d] = synced_mem_%s(mem[%d]);", copy, op->object, op_name(op->code), op->object);
+    else
+        code_line("%s[%d] = synced_mem_%s(mem[%d], stream[%d]);", copy, op->object, op_name(op->code), op->object,
+                  call->stream);
+    switch (op->code) {
+    case OP_CPU_MUTABLE:
+        return synced_mem_mutable_cpu_data(mem);
+    case OP_CPU_OVERWRITE:
+        return synced_mem_overwrite_cpu_data(mem);
+    case OP_GPU_MUTABLE:
+        return synced_mem_mutable_gpu_data(mem);
+    case OP_GPU_OVERWRITE:
+        return synced_mem_overwrite_gpu_data(mem);
+    case OP_GPU_MUTABLE_ON:
+        return synced_mem_mutable_gpu_data_on(mem, call->handle);
+    default:
+        return synced_mem_overwrite_gpu_data_on(mem, call->handle);
+    }
+}
+
+/* A pointer that is good still is the one that a further access returns. Memory of the caller's is aligned as it is. */
+static void check_pointer(const struct object *object, enum side side, const void *data)
+{
+    const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
+    if (good && data != (side == CPU ? object->host : object->device_data))
+        fail("another pointer than before, which was good still");
+    const size_t alignment = object->alignment ? object->alignment : 64;
+    if (object->copy[side].origin <= OWN && (uintptr_t)data % alignment != 0)
+        fail("the pointer %p is not aligned to %zu bytes", data, alignment);
+}
+
+/* The transfers are known before: only what is not there and is wanted is moved. */
+static void access_object(const struct op *op, const struct call *call, enum side side, enum mode mode)
+{
+    struct object *const object = call->object;
+    const int device = call->stream < STREAMS ? device_of_stream(call->stream) : device_for(object);
+    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0;
+    call_begins(object, op->code, call->stream);
+    const void *const data = mode == READ ? reads(op, call) : writes(op, call);
+    const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
+    call_ends(ok && moves && side == GPU, ok && moves && side == CPU);
+    if (ok) {
+        check_pointer(object, side, data);
+        if (side == GPU)
+            take_device(object, device, true);
+        if (side == CPU)
+            ref_cpu(object, mode, (void *)data);
+        else
+            ref_gpu(object, mode, call->stream, (void *)data);
+        if (side == CPU && mode != OVERWRITE)
+            check_contents(object, data, op_name(op->code));
+    } else {
+        call_failed(object, device);
+    }
+    check_facts(object);
+}
+
+bool play_access(const struct op *op)
+{
+    if (op->code < OP_CPU_READ || op->code > OP_GPU_OVERWRITE_ON)
+        return false;
+    const int which = op->code - OP_CPU_READ;
+    struct call call = {.object = &world.objects[op->object], .stream = which < 3 ? HOST : NO_STREAM};
+    if (which >= 6 ? !call_on(op, &call) : !call.object->mem)
+        return false;
+    if (which < 6)
+        call.allowed = which < 3 || machine.gpu ? OK_ONLY : 1u << SYNCED_MEM_ERR_NO_GPU;
+    access_object(op, &call, which < 3 ? CPU : GPU, (enum mode)(which % 3));
+    return true;
+}
+
+/* ---- Transfers ---- */
+
+/* Only a copy that has the contents can be moved from; where the stream is wrong too, either may be said. */
+static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
+{
+    const unsigned source = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
+    if (object->head & source)
+        return allowed;
+    return (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_STATE;
+}
+
+static void transferred(struct object *object, bool push, int stream)
+{
+    take_device(object, device_of_stream(stream), true);
+    if (push)
+        ref_push(object, stream);
+    else
+        ref_pull(object, stream);
+}
+
+static bool has_to_move(const struct object *object, bool push)
+{
+    return object->size > 0 && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+}
+
+static bool transfer_one(const struct op *op, bool push)
+{
+    struct call call;
+    if (!call_on(op, &call))
+        return false;
+    const bool moves = has_to_move(call.object, push);
+    const unsigned allowed = transfer_allowed(call.object, push, call.allowed);
+    code_line("(void)synced_mem_%s(mem[%d], stream[%d]);", op_name(op->code), op->object, call.stream);
+    call_begins(call.object, op->code, call.stream);
+    const synced_mem_status status = push ? synced_mem_async_gpu_push(call.object->mem, call.handle)
+                                          : synced_mem_async_cpu_pull(call.object->mem, call.handle);
+    const bool ok = answered(op_name(op->code), status, allowed);
+    call_ends(ok && moves && push, ok && moves && !push);
+    if (ok)
+        transferred(call.object, push, call.stream);
+    else
+        call_failed(call.object, device_of_stream(call.stream));
+    check_facts(call.object);
+    return true;
+}
+
+/* The objects of a set, in the order of the table, the first perhaps once more at the end. */
+static size_t objects_named(const struct op *op, struct object *objects[OBJECTS + 1])
+{
+    size_t count = 0;
+    for (int i = 0; i < OBJECTS; i++)
+        if ((op->a >> i & 1) && world.objects[i].mem)
+            objects[count++] = &world.objects[i];
+    if (count > 0 && (op->b & 2))
+        objects[count++] = objects[0];
+    return count;
+}
+
+/* All of one device, or one stream could not be meant for all. */
+static int common_stream(const struct op *op, struct object *const *objects, size_t count)
+{
+    const int stream = count > 0 ? resolve(objects[0], op->stream) : -1;
+    for (size_t i = 1; i < count; i++)
+        if (resolve(objects[i], op->stream) != stream)
+            return -1;
+    return stream;
+}
+
+/* Of several mistakes any may be the one that is said: the order of the checks is the library's. */
+static unsigned all_allowed(struct object *const *objects, size_t count, bool push, int stream)
+{
+    unsigned allowed = OK_ONLY;
+    for (size_t i = 0; i < count; i++) {
+        const bool elsewhere = objects[i]->device >= 0 && objects[i]->device != device_of_stream(stream);
+        const unsigned one =
+            transfer_allowed(objects[i], push, elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY);
+        allowed = one & OK_ONLY ? allowed : (allowed & ~(unsigned)OK_ONLY) | one;
+    }
+    return machine.gpu ? allowed : (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_NO_GPU;
+}
+
+/* An object that is named twice moves once. After a failure some transfers may have been made. */
+static bool transfer_several(const struct op *op, bool push)
+{
+    struct object *objects[OBJECTS + 1];
+    synced_mem *mems[OBJECTS + 1];
+    const size_t count = objects_named(op, objects);
+    const int stream = common_stream(op, objects, count);
+    if (stream < 0)
+        return false;
+    int moves = 0;
+    for (size_t i = 0; i < count; i++) {
+        mems[i] = objects[i]->mem;
+        code_line("several[%zu] = mem[%td];", i, objects[i] - world.objects);
+        moves += has_to_move(objects[i], push) && (i == 0 || objects[i] != objects[0]);
+    }
+    code_line("(void)synced_mem_%s(several, %zu, stream[%d]);", op_name(op->code), count, stream);
+    const unsigned allowed = all_allowed(objects, count, push, stream);
+    for (size_t i = 1; i < count; i++)
+        call_meets(objects[i], op->code, stream);
+    call_begins(objects[0], op->code, stream);
+    const synced_mem_stream handle = handle_of(op, stream);
+    const synced_mem_status status =
+        push ? synced_mem_async_gpu_push_n(mems, count, handle) : synced_mem_async_cpu_pull_n(mems, count, handle);
+    const bool ok = answered(op_name(op->code), status, allowed);
+    call_ends(ok ? (push ? moves : 0) : -1, ok ? (push ? 0 : moves) : -1);
+    for (size_t i = 0; i < count; i++) {
+        if (ok)
+            transferred(objects[i], push, stream);
+        else
+            call_failed(objects[i], device_of_stream(stream));
+        check_facts(objects[i]);
+    }
+    return true;
+}
+
+/* What it says is the runtime's to decide: only a wait makes it certain. */
+static void query(struct object *object, int index)
+{
+    int pending = -1;
+    code_line("OK(synced_mem_query(mem[%d], &pending));", index);
+    call_begins(object, OP_QUERY, HOST);
+    if (answered("query", synced_mem_query(object->mem, &pending), OK_ONLY) && pending != 0 && pending != 1)
+        fail("query said %d", pending);
+    call_ends(0, 0);
+}
+
+static void wait(struct object *object, int index)
+{
+    int pending = -1;
+    code_line("OK(synced_mem_wait(mem[%d]));", index);
+    call_begins(object, OP_WAIT, HOST);
+    (void)answered("wait", synced_mem_wait(object->mem), OK_ONLY);
+    call_ends(0, 0);
+    ref_waited(object);
+    (void)answered("query", synced_mem_query(object->mem, &pending), OK_ONLY);
+    if (pending != 0)
+        fail("something is pending after a wait");
+}
+
+bool play_transfer(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    switch (op->code) {
+    case OP_PUSH:
+    case OP_PULL:
+        return transfer_one(op, op->code == OP_PUSH);
+    case OP_PUSH_N:
+    case OP_PULL_N:
+        return transfer_several(op, op->code == OP_PUSH_N);
+    case OP_QUERY:
+        if (object->mem)
+            query(object, op->object);
+        return object->mem != NULL;
+    case OP_WAIT:
+        if (object->mem)
+            wait(object, op->object);
+        return object->mem != NULL;
+    default:
+        return false;
+    }
+}

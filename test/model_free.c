@@ -1,0 +1,198 @@
+/* Threads that run at the same time: each with objects of its own, and all reading objects that they share. */
+#include "model.h"
+
+#include "gpu.h"
+#include "pattern.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+enum { SHARED_OBJECTS = 3, SHARED_SIZE = 300, OWN_SIZE = 500 };
+
+struct own {
+    uint64_t random;
+    synced_mem *mem;
+    synced_mem_stream stream;
+    unsigned pattern;
+    int device;
+};
+
+static synced_mem *common[SHARED_OBJECTS];
+static unsigned common_patterns[SHARED_OBJECTS];
+static pthread_barrier_t together;
+
+static void must(bool so, const char *what)
+{
+    if (!so)
+        fail("threads at the same time: %s (%s)", what, synced_mem_last_error_message());
+}
+
+/* ---- One thread ---- */
+
+/* All of it, whether or not the contents were asked for. */
+static void kernel_writes(struct own *own)
+{
+    const bool all = random_below(&own->random, 2) == 0;
+    void *const data = all ? synced_mem_overwrite_gpu_data_on(own->mem, own->stream)
+                           : synced_mem_mutable_gpu_data_on(own->mem, own->stream);
+    must(data != NULL, "no device pointer");
+    own->pattern = 1 + random_below(&own->random, 250);
+    gpu_fill(data, OWN_SIZE, own->pattern, own->stream);
+}
+
+static void kernel_reads(synced_mem *mem, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    unsigned char expected[OWN_SIZE];
+    const void *const data = synced_mem_gpu_data_on(mem, stream);
+    must(data != NULL, "no device pointer to read");
+    pattern_write(expected, size, pattern);
+    gpu_expect(data, size, expected, stream);
+}
+
+static void host_writes(struct own *own)
+{
+    void *const data = synced_mem_mutable_cpu_data(own->mem);
+    must(data != NULL, "no host pointer");
+    own->pattern = 1 + random_below(&own->random, 250);
+    gpu_note_host_write(data, OWN_SIZE);
+    pattern_write(data, OWN_SIZE, own->pattern);
+}
+
+static void host_reads(synced_mem *mem, size_t size, unsigned pattern)
+{
+    const void *const data = synced_mem_cpu_data(mem);
+    must(data != NULL, "no host pointer to read");
+    gpu_note_host_read(data, size);
+    must(pattern_is(data, size, pattern), "other contents than were written");
+}
+
+static void use_own_on_host(struct own *own)
+{
+    switch (random_below(&own->random, 4)) {
+    case 0:
+        host_writes(own);
+        break;
+    case 1:
+        must(synced_mem_retain(own->mem) == SYNCED_MEM_OK && synced_mem_release(own->mem) == SYNCED_MEM_OK,
+             "no reference");
+        break;
+    case 2:
+        must(synced_mem_release(own->mem) == SYNCED_MEM_OK, "no release");
+        must(synced_mem_create(&own->mem, OWN_SIZE, NULL) == SYNCED_MEM_OK, "no object");
+        own->pattern = 0;
+        break;
+    default:
+        host_reads(own->mem, OWN_SIZE, own->pattern);
+        break;
+    }
+}
+
+/* What can't be moved is no error of the test's. */
+static void use_own_on_device(struct own *own)
+{
+    switch (random_below(&own->random, 6)) {
+    case 0:
+    case 1:
+        kernel_writes(own);
+        break;
+    case 2:
+        kernel_reads(own->mem, OWN_SIZE, own->pattern, own->stream);
+        break;
+    case 3:
+        (void)synced_mem_async_gpu_push(own->mem, own->stream);
+        break;
+    case 4:
+        (void)synced_mem_async_cpu_pull(own->mem, own->stream);
+        break;
+    default:
+        must(synced_mem_gpu_data(own->mem) != NULL, "no device pointer");
+        break;
+    }
+}
+
+/* All may be the first to read it, on the host or on a stream. */
+static void use_common(struct own *own)
+{
+    const uint32_t which = random_below(&own->random, SHARED_OBJECTS);
+    if (machine.gpu && random_below(&own->random, 2) == 0)
+        kernel_reads(common[which], SHARED_SIZE, common_patterns[which], own->stream);
+    else
+        host_reads(common[which], SHARED_SIZE, common_patterns[which]);
+}
+
+enum { STEPS = 20 };
+
+static void *thread_of(void *argument)
+{
+    struct own *const own = argument;
+    if (machine.gpu) {
+        gpu_make_current(0);
+        own->stream = gpu_stream_create(0, random_below(&own->random, 2) == 0);
+    }
+    must(synced_mem_create(&own->mem, OWN_SIZE, NULL) == SYNCED_MEM_OK, "no object");
+    (void)pthread_barrier_wait(&together);
+    for (int i = 0; i < STEPS; i++) {
+        use_common(own);
+        if (machine.gpu && random_below(&own->random, 3) > 0)
+            use_own_on_device(own);
+        else
+            use_own_on_host(own);
+    }
+    must(synced_mem_release(own->mem) == SYNCED_MEM_OK, "no release");
+    if (machine.gpu) {
+        must(synced_mem_stream_done(own->stream) == SYNCED_MEM_OK, "the stream is not done");
+        gpu_stream_destroy(own->stream);
+    }
+    return NULL;
+}
+
+/* ---- All ---- */
+
+/* Written, and then only read until all threads have ended. */
+static void make_common(uint64_t *random)
+{
+    for (int i = 0; i < SHARED_OBJECTS; i++) {
+        const bool at_gpu = machine.gpu && random_below(random, 2) == 0;
+        must(synced_mem_create(&common[i], SHARED_SIZE, NULL) == SYNCED_MEM_OK, "no object");
+        void *const data = at_gpu ? synced_mem_overwrite_gpu_data(common[i]) : synced_mem_overwrite_cpu_data(common[i]);
+        must(data != NULL, "no pointer");
+        common_patterns[i] = 1 + random_below(random, 250);
+        if (at_gpu) {
+            gpu_fill(data, SHARED_SIZE, common_patterns[i], NULL);
+        } else {
+            gpu_note_host_write(data, SHARED_SIZE);
+            pattern_write(data, SHARED_SIZE, common_patterns[i]);
+        }
+    }
+}
+
+static void play_round(uint64_t *random)
+{
+    pthread_t threads[THREADS];
+    struct own owns[THREADS];
+    make_common(random);
+    (void)pthread_barrier_init(&together, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        owns[i] = (struct own){.random = random_next(random)};
+        must(pthread_create(&threads[i], NULL, thread_of, &owns[i]) == 0, "no thread");
+    }
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+    (void)pthread_barrier_destroy(&together);
+    for (int i = 0; i < SHARED_OBJECTS; i++)
+        must(synced_mem_release(common[i]) == SYNCED_MEM_OK, "no release");
+}
+
+void play_freely(uint64_t seed, int rounds)
+{
+    (void)gpu_start((unsigned)seed);
+    if (machine.gpu)
+        gpu_make_current(0);
+    for (int i = 0; i < rounds; i++)
+        play_round(&seed);
+    if (machine.gpu)
+        gpu_sync_device(0);
+    must(gpu_mismatches(true) == 0, "a kernel read other contents than were written");
+    must(synced_mem_shutdown() == SYNCED_MEM_OK, "no shutdown");
+    gpu_check_nothing_left();
+}

@@ -1,0 +1,360 @@
+/* The caller's own memory, and the calls that hand it in. */
+#include "model_world.h"
+
+#include "gpu.h"
+#include "pattern.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { POISON = 0xA5, PAGE = 4096 };
+
+/* ---- Blocks ---- */
+
+static void block_make(struct block *block, int i)
+{
+    const int kind = i / BLOCKS_OF_A_KIND;
+    *block = (struct block){.kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
+                            .device = kind < DEVICE_BLOCK ? -1 : kind - DEVICE_BLOCK};
+    if (block->kind == PAGEABLE_BLOCK)
+        block->base = aligned_alloc(PAGE, BLOCK_SIZE);
+    else if (block->kind == PINNED_BLOCK)
+        block->base = machine.gpu ? gpu_pinned_alloc(BLOCK_SIZE + PAGE) : NULL;
+    else
+        block->base = block->device < machine.devices ? gpu_alloc(block->device, BLOCK_SIZE + PAGE) : NULL;
+    if (block->base)
+        block->data = (unsigned char *)(((uintptr_t)block->base + PAGE - 1) / PAGE * PAGE);
+    if (block->data && block->kind != DEVICE_BLOCK)
+        block_poison(block);
+}
+
+void blocks_make(void)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        block_make(&world.blocks[i], i);
+}
+
+void blocks_unmake(void)
+{
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *const block = &world.blocks[i];
+        if (block->state != BLOCK_FREE)
+            fail("memory was never given back");
+        if (block->kind == PAGEABLE_BLOCK)
+            free(block->base);
+        else if (block->data && block->kind == PINNED_BLOCK)
+            gpu_pinned_free(block->base);
+        else if (block->data)
+            gpu_free(block->base);
+    }
+}
+
+void block_poison(struct block *block)
+{
+    gpu_note_host_write(block->data, BLOCK_SIZE);
+    memset(block->data, POISON, BLOCK_SIZE);
+    block->poisoned = true;
+}
+
+/* Between its being given back and its next use nobody writes it. */
+static void check_poison(struct block *block)
+{
+    static unsigned char expected[BLOCK_SIZE];
+    if (!block->poisoned)
+        return;
+    memset(expected, POISON, BLOCK_SIZE);
+    gpu_note_host_read(block->data, BLOCK_SIZE);
+    if (memcmp(block->data, expected, BLOCK_SIZE) != 0)
+        fail("memory was written after it had been given back");
+    block->poisoned = false;
+}
+
+void block_return(struct block *block, stream_set busy)
+{
+    block->state = BLOCK_FREE;
+    block->busy = busy;
+    block->used = ++world.time;
+    if (block->kind != DEVICE_BLOCK && busy == 0)
+        block_poison(block);
+}
+
+/* Streams whose work comes before what is queued on this one now. */
+static stream_set ordered_before(int stream)
+{
+    if (stream >= STREAMS)
+        return 0;
+    const int first = stream - stream % PLACES;
+    switch (domain_of_stream(stream)) {
+    case DOMAIN_LEGACY:
+        return in_set(first) | in_set(first + BLOCKING) | in_set(first + BLOCKING + 1) |
+               (in_set(first + PLACES) - in_set(first + PER_THREAD));
+    case DOMAIN_BLOCKING:
+    case DOMAIN_PER_THREAD:
+        return in_set(stream) | in_set(first);
+    case DOMAIN_HOST:
+    case DOMAIN_NO_STREAM:
+    case DOMAIN_NONBLOCKING:
+    case DOMAINS:
+        break;
+    }
+    return in_set(stream);
+}
+
+/* The one given back last: the library's mistakes with it are the freshest. */
+static struct block *find_free(enum block_kind kind, int device, int stream)
+{
+    struct block *found = NULL;
+    for (int i = 0; i < BLOCKS; i++) {
+        struct block *const block = &world.blocks[i];
+        if (block->kind != kind || block->state != BLOCK_FREE || !block->data || block->device != device)
+            continue;
+        if (!(block->busy & ~ordered_before(stream)) && (!found || block->used > found->used))
+            found = block;
+    }
+    return found;
+}
+
+struct block *block_take(enum block_kind kind, int device, int stream)
+{
+    const int where = kind == DEVICE_BLOCK ? device : -1;
+    struct block *found = find_free(kind, where, stream);
+    for (int i = 0; !found && i < machine.devices; i++) {
+        gpu_sync_device(i);
+        ref_device_synced(i);
+        found = find_free(kind, where, stream);
+    }
+    if (found)
+        check_poison(found);
+    return found;
+}
+
+/* NULL: whatever used the memory is over. Else it is ordered before the stream; one that is none of ours, which is the
+ * library's own, is waited for. */
+void block_callback(void *data, void *user, synced_mem_stream stream)
+{
+    struct block *const block = user;
+    stream_set busy = 0;
+    if (block->data != data)
+        fail("the callback got other memory than was adopted");
+    if (block->state != BLOCK_LET_GO && !(block->state == BLOCK_ADOPTED && block->going))
+        fail("the callback came for memory that is not let go of");
+    for (int i = 0; stream && i < machine.devices * PLACES; i++)
+        if (world.streams[i] == stream && i / PLACES == block->device && i % PLACES < PER_THREAD)
+            busy |= in_set(i);
+    if (stream && !busy)
+        gpu_stream_sync(stream);
+    block_return(block, busy);
+}
+
+/* ---- Handing it in ---- */
+
+struct handing {
+    const struct op *op;
+    struct object *object;
+    bool sides[SIDES];
+    bool adopt;
+    int stream; /* NO_STREAM, or that of the call */
+    unsigned pattern;
+    struct block *blocks[SIDES];
+    stream_set filling; /* of the host side */
+};
+
+/* The stream whose work fills the device side: without one named, that is what blocking streams do. */
+static int filler(const struct handing *handing, int device)
+{
+    if (handing->stream != NO_STREAM)
+        return handing->stream;
+    return device * PLACES + (handing->op->b & 2 ? BLOCKING : LEGACY);
+}
+
+static void fill_device_side(struct handing *handing, int device)
+{
+    const int stream = filler(handing, device);
+    struct block *const block = block_take(DEVICE_BLOCK, device, handing->object->size > 0 ? stream : HOST);
+    handing->blocks[GPU] = block;
+    if (!block || handing->object->size == 0)
+        return;
+    gpu_make_current(device_of_stream(stream));
+    gpu_fill(block->data, handing->object->size, handing->pattern, world.streams[stream]);
+    gpu_make_current(world.current[world.thread]);
+    block->busy |= in_set(stream);
+    shared->kernels++;
+}
+
+/* Page-locked memory that is handed in on a stream is filled in its order, perhaps after the call. */
+static void fill_host_side(struct handing *handing)
+{
+    const bool pinned = machine.gpu && (handing->op->a & 1);
+    const bool late = pinned && handing->stream != NO_STREAM && handing->object->size > 0;
+    struct block *const block = block_take(pinned ? PINNED_BLOCK : PAGEABLE_BLOCK, -1, late ? handing->stream : HOST);
+    handing->blocks[CPU] = block;
+    if (!block)
+        return;
+    if (late) {
+        gpu_make_current(device_of_stream(handing->stream));
+        gpu_fill_host(block->data, handing->object->size, handing->pattern, world.streams[handing->stream]);
+        gpu_make_current(world.current[world.thread]);
+        handing->filling = in_set(handing->stream);
+        block->busy |= handing->filling;
+    } else {
+        gpu_note_host_write(block->data, handing->object->size);
+        pattern_write(block->data, handing->object->size, handing->pattern);
+    }
+}
+
+/* What is filled on a stream is used there: of another device than the stream's it is only rarely. */
+static int device_of_memory(const struct handing *handing)
+{
+    const int own = handing->stream == NO_STREAM ? device_for(handing->object) : device_of_stream(handing->stream);
+    const bool other = handing->stream == NO_STREAM && (handing->op->a >> 1) % 16 == 15;
+    return other ? (own + 1) % machine.devices : own;
+}
+
+/* Memory, stream and object must be of one device. */
+static unsigned handing_allowed(const struct handing *handing)
+{
+    const struct object *const object = handing->object;
+    const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
+                       : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
+                                                      : object->device;
+    return object->device >= 0 && device != object->device ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+}
+
+static synced_mem_status adopt(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
+{
+    synced_mem *const mem = handing->object->mem;
+    switch (handing->op->code) {
+    case OP_ADOPT_CPU:
+        return synced_mem_adopt_cpu_data(mem, cpu, block_callback, handing->blocks[CPU]);
+    case OP_ADOPT_GPU:
+        return synced_mem_adopt_gpu_data(mem, gpu, block_callback, handing->blocks[GPU]);
+    case OP_ADOPT_CPU_ON:
+        return synced_mem_adopt_cpu_data_on(mem, cpu, block_callback, handing->blocks[CPU], stream);
+    default:
+        return synced_mem_adopt_gpu_data_on(mem, gpu, block_callback, handing->blocks[GPU], stream);
+    }
+}
+
+/* Both share one user pointer. */
+static void callback_of_either(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user;
+    for (int i = 0; i < BLOCKS; i++) {
+        if (world.blocks[i].data == data) {
+            block_callback(data, &world.blocks[i], stream);
+            return;
+        }
+    }
+    fail("the callback got memory that was never adopted");
+}
+
+static synced_mem_status hand_in(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
+{
+    synced_mem *const mem = handing->object->mem;
+    switch (handing->op->code) {
+    case OP_SET_CPU:
+        return synced_mem_set_cpu_data(mem, cpu);
+    case OP_SET_GPU:
+        return synced_mem_set_gpu_data(mem, gpu);
+    case OP_SET_BOTH:
+        return synced_mem_set_data(mem, cpu, gpu);
+    case OP_SET_CPU_ON:
+        return synced_mem_set_cpu_data_on(mem, cpu, stream);
+    case OP_SET_GPU_ON:
+        return synced_mem_set_gpu_data_on(mem, gpu, stream);
+    case OP_SET_BOTH_ON:
+        return synced_mem_set_data_on(mem, cpu, gpu, stream);
+    case OP_ADOPT_BOTH:
+        return synced_mem_adopt_data(mem, cpu, gpu, callback_of_either, &world);
+    case OP_ADOPT_BOTH_ON:
+        return synced_mem_adopt_data_on(mem, cpu, gpu, callback_of_either, &world, stream);
+    default:
+        return adopt(handing, cpu, gpu, stream);
+    }
+}
+
+static void print_handing(const struct handing *handing)
+{
+    const int object = handing->op->object;
+    if (handing->sides[CPU])
+        code_line("void *cpu = ...; /* %s, pattern %u */", handing->op->a & 1 ? "page-locked" : "pageable",
+                  handing->pattern);
+    if (handing->sides[GPU])
+        code_line("void *gpu = ...; /* pattern %u, by a kernel on stream[%d] */", handing->pattern,
+                  filler(handing, handing->blocks[GPU]->device));
+    code_line("OK(synced_mem_%s(mem[%d]%s%s%s%s));", op_name(handing->op->code), object,
+              handing->sides[CPU] ? ", cpu" : "", handing->sides[GPU] ? ", gpu" : "",
+              handing->adopt ? ", callback, NULL" : "", handing->stream == NO_STREAM ? "" : ", stream");
+}
+
+/* What fills device memory without a stream named counts as the object's use of it, and may go on. */
+static void handed_in(const struct handing *handing)
+{
+    struct object *const object = handing->object;
+    if (handing->sides[GPU])
+        take_device(object, handing->blocks[GPU]->device, true);
+    else if (handing->stream != NO_STREAM)
+        take_device(object, device_of_stream(handing->stream), false);
+    ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
+    object->copy[CPU].filling |= handing->filling;
+    if (!handing->sides[GPU])
+        return;
+    object->device_data = handing->blocks[GPU]->data;
+    const int stream = filler(handing, object->device);
+    if (object->size > 0)
+        *(handing->stream == NO_STREAM ? &object->loose_writing : &object->writing) |= in_set(stream);
+    if (handing->stream == NO_STREAM && stream % PLACES != LEGACY)
+        object->loose_writer = stream;
+    if (handing->stream == NO_STREAM && !handing->sides[CPU])
+        object->writer = NO_STREAM;
+}
+
+static void hand_over(struct handing *handing)
+{
+    struct object *const object = handing->object;
+    unsigned char *const cpu = handing->sides[CPU] ? handing->blocks[CPU]->data : NULL;
+    unsigned char *const gpu = handing->sides[GPU] ? handing->blocks[GPU]->data : NULL;
+    const synced_mem_stream stream = handing->stream == NO_STREAM ? NULL : world.streams[handing->stream];
+    const unsigned allowed = handing_allowed(handing);
+    for (int side = 0; side < SIDES; side++)
+        if (handing->blocks[side])
+            handing->blocks[side]->poisoned = false;
+    print_handing(handing);
+    call_begins(object, handing->op->code, handing->stream);
+    if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu, stream), allowed))
+        handed_in(handing);
+    else
+        call_failed(object, device_for(object));
+    call_ends(0, 0);
+    check_facts(object);
+}
+
+bool play_set(const struct op *op)
+{
+    if (op->code < OP_SET_CPU || op->code > OP_ADOPT_BOTH_ON)
+        return false;
+    const int which = op->code - OP_SET_CPU;
+    struct object *const object = &world.objects[op->object];
+    struct handing handing = {.op = op,
+                              .object = object,
+                              .sides = {[CPU] = which % 3 != 1, [GPU] = which % 3 != 0},
+                              .adopt = which / 3 % 2 == 1,
+                              .stream = NO_STREAM,
+                              .pattern = op->b % 250 + 1};
+    if (!object->mem || object->size > BLOCK_SIZE || object->alignment > PAGE)
+        return false;
+    if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
+        return false;
+    if (which >= 6)
+        handing.stream = resolve(object, op->stream);
+    if (handing.stream < 0)
+        return false;
+    if (handing.sides[GPU])
+        fill_device_side(&handing, device_of_memory(&handing));
+    if (handing.sides[CPU])
+        fill_host_side(&handing);
+    if ((handing.sides[CPU] && !handing.blocks[CPU]) || (handing.sides[GPU] && !handing.blocks[GPU]))
+        return false;
+    hand_over(&handing);
+    return true;
+}

@@ -1,0 +1,359 @@
+/* Plays operations, each in its thread, and checks what every call answers and does. */
+#include "model_world.h"
+
+#include "gpu.h"
+#include "pattern.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool code_wanted;
+
+/* ---- Failing ---- */
+
+void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(shared->message, sizeof shared->message, format, arguments);
+    va_end(arguments);
+    _exit(EXIT_FAILURE);
+}
+
+/* The checks of gpu_*.c are Check's, which there is no runner for here. */
+void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...);
+void _mark_point(const char *file, int line);
+
+void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...)
+{
+    char detail[MESSAGE / 2] = "";
+    va_list arguments;
+    va_start(arguments, message);
+    if (message)
+        (void)vsnprintf(detail, sizeof detail, message, arguments);
+    va_end(arguments);
+    fail("%s:%d: %s: %s", file, line, expression, detail);
+}
+
+void _mark_point(const char *file, int line)
+{
+    (void)file, (void)line;
+}
+
+void code_line(const char *format, ...)
+{
+    va_list arguments;
+    if (!code_wanted)
+        return;
+    va_start(arguments, format);
+    (void)printf("    ");
+    (void)vprintf(format, arguments);
+    (void)printf("\n");
+    (void)fflush(stdout);
+    va_end(arguments);
+}
+
+/* ---- Around each call ---- */
+
+static synced_mem_stats before;
+
+static synced_mem_stats stats_of_library(void)
+{
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    if (synced_mem_get_stats(&stats) != SYNCED_MEM_OK)
+        fail("synced_mem_get_stats: %s", synced_mem_last_error_message());
+    return stats;
+}
+
+/* One call meets as many cells as there are kinds of work in flight. */
+void call_meets(const struct object *object, int code, int stream)
+{
+    struct cell cell = {.head = (unsigned char)object->head};
+    if (!cell_of(code, stream, &cell))
+        return;
+    const int from = cell.domain == DOMAIN_HOST ? HOST : cell.domain == DOMAIN_NO_STREAM ? NO_STREAM : stream;
+    for (cell.flight = 0; cell.flight < FLIGHTS; cell.flight++)
+        if (in_flight(object, (enum access)cell.access, from, (enum flight)cell.flight))
+            ++*cell_count(&cell);
+}
+
+/* Of some calls only: on a real GPU the question takes longer than the call. */
+static void ask_pending(void)
+{
+    if (!machine.gpu || shared->calls % 16 != 0)
+        return;
+    shared->asked++;
+    for (int device = 0; device < machine.devices; device++) {
+        if (gpu_is_busy(&world.streams[device * PLACES + BLOCKING], PER_THREAD - BLOCKING)) {
+            shared->overlapped++;
+            return;
+        }
+    }
+}
+
+/* Calls in which the callback of an object's adopted memory may come. */
+static bool lets_go(int code)
+{
+    return (code >= OP_SET_CPU && code <= OP_RELEASE_DATA) || code == OP_DESTROY;
+}
+
+static void mark_going(const struct object *object, bool going)
+{
+    for (int side = 0; side < SIDES; side++)
+        if (object->copy[side].block)
+            object->copy[side].block->going = going;
+}
+
+void call_begins(const struct object *object, int code, int stream)
+{
+    shared->calls++;
+    ask_pending();
+    if (object) {
+        call_meets(object, code, stream);
+        mark_going(object, lets_go(code));
+    }
+    before = stats_of_library();
+}
+
+static void check_moves(const char *way, uint64_t made, int expected)
+{
+    if (expected >= 0 && made != (uint64_t)expected)
+        fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
+}
+
+void call_ends(int up, int down)
+{
+    const synced_mem_stats after = stats_of_library();
+    const uint64_t ups = after.h2d_transfers - before.h2d_transfers;
+    const uint64_t downs = after.d2h_transfers - before.d2h_transfers;
+    const uint64_t waits = after.event_records + after.stream_waits + after.host_waits - before.event_records -
+                           before.stream_waits - before.host_waits;
+    check_moves("to the device", ups, up);
+    check_moves("to the host", downs, down);
+    shared->active += ups + downs + waits > 0;
+    if (after.objects != (uint64_t)world.alive)
+        fail("%llu objects are counted, %d are alive", (unsigned long long)after.objects, world.alive);
+    if (after.quarantined != 0)
+        fail("memory went into quarantine");
+}
+
+bool answered(const char *what, synced_mem_status status, unsigned allowed)
+{
+    if ((unsigned)status > SYNCED_MEM_ERR_FORKED || !(allowed & (1u << status)))
+        fail("%s: %s (%s)", what, synced_mem_status_name(status),
+             status == SYNCED_MEM_OK ? "" : synced_mem_last_error_message());
+    if (status != SYNCED_MEM_OK && synced_mem_last_error() != status)
+        fail("%s: %s, but the last error is %s", what, synced_mem_status_name(status),
+             synced_mem_status_name(synced_mem_last_error()));
+    return status == SYNCED_MEM_OK;
+}
+
+/* ---- Facts ---- */
+
+void take_device(struct object *object, int device, bool must)
+{
+    const int said = synced_mem_device(object->mem);
+    if (object->device >= 0 || (said < 0 && !must))
+        return;
+    if (said != device)
+        fail("the object took device %d, not %d", said, device);
+    object->device = said;
+}
+
+/* Its contents are nobody's, so that only the source shows it. */
+static void keep_capacity(struct copy *copy, synced_mem_source source)
+{
+    if (copy->origin == NONE && source >= SYNCED_MEM_SOURCE_PAGEABLE && source <= SYNCED_MEM_SOURCE_DEVICE)
+        copy->origin = OWN;
+}
+
+void call_failed(struct object *object, int device)
+{
+    take_device(object, device, false);
+    keep_capacity(&object->copy[CPU], synced_mem_cpu_source(object->mem));
+    keep_capacity(&object->copy[GPU], synced_mem_gpu_source(object->mem));
+}
+
+static void check_source(const struct copy *copy, synced_mem_source source, size_t capacity, const char *side)
+{
+    static const unsigned expected[] = {
+        [NONE] = 1u << SYNCED_MEM_SOURCE_NONE,
+        [OWN] = 1u << SYNCED_MEM_SOURCE_PAGEABLE | 1u << SYNCED_MEM_SOURCE_PINNED | 1u << SYNCED_MEM_SOURCE_DEVICE,
+        [BORROWED] = 1u << SYNCED_MEM_SOURCE_BORROWED,
+        [ADOPTED] = 1u << SYNCED_MEM_SOURCE_ADOPTED,
+    };
+    if (!(expected[copy->origin] & (1u << source)))
+        fail("the %s copy's source is %d", side, source);
+    if (copy->origin == NONE && capacity != 0)
+        fail("the %s copy has room for %zu bytes without memory", side, capacity);
+    if (copy->origin == ADOPTED && copy->block->state != BLOCK_ADOPTED)
+        fail("the callback of adopted memory came while the object uses it");
+}
+
+void check_facts(struct object *object)
+{
+    const synced_mem *const mem = object->mem;
+    mark_going(object, false);
+    if ((unsigned)synced_mem_head(mem) != object->head)
+        fail("the head is %d, not %u", synced_mem_head(mem), object->head);
+    if (synced_mem_size(mem) != object->size)
+        fail("the size is %zu, not %zu", synced_mem_size(mem), object->size);
+    if (synced_mem_device(mem) != object->device)
+        fail("the device is %d, not %d", synced_mem_device(mem), object->device);
+    const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
+    check_source(&object->copy[CPU], synced_mem_cpu_source(mem), room[CPU], "host");
+    check_source(&object->copy[GPU], synced_mem_gpu_source(mem), room[GPU], "device");
+    for (unsigned side = CPU; side < SIDES; side++)
+        if ((object->head & (1u << side)) && room[side] < object->size)
+            fail("a copy with the contents has room for %zu of %zu bytes", room[side], object->size);
+}
+
+void check_contents(const struct object *object, const void *data, const char *what)
+{
+    if (!object->defined || object->size == 0)
+        return;
+    gpu_note_host_read(data, object->size);
+    if (memcmp(data, object->bytes, object->size) == 0)
+        return;
+    const unsigned char *const got = data;
+    size_t at = 0;
+    while (got[at] == object->bytes[at])
+        at++;
+    fail("%s: byte %zu of %zu is 0x%02x, not 0x%02x", what, at, object->size, got[at], object->bytes[at]);
+}
+
+/* ---- One operation ---- */
+
+/* Each kind knows its own operations. */
+static bool play_one(const struct op *op)
+{
+    return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
+           play_mistake(op) || play_act(op);
+}
+
+void perform(const struct op *op)
+{
+    const int at = shared->logged;
+    world.thread = op->thread;
+    if (at == MOST_OPS)
+        fail("the log is full");
+    shared->log[at] = *op;
+    shared->logged = at + 1;
+    if (!play_one(op)) {
+        shared->logged = at;
+        return;
+    }
+    shared->by_code[op->code]++;
+    if (machine.gpu && gpu_current_device() != world.current[op->thread])
+        fail("the current device is another one after %s", op_name(op->code));
+    if (gpu_mismatches(false) > 0)
+        fail("a kernel read something else than what was written before");
+}
+
+/* ---- Threads: one at a time plays; the next operation says which ---- */
+
+static pthread_mutex_t baton = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
+static int turn;
+static bool over;
+static struct source *source;
+static struct op upcoming;
+
+/* Called with the baton. */
+static void play_until_another_thread(int thread)
+{
+    while (!over && upcoming.thread == thread) {
+        perform(&upcoming);
+        over = !source->next(source, &upcoming);
+    }
+    turn = upcoming.thread;
+    (void)pthread_cond_broadcast(&passed);
+}
+
+static void *player(void *which)
+{
+    const int thread = (int)(size_t)which;
+    (void)pthread_mutex_lock(&baton);
+    while (!over) {
+        if (turn == thread)
+            play_until_another_thread(thread);
+        else
+            (void)pthread_cond_wait(&passed, &baton);
+    }
+    (void)pthread_mutex_unlock(&baton);
+    return NULL;
+}
+
+static void play_in_threads(void)
+{
+    pthread_t threads[THREADS];
+    over = !source->next(source, &upcoming);
+    turn = upcoming.thread;
+    for (size_t i = 0; i < THREADS; i++)
+        if (pthread_create(&threads[i], NULL, player, (void *)i) != 0)
+            fail("no thread could be made");
+    for (int i = 0; i < THREADS; i++)
+        (void)pthread_join(threads[i], NULL);
+}
+
+/* ---- Beginning and end ---- */
+
+/* All of them for the whole sequence; the legacy and the per-thread stream are there anyway. */
+static void make_streams(void)
+{
+    for (int i = 0; i < machine.devices * PLACES; i++) {
+        const int place = i % PLACES;
+        if (place >= BLOCKING && place < PER_THREAD)
+            world.streams[i] = gpu_stream_create(i / PLACES, place < NONBLOCKING);
+        else
+            world.streams[i] = place == LEGACY ? NULL : (synced_mem_stream)2; /* cudaStreamPerThread */
+    }
+}
+
+static void unmake_streams(void)
+{
+    for (int i = 0; i < machine.devices * PLACES; i++) {
+        if (i % PLACES >= BLOCKING && i % PLACES < PER_THREAD) {
+            (void)answered("stream_done", synced_mem_stream_done(world.streams[i]), OK_ONLY);
+            gpu_stream_destroy(world.streams[i]);
+        }
+    }
+}
+
+/* By this thread, whose device is the first. */
+static void destroy_all(void)
+{
+    world.current[0] = 0;
+    for (unsigned i = 0; i < OBJECTS; i++)
+        perform(&(struct op){.code = OP_DESTROY, .object = (unsigned char)i});
+}
+
+/* The end is checked as the calls are: nothing may be left of the library's or the runtime's. */
+void play(struct source *from, unsigned schedule, bool print_code)
+{
+    code_wanted = print_code;
+    shared->logged = 0;
+    shared->message[0] = '\0';
+    (void)gpu_start(schedule);
+    memset(&world, 0, sizeof world);
+    if (machine.gpu)
+        gpu_make_current(0);
+    make_streams();
+    blocks_make();
+    source = from;
+    play_in_threads();
+    destroy_all();
+    perform(&(struct op){.code = OP_SHUTDOWN});
+    for (int device = 0; device < machine.devices; device++)
+        gpu_sync_device(device);
+    if (gpu_mismatches(true) > 0)
+        fail("a kernel read something else than what was written before");
+    unmake_streams();
+    blocks_unmake();
+    (void)answered("shutdown", synced_mem_shutdown(), OK_ONLY);
+    gpu_check_nothing_left();
+}
