@@ -79,8 +79,6 @@ void gpu_read(void *to, const void *from, size_t size);
 unsigned gpu_calls(const char *call);
 /* How much queued work has certainly not run yet. */
 size_t gpu_unfinished(void);
-/* Whether a thread's default stream can be had. */
-bool gpu_has_per_thread_streams(void);
 
 /* The host is about to read or write page-locked memory; for a runtime that looks for races. */
 void gpu_note_host_read(const void *data, size_t size);

@@ -146,11 +146,3 @@ void gpu_unhold(void)
 {
     ck_assert_int_eq(sem_post(&gate), 0);
 }
-
-bool gpu_has_per_thread_streams(void)
-{
-    const cudaError_t code = cudaStreamSynchronize(cudaStreamPerThread);
-    if (code != cudaSuccess)
-        (void)cudaGetLastError();
-    return code == cudaSuccess;
-}

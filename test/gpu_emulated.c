@@ -110,19 +110,19 @@ void gpu_pause(synced_mem_stream stream)
     (void)stream;
 }
 
-static void run_fill_once(void *argument)
+static void run_once(void *argument)
 {
-    run_fill(argument);
+    run(argument);
     free(argument);
 }
 
 void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
 {
     const struct emu_range range = {.data = data, .size = size, .write = true};
-    struct fill *const fill = malloc(sizeof *fill);
-    ck_assert_ptr_nonnull(fill);
-    *fill = (struct fill){.data = data, .size = size, .pattern = pattern};
-    MUST(emu_launch(stream, run_fill_once, fill, &range, 1));
+    struct work *const work = malloc(sizeof *work);
+    ck_assert_ptr_nonnull(work);
+    *work = (struct work){.to = data, .size = size, .pattern = pattern};
+    MUST(emu_launch(stream, run_once, work, &range, 1));
 }
 
 struct expectation {

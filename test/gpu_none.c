@@ -151,11 +151,6 @@ size_t gpu_unfinished(void)
     return 0;
 }
 
-bool gpu_has_per_thread_streams(void)
-{
-    return false;
-}
-
 void gpu_delay(synced_mem_stream stream)
 {
     (void)stream;

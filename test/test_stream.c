@@ -237,7 +237,7 @@ END_TEST
 START_TEST(per_thread_stream)
 {
     synced_mem_stream own = (synced_mem_stream)0x2;
-    if (!gpu_expected() || !gpu_has_per_thread_streams())
+    if (!gpu_expected() || !gpu_has_per_thread_stream())
         return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);
