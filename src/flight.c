@@ -135,7 +135,7 @@ static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_st
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
-        if (is_transfer(use) == transfers)
+        if (is_transfer(use) == transfers && use->ticket != copy->turn)
             status = sm_stream_wait(stream, use->ticket);
     return status;
 }

@@ -32,11 +32,15 @@ static void in_child(void)
     in_parent();
 }
 
+/* When the library is loaded: a fork may come while its first lock is taken. */
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(before_fork, in_parent, in_child);
+}
+
 static void introduce(struct sm_lock *lock)
 {
     pthread_mutex_lock(&locks.mutex);
-    if (!locks.first)
-        (void)pthread_atfork(before_fork, in_parent, in_child);
     if (!atomic_load_explicit(&lock->known, memory_order_relaxed)) {
         lock->next = locks.first;
         locks.first = lock;
