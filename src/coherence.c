@@ -144,13 +144,18 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
     return fresh ? keep_fresh(mem, stream, status) : status;
 }
 
+/* On a caller's stream nothing has to follow the allocation: the stream writes next, and whoever waits for that is
+ * behind the
+ * allocation too. */
 static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;
     if (side == SM_CPU)
         return make_host_memory(mem, false, &fresh);
     const synced_mem_status status = make_device_memory(mem, stream, &fresh);
-    return status == SYNCED_MEM_OK && fresh ? sm_transfer_none(sm_copy_of(mem, SM_GPU), stream) : status;
+    if (status != SYNCED_MEM_OK || !fresh || stream->kind != SM_STREAM_LANE)
+        return status;
+    return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
 }
 
 static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, enum sm_work work,

@@ -28,7 +28,7 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
     if (copy)
-        *copy = (struct sm_copy){.device = device, .source = (unsigned char)source};
+        *copy = (struct sm_copy){.device = device, .source = (unsigned char)source, .writes = copy->writes + 1};
     else
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a copy's record");
     return copy;
@@ -135,9 +135,6 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     struct sm_ticket *ticket;
     while ((ticket = sm_flight_blocker(copy, true)) != NULL)
-        if (sm_ticket_pending(ticket))
-            return false;
-    while ((ticket = sm_flight_transfer(copy)) != NULL)
         if (sm_ticket_pending(ticket))
             return false;
     return true;

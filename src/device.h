@@ -65,7 +65,7 @@ synced_mem_status sm_device_free(int device, void *data, synced_mem_stream strea
 
 /* A stream that does not block with the legacy stream. */
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out);
-/* Waits for its work first. */
+/* Its work goes on. */
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream);
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream);
 /* Work queued on the stream from now on runs after the event's last record. */

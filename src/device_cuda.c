@@ -328,13 +328,10 @@ synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 {
     struct before before;
-    synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        status = check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0);
-    return leave(device, &before, status);
+    return leave(device, &before, check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
 /* The id is asked of no stream that captures: that would end the capture. To ask the legacy stream while a blocking one

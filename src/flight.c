@@ -91,11 +91,13 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
     return status;
 }
 
-/* One event does for a stream that both writes and reads. */
-static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use)
+/* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may
+ * have ended
+ * the turn some time ago, and the stream may have gone on reading. */
+static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_ticket *just_recorded)
 {
-    if (use->by == copy->writer && copy->turn) {
-        use->ticket = sm_ticket_hold(copy->turn);
+    if (use->by == copy->writer && just_recorded) {
+        use->ticket = sm_ticket_hold(just_recorded);
         return SYNCED_MEM_OK;
     }
     return sm_stream_end_use(use->by, &use->ticket);
@@ -103,12 +105,14 @@ static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use)
 
 synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
 {
+    const struct sm_ticket *const before = copy->turn;
     synced_mem_status status = settle_writer(copy, by);
+    struct sm_ticket *const just_recorded = before ? NULL : copy->turn;
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
         if (is_open(use) && use->by != by)
-            status = settle_reader(copy, use);
+            status = settle_reader(copy, use, just_recorded);
         if (is_forgotten(copy, status)) {
             *link = use->next;
             free_use(use);
@@ -189,6 +193,7 @@ void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket)
 {
     sm_flight_forget(copy);
     copy->write = ticket;
+    copy->writes++;
 }
 
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
@@ -302,6 +307,7 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
     sm_stream_hold(stream);
     drop_writer(copy);
     copy->writer = stream;
+    copy->writes++;
     copy->write_is_owed = true;
     copy->arriving = false;
 }
@@ -338,11 +344,12 @@ struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
 synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *const use = *link_of(copy, stream);
+    const struct sm_ticket *const before = copy->turn;
     synced_mem_status status = SYNCED_MEM_OK;
     if (copy->writer == stream)
         status = settle_writer(copy, NULL);
     if (status == SYNCED_MEM_OK && use && !use->ticket)
-        status = settle_reader(copy, use);
+        status = settle_reader(copy, use, before ? NULL : copy->turn);
     if (status != SYNCED_MEM_OK) {
         sm_flight_reopen(copy);
         return status;

@@ -216,7 +216,8 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
 struct growth {
     struct sm_copy *larger;
     const struct sm_copy *from;
-    size_t size; /* of those contents */
+    unsigned writes; /* to that when it was read */
+    size_t size;     /* of the contents */
 };
 
 static void drop_growth(struct growth *growth)
@@ -230,13 +231,14 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
     struct synced_mem *const mem = call->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
-    if (growth->from != from || growth->size != sm_size(mem)) {
+    if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
         drop_growth(growth);
         status = copy_to_larger(mem, size, &growth->larger);
     }
     if (status != SYNCED_MEM_OK)
         return status;
     growth->from = from;
+    growth->writes = from->writes;
     growth->size = sm_size(mem);
     status = blocker_of_borrowed(from, wait);
     if (status != SYNCED_MEM_OK || *wait)

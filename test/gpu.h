@@ -1,8 +1,7 @@
 /*
- * What the tests need of a GPU beside the library: a caller's own streams, memory and kernels. One gpu_*.c a runtime; the
- * tests are the same for all.
- *
- * Everything here is checked: a call that the runtime refuses fails the test.
+ * What the tests need of a GPU beside the library: a caller's own streams, memory and kernels. One gpu_*.c a
+ * runtime; the tests are the same for all.  Everything here is checked: a call that the runtime refuses fails the
+ * test.
  */
 #ifndef GPU_H
 #define GPU_H

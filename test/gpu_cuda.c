@@ -101,7 +101,8 @@ void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream 
     MUST(cudaLaunchHostFunc(stream, run_host_fill, fill));
 }
 
-/* ---- Comparisons: what a stream has at its turn is kept on the device, and looked at when there is no more room ---- */
+/* ---- Comparisons: what a stream has at its turn is kept on the device, and looked at when there is no more room
+ * ---- */
 
 enum { SEEN_BYTES = 32 << 20, MOST_DEVICES = 16 };
 

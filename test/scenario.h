@@ -1,6 +1,6 @@
 /*
- * Lives of objects, made of steps, in which something may fail: after every step that did, the object must be what it was
- * before, and the step must succeed when it is tried again.
+ * Lives of objects, made of steps, in which something may fail: after every step that did, the object must be what
+ * it was before, and the step must succeed when it is tried again.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -61,8 +61,8 @@ enum step {
 extern const int scenario_count;
 extern const int scenario_count_without_gpu;
 
-/* What the caller brings to the scenario is made before and given back after what is counted or made to fail. The caller's
- * current device is another than the object's where it can be; at_home: it is the object's. */
+/* What the caller brings to the scenario is made before and given back after what is counted or made to fail. The
+ * caller's current device is another than the object's where it can be; at_home: it is the object's. */
 void scenario_prepare(int scenario, int device_count, bool at_home);
 void scenario_clean_up(void);
 

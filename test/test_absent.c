@@ -255,7 +255,8 @@ START_TEST(pointers_after_a_failed_push)
 }
 END_TEST
 
-/* Page-locked memory is for speed: where it can't be had for another reason than that there is none, pageable will do. */
+/* Page-locked memory is for speed: where it can't be had for another reason than that there is none, pageable will
+ * do. */
 START_TEST(no_page_locking)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);

@@ -178,8 +178,8 @@ END_TEST
 
 /* ---- Streams that go ---- */
 
-/* The stream is done and destroyed with its work pending, and the next one may get its handle. Whatever comes then comes
- * behind that work. */
+/* The stream is done and destroyed with its work pending, and the next one may get its handle. Whatever comes then
+ * comes behind that work. */
 START_TEST(done_destroyed_and_another)
 {
     if (!gpu_expected())

@@ -231,6 +231,189 @@ START_TEST(host_memory_without_the_runtime)
 }
 END_TEST
 
+/* ---- Sizes ---- */
+
+/* Memory for more can't be had, or the contents can't be moved there: all is as before, and the next try succeeds. */
+START_TEST(a_failed_growth)
+{
+    static const char *const calls[] = {"cudaMallocFromPoolAsync", "cudaMemcpyAsync", "cudaMemsetAsync",
+                                        "cudaStreamWaitEvent", "cudaStreamIsCapturing"};
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    const struct facts before = facts_of(mem);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    emu_fail(calls[_i], 1, cudaErrorUnknown, false);
+    if (synced_mem_resize(mem, 3 * SIZE) != SYNCED_MEM_OK) {
+        check_unchanged(mem, &before);
+        OK(synced_mem_resize(mem, 3 * SIZE));
+    }
+    emu_fail_clear();
+    ck_assert_uint_eq(synced_mem_size(mem), 3 * SIZE);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    ck_assert(pattern_is((const char *)synced_mem_cpu_data(mem) + SIZE, 2 * SIZE, 0));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_stream_done(stream));
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* Page-locked memory for the contents of the host. */
+START_TEST(a_failed_growth_of_host_memory)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    const struct facts before = facts_of(mem);
+    emu_set_pinned_memory(2 * SIZE);
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_resize(mem, 9 * SIZE));
+    check_unchanged(mem, &before);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    emu_set_pinned_memory(1 << 20);
+    OK(synced_mem_resize(mem, 9 * SIZE));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* ---- Below the interface ---- */
+
+static int handed_over;
+
+static void count(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user;
+    ck_assert_ptr_null(stream);
+    handed_over++;
+}
+
+/* Adopted memory was read by a transfer, and written by a later turn on another stream. Both are over; of the
+ * transfer the runtime does not say so at once, at some of the questions. */
+START_TEST(a_transfer_before_a_turn_that_is_over)
+{
+    void *const adopted = gpu_alloc(0, SIZE);
+    synced_mem_stream pulling = gpu_stream_create(0, false);
+    synced_mem_stream writing = gpu_stream_create(0, false);
+    synced_mem *const mem = make(SIZE);
+    OK(synced_mem_adopt_gpu_data(mem, adopted, count, NULL));
+    OK(synced_mem_async_cpu_pull(mem, pulling));
+    gpu_fill(synced_mem_mutable_gpu_data_on(mem, writing), SIZE, 2, writing);
+    gpu_stream_sync(writing);
+    for (unsigned nth = 1; nth < 24; nth++)
+        if ((unsigned)_i >> nth % 4 & 1)
+            emu_fail("cudaEventQuery", nth, cudaErrorUnknown, false);
+    OK(synced_mem_release(mem));
+    for (int i = 0; i < 8; i++)
+        OK(synced_mem_reap());
+    emu_fail_clear();
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(handed_over, 1);
+    gpu_stream_destroy(pulling);
+    gpu_stream_destroy(writing);
+    gpu_free(adopted);
+}
+END_TEST
+
+/* The first transfer of several is under way when the second can't be queued. */
+START_TEST(a_failed_transfer_of_many)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const all[] = {make_at_cpu(SIZE, 1), make_at_cpu(SIZE, 2), make_at_cpu(SIZE, 3)};
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push_n(all, 3, stream));
+    SAYS("cudaMemcpyAsync");
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(synced_mem_head(all[i]), SYNCED_MEM_AT_CPU);
+        host_fill(synced_mem_mutable_cpu_data(all[i]), SIZE, i + 4);
+    }
+    OK(synced_mem_async_gpu_push_n(all, 3, stream));
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert(device_is(synced_mem_gpu_data(all[i]), SIZE, i + 4));
+        OK(synced_mem_release(all[i]));
+    }
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* Contents that fill on a stream are waited for on the host before they are pushed, and that wait fails. */
+START_TEST(a_failed_wait_before_a_push)
+{
+    void *const host = gpu_pinned_alloc(SIZE);
+    void *const device = gpu_alloc(0, SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make(SIZE);
+    gpu_fill(device, SIZE, 1, stream);
+    gpu_copy_to_host(host, device, SIZE, stream);
+    OK(synced_mem_set_cpu_data_on(mem, host, stream));
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(mem, stream));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_stream_done(stream));
+    gpu_stream_destroy(stream);
+    gpu_pinned_free(host);
+    gpu_free(device);
+}
+END_TEST
+
+/* A runtime that is older than the question whose stream it is: each device is tried, the object's first. */
+START_TEST(streams_of_an_old_runtime)
+{
+    const int device = _i % 3;
+    synced_mem_stream stream = gpu_stream_create(device, false);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    synced_mem *const there = make_on(SIZE, 3);
+    emu_fail("cudaStreamGetDevice", 1, _i < 3 ? cudaErrorCallRequiresNewerDriver : cudaErrorNotSupported, false);
+    emu_fail("cudaStreamGetDevice", 2, cudaErrorNotSupported, false);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    ck_assert_int_eq(synced_mem_device(mem), device);
+    ck_assert_int_eq(gpu_current_device(), 0);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data_on(there, stream));
+    emu_fail_clear();
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(there));
+    OK(synced_mem_stream_done(stream));
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* None of them takes it. */
+START_TEST(a_stream_of_no_device)
+{
+    static const char *const calls[] = {"cudaEventRecord", "cudaEventCreateWithFlags", "cudaSetDevice"};
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    emu_fail("cudaStreamGetDevice", 1, cudaErrorNotSupported, false);
+    for (unsigned nth = 1; nth < 10; nth++)
+        emu_fail(calls[_i], nth, cudaErrorInvalidResourceHandle, false);
+    if (_i == 2) /* the current device does not have to be set */
+        emu_fail("cudaEventRecord", 1, cudaErrorInvalidResourceHandle, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(mem, stream));
+    SAYS("no device takes");
+    emu_fail_clear();
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* The caller's device, or its capture mode, could not be put back at the first try. */
+START_TEST(a_second_try_to_put_back)
+{
+    synced_mem *const mem = make_on(SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    for (unsigned nth = 1; nth < 12; nth++) {
+        emu_fail(_i ? "cudaThreadExchangeStreamCaptureMode" : "cudaSetDevice", nth, cudaErrorUnknown, false);
+        (void)synced_mem_mutable_gpu_data(mem);
+        (void)synced_mem_cpu_data(mem);
+        emu_fail_clear();
+        ck_assert_int_eq(gpu_current_device(), 0);
+    }
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 /* Below the interface it takes two failures at once to get there. */
 START_TEST(a_stream_that_can_not_be_waited_for)
 {
@@ -260,5 +443,13 @@ Suite *suite(void)
     tcase_add_test(tests, callbacks_find_the_object_unlocked);
     tcase_add_test(tests, the_detail_is_of_the_failure);
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);
+    tcase_add_loop_test(tests, a_failed_growth, 0, 5);
+    tcase_add_test(tests, a_failed_growth_of_host_memory);
+    tcase_add_loop_test(tests, a_transfer_before_a_turn_that_is_over, 0, 15);
+    tcase_add_test(tests, a_failed_transfer_of_many);
+    tcase_add_test(tests, a_failed_wait_before_a_push);
+    tcase_add_loop_test(tests, streams_of_an_old_runtime, 0, 6);
+    tcase_add_loop_test(tests, a_stream_of_no_device, 0, 3);
+    tcase_add_loop_test(tests, a_second_try_to_put_back, 0, 2);
     return made;
 }

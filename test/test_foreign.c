@@ -231,7 +231,8 @@ START_TEST(adopted_device_in_use)
 }
 END_TEST
 
-/* More transfers at once than the library keeps notes for, each on a stream of its own: all are over at the callback. */
+/* More transfers at once than the library keeps notes for, each on a stream of its own: all are over at the
+ * callback. */
 enum { MANY = 9 };
 static synced_mem_stream reading[MANY];
 

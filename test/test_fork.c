@@ -1,6 +1,8 @@
 /* Children of processes that use the library: what they can read, what they are refused, and that nothing hangs. */
 #include "fixture.h"
 
+#include "device.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -220,6 +222,45 @@ static void use_a_device(const void *unused)
     OK(synced_mem_release(other));
 }
 
+/* Below the interface: whoever asks the seam, and for whatever. */
+static void use_the_seam(const void *unused)
+{
+    int device = 77;
+    void *data = &device;
+    sm_event event = NULL;
+    bool done = false;
+    struct sm_stream_facts facts;
+    synced_mem_stream stream = NULL;
+    (void)unused;
+    ck_assert_int_eq(sm_device_count(), 0);
+    ck_assert(!sm_device_in_use());
+    const synced_mem_status answers[] = {
+        sm_device_resolve(0, &device),
+        sm_device_of_pointer(data, &device),
+        sm_device_pinned_alloc(0, 8, &data),
+        sm_device_pinned_free(0, data),
+        sm_device_alloc(0, 8, NULL, &data),
+        sm_device_free(0, data, NULL),
+        sm_device_stream_create(0, &stream),
+        sm_device_stream_destroy(0, all.stream),
+        sm_device_stream_sync(0, NULL),
+        sm_device_stream_wait(0, NULL, event),
+        sm_device_stream_look(0, all.stream, &facts),
+        sm_device_copy_h2d(0, data, data, 1, NULL),
+        sm_device_copy_d2h(0, data, data, 1, NULL),
+        sm_device_copy_d2d(0, data, data, 1, NULL),
+        sm_device_zero(0, data, 1, NULL),
+        sm_device_event_create(0, &event),
+        sm_device_event_destroy(0, event),
+        sm_device_event_record(0, event, NULL),
+        sm_device_event_sync(0, event),
+        sm_device_event_query(0, event, &done),
+    };
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
+        ck_assert_int_eq(answers[i], SYNCED_MEM_ERR_FORKED);
+    ck_assert_int_eq(device, 77);
+}
+
 static void release_the_parents(const void *unused)
 {
     synced_mem *const objects[] = {all.at_cpu, all.at_gpu, all.pinned, all.synced, all.nothing};
@@ -242,7 +283,7 @@ static void have_a_child(const void *unused)
     live_on_the_host(NULL);
 }
 
-static void (*const lives[])(const void *) = {read_host_copies,    use_the_parents,  use_a_device,
+static void (*const lives[])(const void *) = {use_the_seam,        read_host_copies, use_the_parents, use_a_device,
                                               release_the_parents, live_on_the_host, have_a_child};
 enum { LIVES = sizeof lives / sizeof lives[0] };
 
@@ -290,7 +331,19 @@ END_TEST
 
 /* ---- While other threads are in the library ---- */
 
+/* The thread sanitizer does not survive forks of threads. */
+#if defined(__SANITIZE_THREAD__)
+enum { FORKS = 0 };
+#else
+enum { FORKS = 200 };
+#endif
+
 static atomic_bool enough;
+
+static int forks_of_a_schedule(void)
+{
+    return (FORKS + gpu_schedules() - 1) / gpu_schedules();
+}
 
 /* No checks of Check's: the thread is not its. */
 static void *work(void *with_device)
@@ -313,9 +366,9 @@ static void *work(void *with_device)
 
 START_TEST(forks_during_calls)
 {
-    enum { FORKS = 200, THREADS = 2 };
+    enum { THREADS = 2 };
     pthread_t threads[THREADS];
-    const int forks = FORKS / gpu_schedules() + 10;
+    const int forks = forks_of_a_schedule();
     const bool with_device = gpu_expected() && _i == 0;
     if (with_device)
         use_the_device(NULL);
@@ -357,7 +410,7 @@ static void fork_at_the_first_call(const void *unused)
 
 START_TEST(forks_during_the_first_call)
 {
-    const int forks = 200 / gpu_schedules() + 10;
+    const int forks = forks_of_a_schedule();
     for (int i = 0; i < forks; i++)
         ck_assert(in_a_child(fork_at_the_first_call, NULL));
 }

@@ -1,5 +1,5 @@
-/* A device that breaks: host copies that were valid stay readable, calls that need the device say so, and everything can
- * still be let go of. */
+/* A device that breaks: host copies that were valid stay readable, calls that need the device say so, and everything
+ * can still be let go of. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -27,7 +27,8 @@ static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)
         FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
 }
 
-/* What was held on the device went with it, as everything of the runtime's; the host's own memory must be given back. */
+/* What was held on the device went with it, as everything of the runtime's; the host's own memory must be given
+ * back. */
 static void check_let_go(void)
 {
     (void)synced_mem_shutdown();
@@ -181,7 +182,8 @@ START_TEST(broken_during_a_fill)
 }
 END_TEST
 
-/* That the work is lost may be known before anybody waits for it: from the host memory it was reading, which was let go of. */
+/* That the work is lost may be known before anybody waits for it: from the host memory it was reading, which was let
+ * go of. */
 START_TEST(known_to_be_lost)
 {
     static char borrowed[SIZE];
@@ -314,6 +316,7 @@ START_TEST(lost_with_work_on_streams)
     OK(synced_mem_set_cpu_data(foreign, borrowed));
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem_stream other = gpu_stream_create(0, false);
+    OK(synced_mem_release(make_at_gpu(SIZE, 7))); /* so that the library's own streams are there */
     if (end == BROKEN)
         emu_break_device(0, cudaErrorLaunchFailure);
     begin(mem, what, stream);

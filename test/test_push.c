@@ -196,8 +196,8 @@ START_TEST(push_then_replace_host_memory)
 }
 END_TEST
 
-/* Borrowed memory is the caller's again when the call that takes it from the object returns. The device memory is adopted,
- * so that nothing but the host memory is waited for, and what arrived can be looked at afterwards. */
+/* Borrowed memory is the caller's again when the call that takes it from the object returns. The device memory is
+ * adopted, so that nothing but the host memory is waited for, and what arrived can be looked at afterwards. */
 static void forget(void *data, void *user, synced_mem_stream stream)
 {
     (void)data, (void)user, (void)stream;
@@ -304,7 +304,8 @@ START_TEST(push_over_a_reading_kernel)
 }
 END_TEST
 
-/* Two reads do not conflict: a pointer that was handed out to be read is good after the host has read, until it writes. */
+/* Two reads do not conflict: a pointer that was handed out to be read is good after the host has read, until it
+ * writes. */
 START_TEST(push_over_a_late_reader)
 {
     if (!gpu_expected())

@@ -398,6 +398,31 @@ START_TEST(readers_do_not_wait_for_one_another)
 }
 END_TEST
 
+/* Nor has one that reads again anything to wait for, when another has read in between. */
+START_TEST(readers_in_turns)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream streams[] = {open_stream(NON_BLOCKING), open_stream(BLOCKING), NULL};
+    void *const seen[] = {gpu_alloc(0, SIZE), gpu_alloc(0, SIZE), gpu_alloc(0, SIZE)};
+    synced_mem *const mem = make_synced(1);
+    const synced_mem_stats before = stats_now();
+    for (int i = 0; i < 9; i++)
+        read_on(mem, seen[i % 3], streams[i % 3]);
+    NO_TRAFFIC_SINCE(&before);
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    OK(synced_mem_async_gpu_push(mem, streams[0]));
+    ck_assert_uint_eq(traffic_since(&before).stream_waits, 2);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    for (int i = 0; i < 3; i++) {
+        close_stream(streams[i]);
+        ck_assert(device_is(seen[i], SIZE, 1));
+        gpu_free(seen[i]);
+    }
+}
+END_TEST
+
 /* Without a stream: when the pointer is there, those that conflict with it are over. */
 START_TEST(without_a_stream_is_for_all_streams)
 {
@@ -445,7 +470,8 @@ START_TEST(behind_kernels_of_no_stream)
 }
 END_TEST
 
-/* A transfer that is needed is queued on the stream itself, and nobody waits on the host if the source is page-locked. */
+/* A transfer that is needed is queued on the stream itself, and nobody waits on the host if the source is page-
+ * locked. */
 START_TEST(a_transfer_on_the_stream)
 {
     if (!gpu_expected())
@@ -472,11 +498,11 @@ END_TEST
 /* ---- In the long run ---- */
 
 /*
- * What a training loop does: an input goes up on a stream for copies, kernels read it and the weights and write a result,
- * and the result comes back. Each step has these hazards, and pays for nothing else:
- *   events   the push and the pull; behind the kernels that read the last input, and those that wrote the result
- *   streams  the push waits for those readers, the kernels for the push, the pull for the kernels
- *   host     until the last push has read the input's memory; and for the pull
+ * What a training loop does: an input goes up on a stream for copies, kernels read it and the weights and write a
+ * result, and the result comes back. Each step has these hazards, and pays for nothing else: events   the push and
+ * the pull; behind the kernels that read the last input, and those that wrote the result streams  the push waits for
+ * those readers, the kernels for the push, the pull for the kernels host     until the last push has read the
+ * input's memory; and for the pull
  */
 START_TEST(steady_state)
 {
@@ -536,6 +562,7 @@ Suite *suite(void)
     tcase_add_loop_test(order, own_turn, 0, STREAM_KINDS);
     tcase_add_test(order, a_turn_ends);
     tcase_add_test(order, readers_do_not_wait_for_one_another);
+    tcase_add_test(order, readers_in_turns);
     tcase_add_loop_test(order, without_a_stream_is_for_all_streams, 0, STREAM_KINDS);
     tcase_add_loop_test(order, behind_kernels_of_no_stream, 0, 4);
     tcase_add_test(order, a_transfer_on_the_stream);

@@ -1,6 +1,6 @@
 /*
- * Every call that the library makes of the runtime fails once at every place it is made, in every scenario: with an error
- * that passes, with no memory, and with one that the device stays in.
+ * Every call that the library makes of the runtime fails once at every place it is made, in every scenario: with an
+ * error that passes, with no memory, and with one that the device stays in.
  */
 #include "scenario.h"
 

@@ -1,4 +1,5 @@
-/* Several threads in the library at once. What they must not do to each other is seen best under the thread sanitizer. */
+/* Several threads in the library at once. What they must not do to each other is seen best under the thread
+ * sanitizer. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -288,7 +289,8 @@ START_TEST(streams_of_their_own)
 }
 END_TEST
 
-/* The same two objects in many pushes and pulls of several, in different orders: no two of those wait for each other. */
+/* The same two objects in many pushes and pulls of several, in different orders: no two of those wait for each
+ * other. */
 static synced_mem *pair[2];
 
 static void *move_both(void *which)

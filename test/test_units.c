@@ -401,8 +401,32 @@ START_TEST(invariants)
 }
 END_TEST
 
-/* The contents of both copies can get lost, by waits that fail in two threads at once. What is left is memory with something
- * old in it, and an object that must read as zeros. */
+/* As that, for what the hot path may hand out of an object with both copies. */
+START_TEST(invariants_of_both_copies)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem *const mem = make_at_cpu(100, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    ck_assert(sm_object_is_valid(mem));
+    atomic_store(&mem->ready[SM_CPU][1], sm_copy_of(mem, SM_CPU)->data);
+    ck_assert(!sm_object_is_valid(mem));
+    atomic_store(&mem->ready[SM_CPU][1], NULL);
+    struct sm_stream *const none = atomic_load(&mem->on[0]);
+    for (int writing = 0; writing < 2; writing++) {
+        struct sm_stream *stream;
+        OK(sm_stream_find(0, NULL, &stream));
+        atomic_store(&mem->on[writing], stream);
+        ck_assert(!sm_object_is_valid(mem));
+        atomic_store(&mem->on[writing], none);
+    }
+    ck_assert(sm_object_is_valid(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* The contents of both copies can get lost, by waits that fail in two threads at once. What is left is memory with
+ * something old in it, and an object that must read as zeros. */
 START_TEST(zeros_over_old_memory)
 {
     enum { BYTES = 1000 };
@@ -444,6 +468,7 @@ Suite *suite(void)
     tcase_add_test(tests, host_pool);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
+    tcase_add_test(tests, invariants_of_both_copies);
     tcase_add_test(tests, zeros_over_old_memory);
     return made;
 }

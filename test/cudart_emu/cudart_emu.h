@@ -138,7 +138,7 @@ struct emu_place {
     uintptr_t offset;
 };
 
-#define EMU_WAIT_DEPTH 12
+#define EMU_WAIT_DEPTH 24
 
 /* A call that waits (those that emu_drop_wait() can drop), and the return addresses that lead there, the innermost
  * first. */

@@ -1,0 +1,146 @@
+/*
+ * Whether every wait of the library is needed. Random sequences of calls are played, and each instance of a wait in src/
+ * that they come by is noted: the calls from the public function down to the runtime's. Then each instance is dropped,
+ * in the same sequences, and something must fail: a race, wrong bytes, memory used after it was handed back.
+ *
+ * An instance whose loss nobody notices is one too many, unless it is listed as redundant, with the reason.
+ */
+#include "model.h"
+#include "waits.h"
+
+#include "cudart_emu.h"
+#include "gpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_CHAINS = 4000, MOST_RUNS = 64, PATIENCE_S = 60 };
+
+/* What children find, in memory shared with them. */
+static struct found {
+    struct emu_wait_place chain[MOST_CHAINS];
+    uint64_t runs[MOST_CHAINS]; /* a bit for each run that came by it */
+    int count;
+    unsigned dropped;
+} * found;
+
+/* ---- One run, in a child ---- */
+
+/* What the child is to do once the runtime has been started. */
+static const struct instance *to_drop;
+
+int __real_gpu_start(unsigned schedule);
+int __wrap_gpu_start(unsigned schedule);
+int __wrap_gpu_start(unsigned schedule)
+{
+    const int devices = __real_gpu_start(schedule);
+    emu_note_waits(to_drop == NULL);
+    for (int i = 0; to_drop && i < to_drop->chains; i++)
+        emu_drop_wait_from(&found->chain[to_drop->chain[i]]);
+    return devices;
+}
+
+static int find_chain(const struct emu_wait_place *wait)
+{
+    int at = 0;
+    while (at < found->count && memcmp(&found->chain[at].chain, &wait->chain, sizeof wait->chain) != 0)
+        at++;
+    return at;
+}
+
+static void note(const struct emu_wait_place *wait, void *run)
+{
+    struct emu_wait_place clean;
+    memset(&clean, 0, sizeof clean);
+    clean.call = wait->call;
+    clean.depth = wait->depth;
+    for (unsigned i = 0; i < wait->depth; i++)
+        clean.chain[i] = wait->chain[i];
+    const int at = find_chain(&clean);
+    if (at == MOST_CHAINS)
+        fail("more than %d chains of calls lead to waits", MOST_CHAINS);
+    found->count = at == found->count ? at + 1 : found->count;
+    found->chain[at] = clean;
+    found->runs[at] |= UINT64_C(1) << *(const int *)run;
+}
+
+/* Whether the run ends well. */
+static bool run_in_child(int run, const struct instance *drop)
+{
+    int status = 0;
+    (void)fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)alarm(PATIENCE_S);
+        (void)freopen("/dev/null", "w", stderr);
+        to_drop = drop;
+        waits_run(run);
+        if (!drop)
+            emu_each_wait(note, &run);
+        exit(EXIT_SUCCESS);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
+}
+
+/* ---- Instances ---- */
+
+static bool is_noticed(const struct instance *instance)
+{
+    for (int run = 0; run < waits_runs(); run++) {
+        bool came_by = false;
+        for (int i = 0; i < instance->chains; i++)
+            came_by = came_by || (found->runs[instance->chain[i]] >> run & 1);
+        if (came_by && !run_in_child(run, instance))
+            return true;
+    }
+    for (int run = 0; run < waits_more_runs(); run++)
+        if (!run_in_child(waits_runs() + run, instance))
+            return true;
+    return false;
+}
+
+/* The test itself waits too. */
+static bool is_ours(const struct instance *instance)
+{
+    return strstr(instance->name, " < synced_mem_") != NULL;
+}
+
+static void ask_machine(void)
+{
+    machine = (struct machine){.gpu = true, .per_thread = true, .devices = 2};
+}
+
+int main(void)
+{
+    static struct instances all;
+    int unnoticed = 0;
+    int redundant = 0;
+    found = mmap(NULL, sizeof *found, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (found == MAP_FAILED || shared == MAP_FAILED)
+        return EXIT_FAILURE;
+    ask_machine();
+    for (int run = 0; run < waits_runs(); run++) {
+        if (!run_in_child(run, NULL)) {
+            (void)printf("run %d fails with nothing dropped: %s\n", run, shared->message);
+            return EXIT_FAILURE;
+        }
+    }
+    instances_find(&all, found->chain, found->count);
+    for (int i = 0; i < all.count; i++) {
+        const char *const reason = redundant_because(&all.of[i]);
+        if (!is_ours(&all.of[i]) || (!reason && is_noticed(&all.of[i])))
+            continue;
+        unnoticed += reason == NULL;
+        redundant += reason != NULL;
+        if (!reason)
+            (void)printf("nobody notices when this wait is dropped:\n    %s\n", all.of[i].name);
+    }
+    (void)printf("%d instances of waits in %d places: %d not noticed, %d redundant with a reason\n", all.count,
+                 all.places, unnoticed, redundant);
+    return unnoticed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,129 @@
+/* Tells instances of waits apart by the names of functions and lines, which addr2line knows. */
+#include "waits.h"
+
+#include "model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_ADDRESSES = 4000, FUNCTION = 64, PROGRAM = 1000 };
+
+/* What stands at a return address. */
+static struct address {
+    uintptr_t offset;
+    char function[FUNCTION];
+    char where[FUNCTION]; /* file:line */
+} addresses[MOST_ADDRESSES];
+static int address_count;
+
+static struct address *address_of(const struct emu_place *place)
+{
+    int at = 0;
+    while (at < address_count && addresses[at].offset != place->offset)
+        at++;
+    if (at == MOST_ADDRESSES)
+        fail("more than %d return addresses", MOST_ADDRESSES);
+    if (at == address_count)
+        addresses[address_count++].offset = place->offset;
+    return &addresses[at];
+}
+
+static void read_line(FILE *from, char *to, size_t size)
+{
+    if (!fgets(to, (int)size, from))
+        fail("addr2line says too little");
+    to[strcspn(to, " \n")] = '\0';
+}
+
+/* All at once: addr2line takes its time. */
+static void ask_addr2line(void)
+{
+    char program[PROGRAM] = "";
+    char command[2 * PROGRAM];
+    char path[] = "/tmp/waits-XXXXXX";
+    const int file = mkstemp(path);
+    FILE *const list = file < 0 ? NULL : fdopen(file, "w");
+    if (!list)
+        fail("no temporary file");
+    for (int i = 0; i < address_count; i++)
+        (void)fprintf(list, "%#lx\n", (unsigned long)addresses[i].offset - 1);
+    (void)fclose(list);
+    if (readlink("/proc/self/exe", program, sizeof program - 1) < 0)
+        fail("this program has no name");
+    (void)snprintf(command, sizeof command, "addr2line -f -s -e '%s' <'%s'", program, path);
+    FILE *const answers = popen(command, "r");
+    if (!answers)
+        fail("no addr2line");
+    for (int i = 0; i < address_count; i++) {
+        read_line(answers, addresses[i].function, FUNCTION);
+        read_line(answers, addresses[i].where, FUNCTION);
+    }
+    (void)pclose(answers);
+    (void)remove(path);
+}
+
+static bool is_public(const struct address *address)
+{
+    return strncmp(address->function, "synced_mem_", 11) == 0;
+}
+
+/* The files whose functions wait because others tell them to. */
+static bool is_told_to(const struct address *address)
+{
+    static const char *const files[] = {"device_cuda.c", "ticket.c", "stream.c", "flight.c", "call.c"};
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+        if (strncmp(address->where, files[i], strlen(files[i])) == 0)
+            return true;
+    return false;
+}
+
+static void name_instance(char *name, char *place, const struct emu_wait_place *chain)
+{
+    size_t at = (size_t)snprintf(name, NAME, "%s", chain->call);
+    bool deciding = false;
+    place[0] = '\0';
+    for (unsigned i = 0; i < chain->depth; i++) {
+        const struct address *const address = address_of(&chain->chain[i]);
+        const char *const line = strchr(address->where, ':');
+        at += (size_t)snprintf(name + at, at < NAME ? NAME - at : 0, " < %s%s", address->function, line ? line : "");
+        if (!deciding && !is_told_to(address)) {
+            deciding = true;
+            (void)snprintf(place, NAME, "%s", name);
+        }
+        if (is_public(address) || at >= NAME)
+            break;
+    }
+}
+
+static struct instance *instance_named(struct instances *all, const char *name)
+{
+    int at = 0;
+    while (at < all->count && strcmp(all->of[at].name, name) != 0)
+        at++;
+    if (at == MOST_INSTANCES)
+        fail("more than %d instances of waits", MOST_INSTANCES);
+    if (at == all->count)
+        (void)snprintf(all->of[all->count++].name, NAME, "%s", name);
+    return &all->of[at];
+}
+
+void instances_find(struct instances *all, const struct emu_wait_place *chains, int count)
+{
+    static struct instances places;
+    char name[NAME];
+    char place[NAME];
+    for (int i = 0; i < count; i++)
+        for (unsigned j = 0; j < chains[i].depth; j++)
+            (void)address_of(&chains[i].chain[j]);
+    ask_addr2line();
+    for (int i = 0; i < count; i++) {
+        name_instance(name, place, &chains[i]);
+        struct instance *const instance = instance_named(all, name);
+        if (instance->chains < CHAINS_EACH)
+            instance->chain[instance->chains++] = i;
+        (void)instance_named(&places, place);
+    }
+    all->places = places.count;
+}

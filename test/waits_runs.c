@@ -1,0 +1,320 @@
+/* What is played to see that waits are needed, and which need not be: random sequences, and scripts for what those come
+ * by too seldom, or can't, as something has to fail. */
+#include "model.h"
+#include "waits.h"
+
+#include "gpu.h"
+#include "pattern.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SEQUENCES = 20, CALLS = 4000, MORE_SEQUENCES = 12, MORE_CALLS = 30000, SIZE = 4096 };
+
+#define MUST(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition))                                                                                              \
+            fail("%s:%d: %s: %s", __FILE__, __LINE__, #condition, synced_mem_last_error_message());                    \
+    } while (0)
+#define OK(call) MUST((call) == SYNCED_MEM_OK)
+
+/* ---- Scripts ---- */
+
+static synced_mem *make(size_t size)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+static void host_writes(void *data, unsigned pattern)
+{
+    MUST(data);
+    gpu_note_host_write(data, SIZE);
+    pattern_write(data, SIZE, pattern);
+}
+
+static void host_reads(const void *data, unsigned pattern)
+{
+    MUST(data);
+    gpu_note_host_read(data, SIZE);
+    MUST(pattern_is(data, SIZE, pattern));
+}
+
+/* Two streams, memory of the caller's, and an object. */
+struct things {
+    synced_mem_stream one, two;
+    void *device, *seen, *host;
+    synced_mem *mem;
+};
+
+static struct things begin(void)
+{
+    struct things it = {gpu_stream_create(0, false), gpu_stream_create(0, false), gpu_alloc(0, SIZE),
+                        gpu_alloc(0, SIZE),          gpu_pinned_alloc(SIZE),      make(SIZE)};
+    return it;
+}
+
+static void end(struct things *it)
+{
+    OK(synced_mem_stream_done(it->one));
+    OK(synced_mem_stream_done(it->two));
+    gpu_stream_sync(it->one);
+    gpu_stream_sync(it->two);
+    if (it->mem)
+        OK(synced_mem_release(it->mem));
+    OK(synced_mem_shutdown());
+    gpu_stream_destroy(it->one);
+    gpu_stream_destroy(it->two);
+    gpu_free(it->device);
+    gpu_free(it->seen);
+    gpu_pinned_free(it->host);
+}
+
+/* The ways to say it. */
+enum way { ONE, ARRAY_OF_ONE, ARRAY_OF_TWO, WAYS };
+
+static void push(struct things *it, synced_mem_stream stream, enum way way)
+{
+    synced_mem *const mems[] = {it->mem, it->mem};
+    OK(way == ONE ? synced_mem_async_gpu_push(it->mem, stream) : synced_mem_async_gpu_push_n(mems, way, stream));
+}
+
+static void pull(struct things *it, synced_mem_stream stream, enum way way)
+{
+    synced_mem *const mems[] = {it->mem, it->mem};
+    OK(way == ONE ? synced_mem_async_cpu_pull(it->mem, stream) : synced_mem_async_cpu_pull_n(mems, way, stream));
+}
+
+/* Work queued behind a push sees what is arriving by another, whoever brings it. */
+static void push_twice(enum way way)
+{
+    struct things it = begin();
+    host_writes(it.host, 1);
+    OK(synced_mem_set_data(it.mem, it.host, it.device));
+    host_writes(synced_mem_mutable_cpu_data(it.mem), 1);
+    push(&it, it.one, way);
+    push(&it, it.two, way);
+    gpu_copy(it.seen, it.device, SIZE, it.two);
+    end(&it);
+}
+
+static void push_what_callers_bring(enum way way)
+{
+    struct things it = begin();
+    host_writes(it.host, 1);
+    gpu_fill(it.device, SIZE, 1, it.one);
+    OK(synced_mem_set_data_on(it.mem, it.host, it.device, it.one));
+    push(&it, it.two, way);
+    gpu_copy(it.seen, it.device, SIZE, it.two);
+    end(&it);
+}
+
+/* The same for a pull, and work that reads page-locked host memory. */
+static void read_host(struct things *it, synced_mem_stream stream)
+{
+    MUST(cudaMemcpyAsync(it->seen, it->host, SIZE, cudaMemcpyHostToDevice, stream) == cudaSuccess);
+}
+
+static void pull_twice(enum way way)
+{
+    struct things it = begin();
+    host_writes(it.host, 1);
+    OK(synced_mem_set_data(it.mem, it.host, it.device));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 2, it.one);
+    pull(&it, it.one, way);
+    pull(&it, it.two, way);
+    read_host(&it, it.two);
+    end(&it);
+}
+
+static void pull_what_callers_bring(enum way way)
+{
+    struct things it = begin();
+    gpu_fill_host(it.host, SIZE, 1, it.one);
+    OK(synced_mem_set_data_on(it.mem, it.host, it.device, it.one));
+    pull(&it, it.two, way);
+    read_host(&it, it.two);
+    end(&it);
+}
+
+/* A transfer to memory that a caller's stream still fills. */
+static void push_over_callers(enum way way)
+{
+    struct things it = begin();
+    gpu_fill(it.device, SIZE, 1, it.one);
+    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.one));
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
+    push(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+/* A transfer to memory that another one still reads. */
+static void pull_over_push(enum way way)
+{
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    push(&it, it.one, way);
+    gpu_fill(it.device, SIZE, 2, it.two);
+    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    pull(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void write_again(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user, (void)stream;
+    host_writes(data, 9);
+}
+
+/* The shutdown waits for adopted memory that is still in use. */
+static void adopted_to_the_end(enum way way)
+{
+    (void)way;
+    struct things it = begin();
+    host_writes(it.host, 1);
+    OK(synced_mem_adopt_cpu_data(it.mem, it.host, write_again, NULL));
+    push(&it, it.one, ONE);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    OK(synced_mem_shutdown());
+    end(&it);
+}
+
+/* Without an event behind it, a transfer is waited for. */
+static void no_event(enum way way)
+{
+    (void)way;
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    push(&it, it.one, ONE);
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
+    OK(synced_mem_release_data(it.mem));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    MUST(synced_mem_overwrite_gpu_data(it.mem)); /* nobody knows the order of its allocation */
+    gpu_fill((void *)(uintptr_t)synced_mem_gpu_data_on(it.mem, it.two), SIZE, 4, it.two);
+    end(&it);
+}
+
+/* Nor without the wait: then nobody can tell when host memory has been read, until an event can be recorded again; and that
+ * has to cover whoever reads it since. */
+static void out_of_sight(enum way way)
+{
+    (void)way;
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    OK(synced_mem_wait(it.mem));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    MUST(!synced_mem_gpu_data(it.mem));
+    push(&it, it.one, ONE);
+    OK(synced_mem_release(it.mem));
+    it.mem = make(SIZE);
+    for (int i = 0; i < 40; i++)
+        OK(synced_mem_reap());
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 2); /* the same memory, if it has come back */
+    end(&it);
+}
+
+/* A writer goes on after a read that failed, while its transfer is under way. */
+static void failed_read(enum way way)
+{
+    (void)way;
+    struct things it = begin();
+    void *const data = synced_mem_overwrite_gpu_data_on(it.mem, it.one);
+    gpu_fill(data, SIZE, 1, it.one);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    MUST(!synced_mem_cpu_data(it.mem));
+    gpu_fill(data, SIZE, 2, it.one);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void without_pools(enum way way)
+{
+    (void)way;
+    emu_set_pools_supported(0, false);
+    struct things it = begin();
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    OK(synced_mem_release_data(it.mem));
+    end(&it);
+}
+
+static const struct {
+    void (*play)(enum way way);
+    int ways;
+} scripts[] = {{push_twice, WAYS},
+               {push_what_callers_bring, WAYS},
+               {pull_twice, WAYS},
+               {pull_what_callers_bring, WAYS},
+               {push_over_callers, WAYS},
+               {pull_over_push, WAYS},
+               {no_event, 1},
+               {out_of_sight, 1},
+               {adopted_to_the_end, 1},
+               {failed_read, 1},
+               {without_pools, 1}};
+enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
+
+/* ---- All ---- */
+
+int waits_runs(void)
+{
+    return SCRIPTS * WAYS + SEQUENCES;
+}
+
+int waits_more_runs(void)
+{
+    return MORE_SEQUENCES;
+}
+
+static void run_sequence(uint64_t seed, unsigned long calls)
+{
+    static const unsigned long all[2];
+    struct generator generator;
+    play(source_random(&generator, seed, calls, all, THREADS), (unsigned)seed % 5, false);
+}
+
+/* In a thread of its own, so that the calls that lead there are the same however this is called; as with sequences. */
+static void *run_script(void *script)
+{
+    (void)gpu_start(0);
+    scripts[(size_t)script / WAYS].play((enum way)((size_t)script % WAYS));
+    return NULL;
+}
+
+void waits_run(int run)
+{
+    pthread_t thread;
+    if (run < SCRIPTS * WAYS) {
+        if (run % WAYS >= scripts[run / WAYS].ways)
+            return;
+        MUST(pthread_create(&thread, NULL, run_script, (void *)(uintptr_t)run) == 0);
+        (void)pthread_join(thread, NULL);
+    } else if (run < waits_runs()) {
+        run_sequence(1000 + (uint64_t)run, CALLS);
+    } else {
+        run_sequence(1000 + (uint64_t)run, MORE_CALLS);
+    }
+}
+
+const char *redundant_because(const struct instance *instance)
+{
+    static const struct {
+        const char *part;
+        const char *reason;
+    } known[] = {
+        {"cudaStreamSynchronize < free_here", "cudaFree was seen to wait for the device, but nothing promises it"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(instance->name, known[i].part))
+            return known[i].reason;
+    return NULL;
+}
