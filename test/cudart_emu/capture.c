@@ -1,17 +1,35 @@
 /*
  * Stream capture: which streams take part in one, what it forbids, and what ends it badly.
  *
- *   a capturing stream is          synchronized, queried, asked for its id     900, invalidated
+ *   a capturing stream is          synchronized, queried                       900, invalidated
+ *                                  asked for its id, device, flags, priority   900, invalidated
  *   its device is                  synchronized                                900, invalidated
  *   an event recorded in it is     synchronized, queried by the host           907, invalidated
+ *                                  the same or waited for, once it has ended   1
  *   a stream of it waits for       an event recorded outside                   905, invalidated
  *                                  an event of another capture                 902, both invalidated
  *   the legacy stream is used      while a blocking stream captures            906, invalidated
+ *                                  to wait for an event recorded in it         906, invalidated
  *   an unsafe call is made         by a thread that may not                    900, invalidated
  *   a stream of it is used         once invalidated                            901
+ *                                  synchronized, by a thread that may not      900
+ *   it is ended                    on a stream that has joined                 903, invalidated
+ *                                  by a thread that may not                    908, ended
  *
  * A thread in relaxed mode may make unsafe calls. Others may not beside a capture that is not relaxed: in global mode
  * beside their own and any thread's global one, in thread-local mode beside their own.
+ *
+ * Neither the documentation nor a real runtime has said, and these are guesses:
+ *   - that a capture is over at once when a thread that may not has ended it; seen was that the right thread's end is
+ *     then answered with 401, and that the stream can capture anew
+ *   - that a fork without work needs no join
+ *   - that events of a capture that ended badly are answered as those of one that ended well, by capturing streams too,
+ *     whose capture goes on, and that unsafe calls are refused first
+ *   - that a wait for an event of an invalidated capture is answered with 901
+ *   - that a thread which may make unsafe calls is answered 901 for the synchronization of an invalidated stream, and
+ *     that a query is answered as a synchronization
+ *   - that the legacy stream refuses to tell its device, flags and priority as it does its id
+ *   - that cudaHostAlloc() and cudaMallocManaged() are as unsafe as the other allocations
  */
 #include "emu.h"
 
@@ -88,10 +106,12 @@ cudaError_t emu_device_wait_permitted(int device)
 
 cudaError_t emu_event_permitted(const struct CUevent_st *event)
 {
-    if (event->capture == NULL)
-        return emu_unsafe_permitted();
-    event->capture->invalid = true;
-    return cudaErrorCapturedEvent;
+    if (goes_on(event->capture)) {
+        event->capture->invalid = true;
+        return cudaErrorCapturedEvent;
+    }
+    const cudaError_t error = emu_unsafe_permitted();
+    return error == cudaSuccess && event->capture != NULL ? cudaErrorInvalidValue : error;
 }
 
 /* ---- Streams ---- */
@@ -221,12 +241,14 @@ cudaError_t emu_capture_wait(struct emu_stream *stream, const struct CUevent_st 
         return cudaErrorStreamCaptureIsolation;
     }
     if (from->ended)
-        return cudaErrorCapturedEvent;
+        return cudaErrorInvalidValue;
     if (from->invalid)
         return cudaErrorStreamCaptureInvalidated;
     if (stream->capture == NULL) {
-        if (emu_is_legacy(stream))
-            return cudaErrorStreamCaptureUnsupported;
+        if (emu_is_legacy(stream)) {
+            from->invalid = true;
+            return cudaErrorStreamCaptureImplicit;
+        }
         join(from, stream, event->joint);
         return cudaSuccess;
     }
@@ -285,12 +307,14 @@ static cudaError_t end(cudaStream_t handle, cudaGraph_t *out)
     *out = NULL;
     if (capture == NULL)
         return cudaErrorIllegalState;
-    if (capture->origin != stream)
+    if (capture->origin != stream) {
+        capture->invalid = true;
         return cudaErrorStreamCaptureUnmatched;
-    if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != emu_self()->number)
-        return cudaErrorStreamCaptureWrongThread;
+    }
     struct emu_graph *graph = capture->graph;
-    if (capture->invalid)
+    if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != emu_self()->number)
+        error = cudaErrorStreamCaptureWrongThread;
+    else if (capture->invalid)
         error = cudaErrorStreamCaptureInvalidated;
     else if (!emu_graph_is_joined(graph, stream->joint))
         error = cudaErrorStreamCaptureUnjoined;

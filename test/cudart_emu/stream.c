@@ -151,11 +151,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 /* ---- Waiting ---- */
 
-/* Finds a stream that the host is to wait for or to ask. */
+/* Finds a stream that the host is to wait for or to ask. Who may not do so is told that first, also of a stream whose
+ * capture is invalidated already. */
 static cudaError_t stream_to_wait_for(cudaStream_t handle, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_not_capturing(handle, stream);
-    return error == cudaSuccess ? emu_unsafe_permitted() : error;
+    if (error != cudaSuccess && error != cudaErrorStreamCaptureInvalidated)
+        return error;
+    const cudaError_t refusal = emu_unsafe_permitted();
+    return refusal != cudaSuccess ? refusal : error;
 }
 
 static cudaError_t query(cudaStream_t handle)
@@ -230,15 +234,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 /* ---- What a stream is ---- */
 
-/* Finds the stream for a call that tells something about it. */
+/* Finds the stream for a call that tells something about it, which a stream refuses while it captures. */
 static cudaError_t look(cudaStream_t handle, const void *out, struct emu_stream **stream)
-{
-    const cudaError_t error = emu_stream_of(handle, stream);
-    return error == cudaSuccess && out == NULL ? cudaErrorInvalidValue : error;
-}
-
-/* The same for a call that a stream refuses while it captures. */
-static cudaError_t look_outside_capture(cudaStream_t handle, const void *out, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_not_capturing(handle, stream);
     return error == cudaSuccess && out == NULL ? cudaErrorInvalidValue : error;
@@ -271,7 +268,7 @@ cudaError_t cudaStreamGetId(cudaStream_t hStream, unsigned long long *streamId)
     struct emu_stream *stream = NULL;
     cudaError_t error = EMU_ENTER(cudaStreamGetId, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = look_outside_capture(hStream, streamId, &stream);
+        error = look(hStream, streamId, &stream);
     if (error == cudaSuccess)
         *streamId = stream->id;
     return emu_leave(error);
@@ -282,7 +279,7 @@ cudaError_t cudaStreamGetDevice(cudaStream_t hStream, int *device)
     struct emu_stream *stream = NULL;
     cudaError_t error = EMU_ENTER(cudaStreamGetDevice, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = look_outside_capture(hStream, device, &stream);
+        error = look(hStream, device, &stream);
     if (error == cudaSuccess)
         *device = stream->device;
     return emu_leave(error);
