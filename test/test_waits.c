@@ -1,7 +1,7 @@
 /*
- * Whether every wait of the library is needed. Random sequences of calls are played, and each instance of a wait in src/
- * that they come by is noted: the calls from the public function down to the runtime's. Then each instance is dropped,
- * in the same sequences, and something must fail: a race, wrong bytes, memory used after it was handed back.
+ * Whether every wait of the library is needed. Random sequences of calls are played, and each instance of a wait in
+ * src/ that they come by is noted: the calls from the public function down to the runtime's. Then each instance is
+ * dropped, in the same sequences, and something must fail: a race, wrong bytes, memory used after it was handed back.
  *
  * An instance whose loss nobody notices is one too many, unless it is listed as redundant, with the reason.
  */

@@ -16,7 +16,8 @@ void waits_run(int run);
 
 enum { MOST_INSTANCES = 1000, CHAINS_EACH = 60, NAME = 400 };
 
-/* The calls from a public function down to one of the runtime's that waits; several chains of calls of the test's own may
+/* The calls from a public function down to one of the runtime's that waits; several chains of calls of the test's own
+ * may
  * lead there. */
 struct instance {
     char name[NAME]; /* "cudaEventSynchronize < function line < ..." */
