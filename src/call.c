@@ -94,13 +94,13 @@ void sm_object_init(struct synced_mem *mem)
 
 /* ---- Waiting ---- */
 
-/* Contents that were to arrive with work that has failed are lost; the copy they came from is valid still. */
-static void lose(struct synced_mem *mem, const struct sm_ticket *failed)
+/* Contents that were to arrive when the device was lost are lost; the copy they came from is valid still. */
+static void lose(struct synced_mem *mem)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
         const struct sm_ticket *const write = copy ? copy->write : NULL;
-        if (write && copy->arriving && (write == failed || sm_ticket_state(write) == SM_TICKET_LOST)) {
+        if (write && copy->arriving && sm_ticket_state(write) == SM_TICKET_LOST) {
             copy->arriving = false;
             sm_commit(mem, sm_head(mem) & ~sm_bit(side));
         }
@@ -113,34 +113,45 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *tic
     pthread_mutex_unlock(&mem->lock);
     const synced_mem_status status = sm_ticket_wait(ticket);
     pthread_mutex_lock(&mem->lock);
-    if (status != SYNCED_MEM_OK)
-        lose(mem, ticket);
+    lose(mem);
     sm_ticket_drop(ticket);
     return status;
 }
 
 /* ---- Calls ---- */
 
+static unsigned given(const struct synced_mem *mem, enum sm_side side)
+{
+    return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
+}
+
 synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
     pthread_mutex_lock(&mem->lock);
-    lose(mem, NULL);
+    lose(mem);
     *call = (struct sm_call){.mem = mem, .head = sm_head(mem)};
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        call->given[side] = given(mem, side);
     return SYNCED_MEM_OK;
 }
 
 /* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
- * contents before has them still. Device pointers that were handed out before are good still, and their uses to be
- * waited for. */
+ * contents before has them still. But what another thread's call has given out meanwhile stays valid. Device pointers
+ * that
+ * were handed out before are good still, and their uses to be waited for. */
 static void put_back(const struct sm_call *call)
 {
     struct synced_mem *const mem = call->mem;
+    unsigned head = sm_head(mem);
     if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
         sm_flight_reopen(sm_copy_of(mem, SM_GPU));
-    const bool still = call->head && (sm_head(mem) & call->head) == call->head;
-    sm_commit(mem, still ? call->head : sm_head(mem));
+    const bool still = (head & call->head) == call->head;
+    for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
+        if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
+            head &= ~sm_bit(side);
+    sm_commit(mem, head);
 }
 
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
@@ -159,12 +170,13 @@ synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
     return status;
 }
 
-/* Not after a failure, whose detail a callback could overwrite. */
+/* After a failure too, which may be for want of the very memory that is due. */
 synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status)
 {
     (void)sm_leave(call, status);
-    if (status == SYNCED_MEM_OK)
-        (void)sm_copy_reap(false);
+    const struct sm_detail detail = sm_detail_get();
+    (void)sm_copy_reap(false);
+    sm_detail_set(&detail);
     return status;
 }
 

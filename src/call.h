@@ -12,7 +12,9 @@ struct sm_call {
     struct synced_mem *mem;
     unsigned head;                    /* at the beginning */
     bool ends_nothing;                /* whose use another call wants to end is then that call's business */
+    unsigned given[SM_SIDES];         /* at the beginning, of the copies that were there */
     struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
+    bool moves;                       /* its transfer is queued, see move.c */
 };
 
 /* Takes the object's lock. ERR_FORKED: a parent's object, of which a child can't know who holds the lock. */

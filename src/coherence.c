@@ -256,8 +256,10 @@ static synced_mem_status reserve(enum sm_mode mode, struct sm_use **out)
 
 static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    copy->given++;
     sm_commit(mem, sm_steps[sm_head(mem)][side][mode].next);
-    return sm_copy_of(mem, side)->data;
+    return copy->data;
 }
 
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
@@ -339,6 +341,16 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
     return SYNCED_MEM_OK;
 }
 
+/* A stream that has the pointer to read gets it again, as on the hot path, which knows only the last of several. */
+static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_flight_give_again(copy, handle))
+        return false;
+    *out = finish(mem, SM_GPU, SM_READ);
+    return true;
+}
+
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
     struct sm_call call;
@@ -346,6 +358,8 @@ synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
+    if (mode == SM_READ && give_again(mem, handle, out))
+        return sm_leave(&call, SYNCED_MEM_OK);
     status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);

@@ -31,6 +31,7 @@ struct sm_copy {
     struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
+    unsigned given;                 /* counts the calls that gave out its pointer */
     int device;                     /* of device memory and of page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
     bool arriving;                  /* the contents are those that write will bring; if it fails they are lost */

@@ -18,6 +18,9 @@
 /* Drivers before 11.2 know no pools, nor the attribute that says so. */
 enum { DRIVER_WITH_POOLS = 11020 };
 
+/* Named by newer headers only. */
+enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
+
 enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
 
 /* What the library keeps on each device, made at first use. */
@@ -56,6 +59,8 @@ static synced_mem_status status_of(cudaError_t code, synced_mem_status out_of_me
     case cudaErrorInvalidAddressSpace:
     case cudaErrorInvalidPc:
     case cudaErrorLaunchFailure:
+    case ERROR_CONTAINED:
+    case ERROR_TENSOR_MEMORY_LEAK:
         return SYNCED_MEM_ERR_DEVICE_LOST;
     default:
         return SYNCED_MEM_ERR_CUDA;
@@ -144,6 +149,7 @@ static synced_mem_status count_devices(int *count)
         *count = 0;
         return status;
     }
+    sm_process_uses_gpu();
     *count = *count < SM_MAX_DEVICES ? *count : SM_MAX_DEVICES;
     atomic_store_explicit(&known_count, *count, memory_order_relaxed);
     return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "the CUDA runtime finds no device");
@@ -175,7 +181,6 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
         return status;
     if (found >= count)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
-    sm_process_uses_gpu();
     atomic_store_explicit(&in_use, true, memory_order_relaxed);
     *device = found;
     return SYNCED_MEM_OK;

@@ -5,8 +5,8 @@
 
 #include <stdlib.h>
 
-/* From so many readers on a new one is the occasion to ask which of the old ones are over. */
-enum { MANY_READS = 8 };
+/* From so many uses on a new one is the occasion to ask which of the old ones are over. */
+enum { MANY_USES = 8 };
 
 static struct sm_stream nobody;
 struct sm_stream *const sm_ended_use = &nobody;
@@ -65,6 +65,12 @@ static void free_uses(struct sm_use **list)
     }
 }
 
+static void push_front(struct sm_use **list, struct sm_use *use)
+{
+    use->next = *list;
+    *list = use;
+}
+
 /* ---- Waiting ---- */
 
 /* Work on a stream that has gone for good is forgotten, and the memory then never given to anybody else. */
@@ -81,13 +87,26 @@ static void drop_writer(struct sm_copy *copy)
     copy->writer = NULL;
 }
 
+/* What a turn came after has to be waited for again if nobody can wait for the turn. */
+static void wait_for_owed(struct sm_copy *copy)
+{
+    copy->write_is_owed = false;
+    while (copy->owed) {
+        struct sm_use *const use = copy->owed;
+        copy->owed = use->next;
+        push_front(&copy->reads, use);
+    }
+}
+
 static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
 {
     if (!copy->writer || copy->writer == by || copy->turn)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->turn);
-    if (is_forgotten(copy, status))
+    if (is_forgotten(copy, status)) {
         drop_writer(copy);
+        wait_for_owed(copy);
+    }
     return status;
 }
 
@@ -209,12 +228,6 @@ struct sm_use *sm_flight_reserve(void)
     return use;
 }
 
-static void push_front(struct sm_use **list, struct sm_use *use)
-{
-    use->next = *list;
-    *list = use;
-}
-
 /* Of several that have ended on one stream the last stands for all: the lists grow no longer than there are streams. */
 static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_ticket *than)
 {
@@ -230,12 +243,57 @@ static void remove_earlier(struct sm_use **list, const struct sm_stream *by, con
     }
 }
 
+/* What was given to streams that are over, and what has ended, may be done with, and nobody else asks. */
+static void ask_about(struct sm_copy *copy, struct sm_use *list)
+{
+    for (struct sm_use *use = list; use; use = use->next) {
+        if (is_open(use) && sm_stream_is_over(use->by) && sm_stream_end_use(use->by, &use->ticket) == SYNCED_MEM_OK) {
+            sm_stream_drop(use->by);
+            use->by = sm_ended_use;
+        }
+        if (!is_stream(use))
+            (void)sm_ticket_pending(use->ticket);
+    }
+    sm_flight_prune(copy);
+}
+
+static unsigned count_uses(const struct sm_use *list)
+{
+    unsigned count = 0;
+    for (const struct sm_use *use = list; use; use = use->next)
+        count++;
+    return count;
+}
+
+static void keep_short(struct sm_copy *copy)
+{
+    if (count_uses(copy->reads) >= MANY_USES)
+        ask_about(copy, copy->reads);
+    if (count_uses(copy->owed) >= MANY_USES)
+        ask_about(copy, copy->owed);
+}
+
 void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
 {
     remove_earlier(&copy->reads, NULL, ticket);
     remove_earlier(&copy->owed, NULL, ticket);
+    keep_short(copy);
     reserved->ticket = sm_ticket_hold(ticket);
     push_front(&copy->reads, reserved);
+}
+
+bool sm_flight_give_again(struct sm_copy *copy, synced_mem_stream handle)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link && !(is_open(*link) && sm_stream_can_be_hot((*link)->by) &&
+                      atomic_load_explicit(&(*link)->by->hot, memory_order_relaxed) == handle))
+        link = &(*link)->next;
+    struct sm_use *const use = *link;
+    if (!use || (copy->writer && copy->writer != use->by))
+        return false;
+    *link = use->next;
+    push_front(&copy->reads, use);
+    return true;
 }
 
 static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *stream)
@@ -244,28 +302,6 @@ static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *str
     while (*link && (*link)->by != stream)
         link = &(*link)->next;
     return link;
-}
-
-/* What was given to streams that are done, or has ended, may be over, and nobody else asks. */
-static void ask_about_ended(struct sm_copy *copy)
-{
-    for (struct sm_use *use = copy->reads; use; use = use->next) {
-        if (is_open(use) && sm_stream_is_done(use->by) && sm_stream_end_use(use->by, &use->ticket) == SYNCED_MEM_OK) {
-            sm_stream_drop(use->by);
-            use->by = sm_ended_use;
-        }
-        if (use->by == sm_ended_use)
-            (void)sm_ticket_pending(use->ticket);
-    }
-    sm_flight_prune(copy);
-}
-
-static unsigned count_reads(const struct sm_copy *copy)
-{
-    unsigned count = 0;
-    for (const struct sm_use *use = copy->reads; use; use = use->next)
-        count++;
-    return count;
 }
 
 /* The one given last is first, where the hot path finds it. */
@@ -278,8 +314,7 @@ static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct s
         replace(&use->ticket, NULL);
         free(reserved);
     } else {
-        if (count_reads(copy) >= MANY_READS)
-            ask_about_ended(copy);
+        keep_short(copy);
         use = reserved;
         use->by = sm_stream_hold(stream);
     }
@@ -441,7 +476,7 @@ void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_st
         copy->untracked = (unsigned char)how;
 }
 
-/* The ticket comes after all that is known of, so that it can stand for everything. */
+/* The ticket comes after all that is known of, so that it can stand for all that is not. */
 synced_mem_status sm_flight_retrack(struct sm_copy *copy)
 {
     struct sm_ticket *ticket = NULL;
@@ -452,8 +487,11 @@ synced_mem_status sm_flight_retrack(struct sm_copy *copy)
         status = sm_stream_queued(copy->untracked_on, &ticket);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
-    if (ticket)
-        sm_flight_written(copy, ticket);
+    if (ticket) {
+        replace(&copy->write, ticket);
+        copy->write_is_owed = false;
+    }
+    sm_flight_reopen(copy); /* what was waited for by the lane alone goes on */
     copy->untracked = SM_TRACKED;
     return SYNCED_MEM_OK;
 }

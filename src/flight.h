@@ -60,6 +60,9 @@ void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_tic
  * it. Takes over the reservation. */
 void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing);
 
+/* Whether a stream by this handle, which the hot path may know, has the pointer to read: it is then the last. */
+bool sm_flight_give_again(struct sm_copy *copy, synced_mem_stream handle);
+
 /* The stream was given the pointer, in that mode, and has not lost it. */
 bool sm_flight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
 

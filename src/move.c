@@ -88,12 +88,10 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     return status;
 }
 
-static bool is_queued(const struct batch *batch, const struct synced_mem *mem)
+static struct sm_call *call_of(const struct batch *batch, struct synced_mem *mem)
 {
-    size_t i = 0;
-    while (i < batch->queued && batch->moving[i] != mem)
-        i++;
-    return i < batch->queued;
+    const struct sm_call wanted = {.mem = mem};
+    return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
 }
 
 /* One stream does for all, and all are of its device. */
@@ -125,7 +123,10 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 {
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    return batch->count > 1 && is_queued(batch, mem) ? SYNCED_MEM_OK : queue_move(batch, mem);
+    struct sm_call *const call = call_of(batch, mem);
+    const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
+    call->moves = true;
+    return status;
 }
 
 /* ---- All ---- */

@@ -1,10 +1,17 @@
 /* Forks: POSIX leaves a child with the locks as they were held, by threads it does not have. */
 #include "process.h"
 
+#include <assert.h>
+
 static struct {
     pthread_mutex_t mutex;
     struct sm_lock *first;
 } locks = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+/* By the calling thread, of these locks: two threads that each held one and wanted the other's, or a fork that wants
+ * all,
+ * would wait for ever. */
+static _Thread_local bool holds_one;
 
 static atomic_uchar generation;
 static atomic_bool uses_gpu;
@@ -51,13 +58,16 @@ static void introduce(struct sm_lock *lock)
 
 void sm_lock(struct sm_lock *lock)
 {
+    assert(!holds_one);
     if (!atomic_load_explicit(&lock->known, memory_order_acquire))
         introduce(lock);
     pthread_mutex_lock(&lock->mutex);
+    holds_one = true;
 }
 
 void sm_unlock(struct sm_lock *lock)
 {
+    holds_one = false;
     pthread_mutex_unlock(&lock->mutex);
 }
 

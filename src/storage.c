@@ -99,6 +99,9 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
                        sm_device(mem));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side] && sm_copy_capacity(incoming[side]) < sm_size(mem))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was resized by another call meanwhile");
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
@@ -297,7 +300,9 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait && status == SYNCED_MEM_OK; side++)
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
-    if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_CPU)))
+    const bool is_written =
+        (sm_head(mem) & sm_bit(SM_CPU)) && (has_room(mem, SM_CPU, size) || !(sm_head(mem) & sm_bit(SM_GPU)));
+    if (status == SYNCED_MEM_OK && !*wait && growing && is_written)
         *wait = sm_flight_blocker(sm_copy_of(mem, SM_CPU), true);
     return status;
 }
@@ -331,8 +336,7 @@ synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
     status = sm_leave(&call, resize(&call, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
-    if (status == SYNCED_MEM_OK)
-        (void)sm_copy_reap(false);
+    (void)sm_copy_reap(false);
     sm_detail_set(&first);
     return status;
 }

@@ -23,10 +23,23 @@ static uint64_t new_serial(void)
     return atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 }
 
+static pthread_key_t thread_end;
+
+static void orphan_streams(void *thread);
+
+static void watch_threads(void)
+{
+    (void)pthread_key_create(&thread_end, orphan_streams);
+}
+
 static uint64_t thread_number(void)
 {
-    if (this_thread == 0)
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (this_thread == 0) {
+        (void)pthread_once(&once, watch_threads);
         this_thread = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
+        (void)pthread_setspecific(thread_end, (void *)(uintptr_t)this_thread);
+    }
     return this_thread;
 }
 
@@ -99,7 +112,8 @@ synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream
 
 /* ---- Callers' streams ---- */
 
-/* Known streams, by handle. A created one is held by being known; a thread's default stream is known while held. */
+/* Known streams, by handle. A created one is held by being known. A thread's default stream, and a created one that the
+ * runtime has no id for, so that its handle may become another's, is known while somebody else holds it. */
 enum { BUCKETS = 16 };
 #define BUCKET                                                                                                         \
     {                                                                                                                  \
@@ -136,6 +150,11 @@ static void unlink_from(struct bucket *bucket, const struct sm_stream *stream)
         *link = stream->next;
 }
 
+static bool is_known_while_held(const struct sm_stream *stream)
+{
+    return stream->kind == SM_STREAM_PER_THREAD || stream->id == 0;
+}
+
 static bool is_counted(const struct sm_stream *stream)
 {
     return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_PER_THREAD;
@@ -152,22 +171,22 @@ static void give_record(struct sm_stream *stream)
 {
     sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
+    pthread_mutex_destroy(&stream->lock);
     sm_slab_give(&records, stream);
 }
 
-/* A thread's default stream is forgotten by the last who lets go of it, and can be found until then. */
 void sm_stream_drop(struct sm_stream *stream)
 {
     if (!stream || !is_counted(stream))
         return;
     struct bucket *const bucket = bucket_of_stream(stream);
-    const bool of_thread = stream->kind == SM_STREAM_PER_THREAD;
-    if (of_thread)
+    const bool can_be_found = is_known_while_held(stream);
+    if (can_be_found)
         sm_lock(&bucket->lock);
     const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
-    if (of_thread && gone)
+    if (can_be_found && gone)
         unlink_from(bucket, stream);
-    if (of_thread)
+    if (can_be_found)
         sm_unlock(&bucket->lock);
     if (gone)
         give_record(stream);
@@ -181,6 +200,23 @@ static void forget(struct bucket *bucket, struct sm_stream *stream, enum state s
     atomic_store_explicit(&stream->state, (unsigned char)state, memory_order_release);
 }
 
+/* With the bucket unlocked, after forget(). */
+static void drop_known(struct sm_stream *stream)
+{
+    if (stream && !is_known_while_held(stream))
+        sm_stream_drop(stream);
+}
+
+static void orphan_streams(void *thread)
+{
+    struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
+    sm_lock(&bucket->lock);
+    for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
+        if (stream->thread == (uintptr_t)thread)
+            atomic_store_explicit(&stream->orphaned, true, memory_order_relaxed);
+    sm_unlock(&bucket->lock);
+}
+
 static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
 {
     struct sm_stream *stream = bucket->first;
@@ -190,40 +226,52 @@ static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream 
     return stream;
 }
 
-static struct sm_stream *enter_record(struct bucket *bucket, enum sm_stream_kind kind, synced_mem_stream handle,
-                                      int device)
+/* Memory is found with no lock of the library's held; of two threads that meet a stream at once one comes too late. */
+static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
+                              struct sm_stream **out)
 {
-    struct sm_stream *const stream = sm_slab_take(&records);
-    if (!stream)
-        return NULL;
-    const bool created = kind == SM_STREAM_CREATED;
-    describe(stream, kind, device, created ? handle : SM_NO_HANDLE);
-    stream->handle = handle;
-    stream->thread = created ? 0 : thread_number();
-    stream->id = 0;
-    atomic_store_explicit(&stream->state, KNOWN, memory_order_relaxed);
-    atomic_store_explicit(&stream->holders, created ? 1 : 0, memory_order_relaxed);
-    stream->next = bucket->first;
-    bucket->first = stream;
-    return stream;
+    const bool created = handle != SM_HANDLE_PER_THREAD;
+    const uint64_t thread = created ? 0 : thread_number();
+    struct sm_stream *fresh = sm_slab_take(&records);
+    if (!fresh)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
+    describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device, created ? handle : SM_NO_HANDLE);
+    fresh->handle = handle;
+    fresh->thread = thread;
+    fresh->id = id;
+    pthread_mutex_init(&fresh->lock, NULL);
+    atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
+    atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
+    atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
+    sm_lock(&bucket->lock);
+    struct sm_stream *stream = look_up(bucket, handle, thread, device);
+    if (!stream) {
+        fresh->next = bucket->first;
+        bucket->first = stream = fresh;
+        fresh = NULL;
+    }
+    *out = sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    if (fresh)
+        give_record(fresh);
+    return SYNCED_MEM_OK;
 }
 
-static synced_mem_status no_record(void)
+static struct sm_stream *find_held(struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
 {
-    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
+    sm_lock(&bucket->lock);
+    struct sm_stream *const stream = look_up(bucket, handle, thread, device);
+    if (stream)
+        sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    return stream;
 }
 
 static synced_mem_status find_per_thread(int device, struct sm_stream **out)
 {
     struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, thread_number());
-    sm_lock(&bucket->lock);
-    struct sm_stream *stream = look_up(bucket, SM_HANDLE_PER_THREAD, thread_number(), device);
-    if (!stream)
-        stream = enter_record(bucket, SM_STREAM_PER_THREAD, SM_HANDLE_PER_THREAD, device);
-    if (stream)
-        *out = sm_stream_hold(stream);
-    sm_unlock(&bucket->lock);
-    return stream ? SYNCED_MEM_OK : no_record();
+    *out = find_held(bucket, SM_HANDLE_PER_THREAD, thread_number(), device);
+    return *out ? SYNCED_MEM_OK : meet(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
 }
 
 static bool is_another(const struct sm_stream *stream, uint64_t id)
@@ -231,42 +279,35 @@ static bool is_another(const struct sm_stream *stream, uint64_t id)
     return stream->id != 0 && id != 0 && stream->id != id;
 }
 
+static void vanish(struct sm_stream *stream)
+{
+    struct bucket *const bucket = bucket_of_stream(stream);
+    sm_lock(&bucket->lock);
+    const bool known = state_of(stream) == KNOWN;
+    if (known)
+        forget(bucket, stream, VANISHED);
+    sm_unlock(&bucket->lock);
+    if (known)
+        drop_known(stream);
+}
+
 /* The one that is known by this handle, held; NULL if none is, or it has become another stream's. */
 static struct sm_stream *find_known(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
 {
-    sm_lock(&bucket->lock);
-    struct sm_stream *stream = look_up(bucket, handle, 0, 0);
-    struct sm_stream *gone = NULL;
-    if (stream && is_another(stream, id)) {
-        forget(bucket, stream, VANISHED);
-        gone = stream;
-        stream = NULL;
-    }
-    if (stream)
-        sm_stream_hold(stream);
-    sm_unlock(&bucket->lock);
-    sm_stream_drop(gone);
-    return stream;
+    struct sm_stream *const stream = find_held(bucket, handle, 0, 0);
+    if (!stream || !is_another(stream, id))
+        return stream;
+    vanish(stream);
+    sm_stream_drop(stream);
+    return NULL;
 }
 
-static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
-                              struct sm_stream **out)
+static synced_mem_status meet_created(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
+                                      struct sm_stream **out)
 {
     int device;
     const synced_mem_status status = sm_device_of_stream(handle, likely, &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    sm_lock(&bucket->lock);
-    struct sm_stream *stream = look_up(bucket, handle, 0, 0); /* another thread may have met it */
-    if (!stream) {
-        stream = enter_record(bucket, SM_STREAM_CREATED, handle, device);
-        if (stream)
-            stream->id = id;
-    }
-    if (stream)
-        *out = sm_stream_hold(stream);
-    sm_unlock(&bucket->lock);
-    return stream ? SYNCED_MEM_OK : no_record();
+    return status == SYNCED_MEM_OK ? meet(bucket, handle, id, device, out) : status;
 }
 
 static synced_mem_status find_created(int device, int likely, synced_mem_stream handle, uint64_t id,
@@ -274,7 +315,7 @@ static synced_mem_status find_created(int device, int likely, synced_mem_stream 
 {
     struct bucket *const bucket = bucket_of(handle, 0);
     struct sm_stream *stream = find_known(bucket, handle, id);
-    const synced_mem_status status = stream ? SYNCED_MEM_OK : meet(bucket, handle, id, likely, &stream);
+    const synced_mem_status status = stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream);
     if (status != SYNCED_MEM_OK)
         return status;
     const int its = stream->device;
@@ -320,18 +361,6 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **
     return sm_ticket_record(stream->device, stream->handle, stream->serial, out);
 }
 
-static void vanish(struct sm_stream *stream)
-{
-    struct bucket *const bucket = bucket_of_stream(stream);
-    sm_lock(&bucket->lock);
-    const bool known = state_of(stream) == KNOWN;
-    if (known)
-        forget(bucket, stream, VANISHED);
-    sm_unlock(&bucket->lock);
-    if (known)
-        sm_stream_drop(stream);
-}
-
 /* Whose event covers it: a thread can't record one on another thread's default stream, but the legacy stream, which
  * waits
  * for those as for all blocking streams, can stand for it; as it does where no stream was named. */
@@ -358,7 +387,8 @@ static synced_mem_status last_of(struct sm_stream *stream, struct sm_ticket **ou
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)
+/* With the stream locked: a caller who is done with it may destroy it the moment its lock is free. */
+static synced_mem_status end_use(struct sm_stream *stream, struct sm_ticket **out)
 {
     switch (state_of(stream)) {
     case DONE:
@@ -383,6 +413,26 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket *
     return sm_stream_queued(on, out);
 }
 
+static void lock(struct sm_stream *stream)
+{
+    if (is_counted(stream))
+        pthread_mutex_lock(&stream->lock);
+}
+
+static void unlock(struct sm_stream *stream)
+{
+    if (is_counted(stream))
+        pthread_mutex_unlock(&stream->lock);
+}
+
+synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)
+{
+    lock(stream);
+    const synced_mem_status status = end_use(stream, out);
+    unlock(stream);
+    return status;
+}
+
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket)
 {
     if (sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
@@ -392,22 +442,36 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
 }
 
 /* What the legacy stream waits for, blocking streams do too. */
+static synced_mem_status hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    struct sm_stream *const on = recordable(stream);
+    struct sm_stream_facts facts;
+    if (state_of(stream) != KNOWN)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_stream_look(on->device, on->handle, &facts);
+    return status == SYNCED_MEM_OK && !facts.capturing ? sm_stream_wait(on, ticket) : status;
+}
+
 synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
 {
-    return state_of(stream) == KNOWN ? sm_stream_wait(recordable(stream), ticket) : SYNCED_MEM_OK;
+    lock(stream);
+    const synced_mem_status status = hold_back(stream, ticket);
+    unlock(stream);
+    return status;
 }
 
 /* ---- Streams that go ---- */
 
-bool sm_stream_is_done(const struct sm_stream *stream)
+bool sm_stream_is_over(const struct sm_stream *stream)
 {
-    return state_of(stream) == DONE;
+    return state_of(stream) == DONE ||
+           (is_counted(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
 }
 
-/* Whether anything was given to the stream, which the caller of this and the bucket hold. */
+/* Whether anything was given to the stream, which the caller of this holds. */
 static bool has_uses(const struct sm_stream *stream)
 {
-    const unsigned others = stream->kind == SM_STREAM_CREATED ? 2 : 1;
+    const unsigned others = is_known_while_held(stream) ? 1 : 2;
     return atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
 }
 
@@ -415,15 +479,16 @@ static bool has_uses(const struct sm_stream *stream)
 static synced_mem_status end(struct bucket *bucket, struct sm_stream *stream)
 {
     struct sm_ticket *last = NULL;
-    const synced_mem_status status = has_uses(stream) ? sm_stream_end_use(stream, &last) : SYNCED_MEM_OK;
+    if (state_of(stream) != KNOWN)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = has_uses(stream) ? end_use(stream, &last) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return state_of(stream) == VANISHED ? SYNCED_MEM_OK : status;
     sm_lock(&bucket->lock);
     atomic_store_explicit(&stream->last, last, memory_order_release);
     forget(bucket, stream, DONE);
     sm_unlock(&bucket->lock);
-    if (stream->kind == SM_STREAM_CREATED)
-        sm_stream_drop(stream);
+    drop_known(stream);
     return status;
 }
 
@@ -446,7 +511,9 @@ synced_mem_status sm_stream_done(synced_mem_stream handle)
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_stream *stream;
     while (status == SYNCED_MEM_OK && (stream = find_any_known(bucket, handle, thread)) != NULL) {
+        lock(stream);
         status = end(bucket, stream);
+        unlock(stream);
         sm_stream_drop(stream);
     }
     return status;
@@ -461,7 +528,7 @@ static void forget_all(struct bucket *bucket)
         sm_lock(&bucket->lock);
         forget(bucket, stream, DONE);
         sm_unlock(&bucket->lock);
-        sm_stream_drop(stream);
+        drop_known(stream);
     }
 }
 

@@ -8,6 +8,8 @@
 
 #include "ticket.h"
 
+#include <pthread.h>
+
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
 enum sm_lane { SM_LANE_H2D, SM_LANE_D2H, SM_LANE_ALLOC, SM_LANE_FREE, SM_LANES };
 
@@ -31,9 +33,11 @@ struct sm_stream {
     struct sm_stream *next;
     _Atomic(struct sm_ticket *) last; /* once it is done: for all that it was given */
     atomic_uint holders;              /* of created and per-thread streams; those it is known by are one */
+    pthread_mutex_t lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
     int device;
     unsigned char kind;
-    atomic_uchar state; /* of a created or per-thread stream, see stream.c */
+    atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */
+    atomic_bool orphaned; /* its thread has ended */
 };
 
 /* One of the library's own, made at its first use; good until the shutdown. */
@@ -69,11 +73,11 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket *
  * pending, or its work is on that very stream. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket);
 
-/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. */
+/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Not while it captures. */
 synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket);
 
-/* Whether synced_mem_stream_done() was called for it: then to end a use of it needs no event. */
-bool sm_stream_is_done(const struct sm_stream *stream);
+/* Whether it takes no more work: synced_mem_stream_done() was called for it, or its thread has ended. */
+bool sm_stream_is_over(const struct sm_stream *stream);
 
 /* Ends the uses of the caller's stream and forgets it. */
 synced_mem_status sm_stream_done(synced_mem_stream handle);

@@ -128,6 +128,7 @@ void gpu_copy_to_host(void *to, const void *from, size_t size, synced_mem_stream
 }
 
 static sem_t gate;
+static bool held;
 
 static void CUDART_CB wait_at_the_gate(void *unused)
 {
@@ -140,9 +141,16 @@ void gpu_hold(synced_mem_stream stream)
 {
     ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
     MUST(cudaLaunchHostFunc(stream, wait_at_the_gate, NULL));
+    held = true;
 }
 
 void gpu_unhold(void)
 {
     ck_assert_int_eq(sem_post(&gate), 0);
+    held = false;
+}
+
+bool gpu_is_held(void)
+{
+    return held;
 }

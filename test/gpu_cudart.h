@@ -4,11 +4,15 @@
 
 #include <check.h>
 #include <cuda_runtime_api.h>
+#include <stdbool.h>
 
 #define MUST(call)                                                                                                     \
     do {                                                                                                               \
         const cudaError_t code_ = (call);                                                                              \
         ck_assert_msg(code_ == cudaSuccess, "%s: %s", #call, cudaGetErrorName(code_));                                 \
     } while (0)
+
+/* Whether a stream is held. */
+bool gpu_is_held(void);
 
 #endif

@@ -385,6 +385,10 @@ START_TEST(destroyed_without_a_word)
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 3));
     OK(synced_mem_release(it.mem));
     ck_assert_uint_eq(stats_now().quarantined, 1);
+    close_stream(it.one);
+    close_stream(it.two);
+    close_stream(next);
+    gpu_free(it.seen);
     OK(synced_mem_shutdown());
 }
 END_TEST

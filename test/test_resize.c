@@ -168,9 +168,9 @@ END_TEST
 /* One of two sides with the contents has room: they stay there, and the other goes. */
 START_TEST(one_side_has_room)
 {
-    char *const host = calloc(1, 1000);
     if (!gpu_expected())
         return;
+    char *const host = calloc(1, 1000);
     void *const device = gpu_alloc(0, 1000);
     synced_mem *const mem = make(1000);
     OK(_i ? synced_mem_set_gpu_data(mem, device) : synced_mem_set_cpu_data(mem, host));

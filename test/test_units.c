@@ -162,10 +162,10 @@ START_TEST(records_of_streams)
     ck_assert_ptr_eq(first, again);
     ck_assert_int_eq(first->device, 0);
     ck_assert(sm_stream_can_be_hot(first));
-    ck_assert(!sm_stream_is_done(first));
+    ck_assert(!sm_stream_is_over(first));
     sm_stream_drop(again);
     OK(synced_mem_stream_done(handle));
-    ck_assert(sm_stream_is_done(first));
+    ck_assert(sm_stream_is_over(first));
     ck_assert_ptr_eq(first->hot, SM_NO_HANDLE);
     OK(sm_stream_find(0, handle, &again));
     ck_assert_ptr_ne(first, again);

@@ -18,12 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_CHAINS = 4000, MOST_RUNS = 64, PATIENCE_S = 60 };
+enum { MOST_CHAINS = 4000, MOST_RUNS = 128, PATIENCE_S = 60 };
 
 /* What children find, in memory shared with them. */
 static struct found {
     struct emu_wait_place chain[MOST_CHAINS];
-    uint64_t runs[MOST_CHAINS]; /* a bit for each run that came by it */
+    unsigned char runs[MOST_CHAINS][MOST_RUNS]; /* whether the run came by it */
     int count;
     unsigned dropped;
 } * found;
@@ -65,7 +65,7 @@ static void note(const struct emu_wait_place *wait, void *run)
         fail("more than %d chains of calls lead to waits", MOST_CHAINS);
     found->count = at == found->count ? at + 1 : found->count;
     found->chain[at] = clean;
-    found->runs[at] |= UINT64_C(1) << *(const int *)run;
+    found->runs[at][*(const int *)run] = 1;
 }
 
 /* Whether the run ends well. */
@@ -93,7 +93,7 @@ static bool is_noticed(const struct instance *instance)
     for (int run = 0; run < waits_runs(); run++) {
         bool came_by = false;
         for (int i = 0; i < instance->chains; i++)
-            came_by = came_by || (found->runs[instance->chain[i]] >> run & 1);
+            came_by = came_by || found->runs[instance->chain[i]][run];
         if (came_by && !run_in_child(run, instance))
             return true;
     }

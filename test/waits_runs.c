@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCES = 20, CALLS = 4000, MORE_SEQUENCES = 12, MORE_CALLS = 30000, SIZE = 4096 };
+enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 12, MORE_CALLS = 30000, SIZE = 4096 };
 
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
@@ -167,6 +167,150 @@ static void pull_over_push(enum way way)
     end(&it);
 }
 
+static void pull_over_pull(enum way way)
+{
+    struct things it = begin();
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    pull(&it, it.one, way);
+    gpu_fill(it.device, SIZE, 2, it.two);
+    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    pull(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void pull_over_callers(enum way way)
+{
+    struct things it = begin();
+    gpu_fill_host(it.host, SIZE, 1, it.one);
+    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
+    pull(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+/* A transfer to memory that another stream still reads, and one that another transfer still writes. */
+static void push_over_readers(enum way way)
+{
+    struct things it = begin();
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 1, it.two);
+    gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.one), SIZE, it.one);
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
+    push(&it, it.two, way);
+    end(&it);
+}
+
+static void push_over_push(enum way way)
+{
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    push(&it, it.one, way);
+    host_writes(it.host, 2);
+    OK(synced_mem_set_cpu_data(it.mem, it.host));
+    push(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void push_over_pull(enum way way)
+{
+    struct things it = begin();
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    pull(&it, it.two, way);
+    host_writes(it.host, 2);
+    OK(synced_mem_set_cpu_data(it.mem, it.host));
+    push(&it, it.one, way);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+/* Zeros behind contents that are arriving, in room that there is already: whoever waits for them waits for both. */
+static void grow_behind(enum way way)
+{
+    struct things it = begin();
+    MUST(synced_mem_overwrite_cpu_data(it.mem) && synced_mem_overwrite_gpu_data(it.mem));
+    OK(synced_mem_resize(it.mem, SIZE / 2));
+    (void)way;
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE / 2, 1, it.one);
+    OK(synced_mem_resize(it.mem, SIZE));
+    gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.two), SIZE, it.two);
+    end(&it);
+}
+
+static void keep(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+}
+
+static void grow_behind_push(enum way way)
+{
+    struct things it = begin();
+    (void)way;
+    host_writes(it.host, 1);
+    MUST(synced_mem_overwrite_gpu_data(it.mem));
+    OK(synced_mem_resize_discard(it.mem, SIZE / 2));
+    OK(synced_mem_adopt_cpu_data(it.mem, it.host, keep, NULL));
+    push(&it, it.one, ONE);
+    OK(synced_mem_resize(it.mem, SIZE)); /* the host's memory has no room for that, and goes */
+    gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.two), SIZE, it.two);
+    end(&it);
+}
+
+/* The same with memory that a caller's stream still fills. */
+static void release_over_callers(enum way way)
+{
+    struct things it = begin();
+    (void)way;
+    gpu_fill_host(it.host, SIZE, 1, it.one);
+    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
+    OK(synced_mem_release_gpu_data(it.mem));
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void CUDART_CB write_pageable(void *data)
+{
+    pattern_write(data, SIZE, 1);
+}
+
+/* The runtime reads pageable memory when it is told to copy it, whatever the stream still has to do. */
+static void push_unready(enum way way)
+{
+    struct things it = begin();
+    void *const pageable = calloc(1, SIZE);
+    MUST(cudaLaunchHostFunc(it.one, write_pageable, pageable) == cudaSuccess);
+    OK(synced_mem_set_cpu_data_on(it.mem, pageable, it.one));
+    push(&it, it.two, way);
+    OK(synced_mem_wait(it.mem));
+    MUST(synced_mem_mutable_gpu_data_on(it.mem, it.two));
+    host_reads(synced_mem_cpu_data(it.mem), 1);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    free(pageable);
+    end(&it);
+}
+
+/* A side that is released moves its contents to memory that is still in use. */
+static void release_over_push(enum way way)
+{
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    push(&it, it.one, ONE);
+    if (way == ONE) {
+        host_writes(it.host, 2);
+        OK(synced_mem_set_cpu_data(it.mem, it.host));
+        OK(synced_mem_release_cpu_data(it.mem));
+    } else {
+        gpu_fill(it.device, SIZE, 2, it.two);
+        OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+        OK(synced_mem_release_gpu_data(it.mem));
+    }
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
 static void write_again(void *data, void *user, synced_mem_stream stream)
 {
     (void)user, (void)stream;
@@ -257,6 +401,16 @@ static const struct {
                {pull_what_callers_bring, WAYS},
                {push_over_callers, WAYS},
                {pull_over_push, WAYS},
+               {pull_over_pull, WAYS},
+               {pull_over_callers, WAYS},
+               {push_over_readers, WAYS},
+               {push_over_push, WAYS},
+               {push_over_pull, WAYS},
+               {release_over_push, 2},
+               {release_over_callers, 1},
+               {grow_behind, 1},
+               {grow_behind_push, 1},
+               {push_unready, WAYS},
                {no_event, 1},
                {out_of_sight, 1},
                {adopted_to_the_end, 1},
