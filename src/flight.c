@@ -476,13 +476,13 @@ void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_st
         copy->untracked = (unsigned char)how;
 }
 
-/* The ticket comes after all that is known of, so that it can stand for all that is not. */
+/* The ticket stands for what is not known of, and for the write that it replaces. */
 synced_mem_status sm_flight_retrack(struct sm_copy *copy)
 {
     struct sm_ticket *ticket = NULL;
     if (!copy->untracked || !copy->untracked_on)
         return SYNCED_MEM_OK;
-    synced_mem_status status = sm_flight_order(copy, true, copy->untracked_on);
+    synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
     if (status == SYNCED_MEM_OK)
         status = sm_stream_queued(copy->untracked_on, &ticket);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
@@ -491,7 +491,6 @@ synced_mem_status sm_flight_retrack(struct sm_copy *copy)
         replace(&copy->write, ticket);
         copy->write_is_owed = false;
     }
-    sm_flight_reopen(copy); /* what was waited for by the lane alone goes on */
     copy->untracked = SM_TRACKED;
     return SYNCED_MEM_OK;
 }

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 12, MORE_CALLS = 30000, SIZE = 4096 };
+enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 30, MORE_CALLS = 30000, SIZE = 4096 };
 
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
@@ -90,6 +90,11 @@ static void pull(struct things *it, synced_mem_stream stream, enum way way)
     OK(way == ONE ? synced_mem_async_cpu_pull(it->mem, stream) : synced_mem_async_cpu_pull_n(mems, way, stream));
 }
 
+static void keep(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+}
+
 /* Work queued behind a push sees what is arriving by another, whoever brings it. */
 static void push_twice(enum way way)
 {
@@ -167,6 +172,25 @@ static void pull_over_push(enum way way)
     end(&it);
 }
 
+/* A transfer of zeros that are still being filled in. */
+static void pull_zeros(enum way way)
+{
+    struct things it = begin();
+    MUST(synced_mem_gpu_data_on(it.mem, it.one));
+    pull(&it, it.two, way);
+    host_reads(synced_mem_cpu_data(it.mem), 0);
+    end(&it);
+}
+
+/* Memory that goes while it is still being filled. */
+static void discard_zeros(enum way way)
+{
+    struct things it = begin();
+    MUST(synced_mem_gpu_data_on(it.mem, it.one));
+    OK(way == ONE ? synced_mem_resize_discard(it.mem, (size_t)2 * SIZE) : synced_mem_resize(it.mem, (size_t)2 * SIZE));
+    end(&it);
+}
+
 static void pull_over_pull(enum way way)
 {
     struct things it = begin();
@@ -238,9 +262,18 @@ static void grow_behind(enum way way)
     end(&it);
 }
 
-static void keep(void *data, void *user, synced_mem_stream stream)
+/* The same behind a transfer that reads, which whoever writes next waits for too. */
+static void grow_behind_pull(enum way way)
 {
-    (void)data, (void)user, (void)stream;
+    struct things it = begin();
+    (void)way;
+    MUST(synced_mem_overwrite_gpu_data(it.mem));
+    OK(synced_mem_resize_discard(it.mem, SIZE / 2));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE / 2, 1, it.one);
+    pull(&it, it.two, ONE);
+    OK(synced_mem_resize(it.mem, SIZE));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 2, it.one);
+    end(&it);
 }
 
 static void grow_behind_push(enum way way)
@@ -254,6 +287,39 @@ static void grow_behind_push(enum way way)
     push(&it, it.one, ONE);
     OK(synced_mem_resize(it.mem, SIZE)); /* the host's memory has no room for that, and goes */
     gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.two), SIZE, it.two);
+    end(&it);
+}
+
+/* The host asks for contents that go where a push still reads, or a caller's stream still writes. */
+static void read_over(enum way way)
+{
+    struct things it = begin();
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
+    push(&it, it.one, ONE);
+    gpu_fill(it.device, SIZE, 2, it.two);
+    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void read_over_callers(enum way way)
+{
+    struct things it = begin();
+    gpu_fill_host(it.host, SIZE, 1, it.one);
+    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
+    host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static void read_over_pull(enum way way)
+{
+    struct things it = begin();
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    pull(&it, it.one, ONE);
+    gpu_fill(it.device, SIZE, 2, it.two);
+    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
     end(&it);
 }
 
@@ -368,6 +434,37 @@ static void out_of_sight(enum way way)
     end(&it);
 }
 
+/* The same for device memory, which something is written to meanwhile. */
+static void out_of_sight_on_device(enum way way)
+{
+    struct things it = begin();
+    (void)way;
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false); /* the first one ends the turn */
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    MUST(!synced_mem_cpu_data(it.mem));
+    gpu_stream_sync(it.one);
+    gpu_sync_device(0);
+    host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
+    push(&it, it.two, ONE);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    end(&it);
+}
+
+/* Device memory is freed behind a transfer that reads it. */
+static void adopt_over_pull(enum way way)
+{
+    struct things it = begin();
+    (void)way;
+    gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
+    pull(&it, it.two, ONE);
+    host_writes(it.host, 2);
+    gpu_fill(it.device, SIZE, 2, NULL);
+    OK(synced_mem_adopt_data(it.mem, it.host, it.device, keep, NULL));
+    end(&it);
+}
+
 /* A writer goes on after a read that failed, while its transfer is under way. */
 static void failed_read(enum way way)
 {
@@ -395,27 +492,20 @@ static void without_pools(enum way way)
 static const struct {
     void (*play)(enum way way);
     int ways;
-} scripts[] = {{push_twice, WAYS},
-               {push_what_callers_bring, WAYS},
-               {pull_twice, WAYS},
-               {pull_what_callers_bring, WAYS},
-               {push_over_callers, WAYS},
-               {pull_over_push, WAYS},
-               {pull_over_pull, WAYS},
-               {pull_over_callers, WAYS},
-               {push_over_readers, WAYS},
-               {push_over_push, WAYS},
-               {push_over_pull, WAYS},
-               {release_over_push, 2},
-               {release_over_callers, 1},
-               {grow_behind, 1},
-               {grow_behind_push, 1},
-               {push_unready, WAYS},
-               {no_event, 1},
-               {out_of_sight, 1},
-               {adopted_to_the_end, 1},
-               {failed_read, 1},
-               {without_pools, 1}};
+} scripts[] = {{push_twice, WAYS},        {push_what_callers_bring, WAYS},
+               {pull_twice, WAYS},        {pull_what_callers_bring, WAYS},
+               {push_over_callers, WAYS}, {pull_over_push, WAYS},
+               {pull_zeros, WAYS},        {discard_zeros, 2},
+               {pull_over_pull, WAYS},    {pull_over_callers, WAYS},
+               {push_over_readers, WAYS}, {push_over_push, WAYS},
+               {push_over_pull, WAYS},    {release_over_push, 2},
+               {release_over_callers, 1}, {read_over, 2},
+               {read_over_callers, 2},    {read_over_pull, 2},
+               {grow_behind, 1},          {grow_behind_push, 1},
+               {push_unready, WAYS},      {no_event, 1},
+               {out_of_sight, 1},         {out_of_sight_on_device, 1},
+               {adopt_over_pull, 1},      {adopted_to_the_end, 1},
+               {failed_read, 1},          {without_pools, 1}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
@@ -454,9 +544,9 @@ void waits_run(int run)
         MUST(pthread_create(&thread, NULL, run_script, (void *)(uintptr_t)run) == 0);
         (void)pthread_join(thread, NULL);
     } else if (run < waits_runs()) {
-        run_sequence(1000 + (uint64_t)run, CALLS);
+        run_sequence(1000 + (uint64_t)(run - SCRIPTS * WAYS), CALLS);
     } else {
-        run_sequence(1000 + (uint64_t)run, MORE_CALLS);
+        run_sequence(2000 + (uint64_t)(run - waits_runs()), MORE_CALLS);
     }
 }
 
