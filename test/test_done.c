@@ -393,6 +393,57 @@ START_TEST(destroyed_without_a_word)
 }
 END_TEST
 
+/* A push was on its way when the stream had its turn; the turn is forgotten, the push is not: what comes next is told of
+ * the stream once, and then comes behind the push. */
+START_TEST(a_push_before_a_forgotten_turn)
+{
+    void *data = NULL;
+    if (!gpu_expected())
+        return;
+    begin();
+    host_fill(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
+    gpu_delay(it.two);
+    gpu_fill(it.seen, SIZE, 1, it.two);
+    OK(synced_mem_async_gpu_push(it.mem, it.two));
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(it.mem, stream));
+    gpu_stream_destroy(stream);
+    synced_mem_stream next = open_stream(NON_BLOCKING);
+    if (next != stream) {
+        gpu_stream_destroy(next);
+        return;
+    }
+    switch (_i) {
+    case 0:
+        FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data_on(it.mem, next));
+        data = (void *)synced_mem_gpu_data_on(it.mem, it.one);
+        break;
+    case 1:
+        FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_gpu_data_on(it.mem, it.one));
+        data = synced_mem_mutable_gpu_data_on(it.mem, it.one);
+        break;
+    case 2:
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull(it.mem, it.one));
+        data = (void *)synced_mem_gpu_data_on(it.mem, it.one);
+        break;
+    }
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    gpu_copy(it.seen, data, SIZE, it.one);
+    if (_i == 1)
+        gpu_fill(data, SIZE, 3, it.one);
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, _i == 1 ? 3 : 2));
+    gpu_stream_sync(it.one);
+    ck_assert(device_is(it.seen, SIZE, 2));
+    OK(synced_mem_release(it.mem));
+    ck_assert_uint_eq(stats_now().quarantined, 1);
+    close_stream(it.one);
+    close_stream(it.two);
+    close_stream(next);
+    gpu_free(it.seen);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("done");
@@ -410,6 +461,8 @@ Suite *suite(void)
     tcase_add_test(streams, a_stream_that_stays);
     tcase_add_test(streams, all_objects_at_once);
     tcase_add_test(streams, objects_that_go_first);
-    tcase_add_loop_test(add_case_without_end(made, "gone"), destroyed_without_a_word, 0, 8);
+    TCase *const gone = add_case_without_end(made, "gone");
+    tcase_add_loop_test(gone, destroyed_without_a_word, 0, 8);
+    tcase_add_loop_test(gone, a_push_before_a_forgotten_turn, 0, 3);
     return made;
 }

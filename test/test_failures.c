@@ -275,6 +275,109 @@ START_TEST(a_failed_growth_of_host_memory)
 }
 END_TEST
 
+/* ---- Memory that has become free meanwhile ---- */
+
+enum { LARGE = 700000, ROOM = 1 << 20 }; /* there is room for one */
+
+/* Who wants the memory that is still another's. */
+static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stream)
+{
+    switch (which) {
+    case 0:
+        return synced_mem_gpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 1:
+        return synced_mem_overwrite_gpu_data_on(mem, stream) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 2:
+        return synced_mem_async_gpu_push(mem, stream);
+    case 3:
+        return synced_mem_async_gpu_push_n(&mem, 1, stream);
+    case 4:
+        return synced_mem_resize(mem, LARGE);
+    default:
+        return synced_mem_release_cpu_data(mem);
+    }
+}
+enum { WHO_WANT = 6 };
+
+/* What could not be freed while a stream captured can be afterwards: the failing call does it, or nobody ever would. */
+START_TEST(device_memory_that_became_free)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem_stream capturing = gpu_stream_create(0, true);
+    cudaGraph_t graph = NULL;
+    emu_set_device_memory(0, ROOM);
+    synced_mem *const first = make_on(LARGE, 0);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(first, capturing), LARGE, 1, capturing);
+    synced_mem *const mem = _i == 4 ? make_on(SIZE, 0) : make_on(LARGE, 0);
+    if (_i == 4)
+        gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 2, NULL);
+    else
+        host_fill(synced_mem_overwrite_cpu_data(mem), LARGE, 2);
+    ck_assert_int_eq(cudaStreamBeginCapture(capturing, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    OK(synced_mem_release(first));
+    ck_assert_int_eq(cudaStreamEndCapture(capturing, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
+    ck_assert_uint_eq(stats_now().retired, 1);
+    const synced_mem_status status = want(mem, _i, stream);
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY);
+        OK(want(mem, _i, stream));
+    }
+    ck_assert_uint_eq(stats_now().retired, 0);
+    if (_i == 1)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), LARGE, 2, stream);
+    OK(synced_mem_release_cpu_data(mem));
+    ck_assert(device_is(synced_mem_gpu_data(mem), _i == 4 ? SIZE : LARGE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    close_stream(capturing);
+}
+END_TEST
+
+static synced_mem_status want_host(synced_mem *mem, int which, synced_mem_stream stream)
+{
+    switch (which) {
+    case 0:
+        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 1:
+        return synced_mem_overwrite_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 2:
+        return synced_mem_async_cpu_pull(mem, stream);
+    case 3:
+        return synced_mem_release_gpu_data(mem);
+    default:
+        return synced_mem_resize(mem, LARGE);
+    }
+}
+enum { WHO_WANT_OF_HOST = 5 };
+
+/* As that, for page-locked memory that a transfer had not yet read when it was let go of. */
+START_TEST(host_memory_that_became_free)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const first = make_on(LARGE, 0);
+    synced_mem *const mem = _i == 4 ? make_on(SIZE, 0) : make_on(LARGE, 0);
+    emu_set_pinned_memory(ROOM);
+    if (_i == 4)
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
+    else
+        gpu_fill(synced_mem_overwrite_gpu_data(mem), LARGE, 2, NULL);
+    host_fill(synced_mem_overwrite_cpu_data(first), LARGE, 1);
+    OK(synced_mem_async_gpu_push(first, stream));
+    OK(synced_mem_release(first));
+    gpu_stream_sync(stream);
+    const synced_mem_status status = want_host(mem, _i, stream);
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        OK(want_host(mem, _i, stream));
+    }
+    if (_i != 1)
+        ck_assert(host_is(synced_mem_cpu_data(mem), _i == 4 ? SIZE : LARGE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
 /* ---- Below the interface ---- */
 
 static int handed_over;
@@ -445,6 +548,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);
     tcase_add_loop_test(tests, a_failed_growth, 0, 5);
     tcase_add_test(tests, a_failed_growth_of_host_memory);
+    tcase_add_loop_test(tests, device_memory_that_became_free, 0, WHO_WANT);
+    tcase_add_loop_test(tests, host_memory_that_became_free, 0, WHO_WANT_OF_HOST);
     tcase_add_loop_test(tests, a_transfer_before_a_turn_that_is_over, 0, 15);
     tcase_add_test(tests, a_failed_transfer_of_many);
     tcase_add_test(tests, a_failed_wait_before_a_push);

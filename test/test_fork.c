@@ -308,6 +308,109 @@ START_TEST(a_parent_with_gpu)
 }
 END_TEST
 
+/* The least that a parent can have done with a device, which is nothing that the child could go on with. */
+enum first_use { COUNTED, PAGE_LOCKED, HANDED_IN, RESOLVED, FIRST_USES };
+
+static void use_after(const void *argument)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const parents = *(synced_mem *const *)argument;
+    ck_assert_int_eq(synced_mem_device_count(), 0);
+    if (parents) {
+        FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(parents));
+        FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize(parents, 10));
+        FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_data(parents));
+    }
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_reap());
+    pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 1);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push(mem, NULL));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(parents));
+    live_on_the_host(NULL);
+}
+
+START_TEST(a_parent_that_has_hardly_used_the_gpu)
+{
+    synced_mem *mem = NULL;
+    void *device = NULL;
+    if (!gpu_expected())
+        return;
+    switch ((enum first_use)_i) {
+    case COUNTED:
+        ck_assert_int_gt(synced_mem_device_count(), 0);
+        break;
+    case PAGE_LOCKED:
+        mem = make_on(SIZE, 0);
+        ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(mem));
+        ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PINNED);
+        break;
+    case HANDED_IN:
+        device = gpu_alloc(0, SIZE);
+        mem = make(SIZE);
+        OK(synced_mem_set_gpu_data(mem, device));
+        break;
+    case RESOLVED:
+    case FIRST_USES:
+        mem = make(SIZE);
+        OK(synced_mem_done_on(mem, NULL));
+        break;
+    }
+    ck_assert(child_succeeds(use_after, &mem));
+    OK(synced_mem_release(mem));
+    if (device)
+        gpu_free(device);
+}
+END_TEST
+
+/* Pointers that the parent got, and would get again without a further look, are not the child's. */
+static const struct inherited {
+    synced_mem *mem;
+    void *(*ask)(synced_mem *);
+} * inherited;
+
+static void *read_device(synced_mem *mem)
+{
+    return (void *)synced_mem_gpu_data(mem);
+}
+
+static void *read_on_stream(synced_mem *mem)
+{
+    return (void *)synced_mem_gpu_data_on(mem, all.stream);
+}
+
+static void *write_on_stream(synced_mem *mem)
+{
+    return synced_mem_mutable_gpu_data_on(mem, all.stream);
+}
+
+static void *(*const asks[])(synced_mem *) = {
+    read_device,     synced_mem_mutable_gpu_data, read_on_stream,
+    write_on_stream, synced_mem_mutable_cpu_data, synced_mem_overwrite_cpu_data};
+enum { ASKS = sizeof asks / sizeof asks[0] };
+
+static void ask_again(const void *unused)
+{
+    (void)unused;
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, inherited->ask(inherited->mem));
+}
+
+START_TEST(pointers_that_the_parent_got)
+{
+    if (!gpu_expected())
+        return;
+    prepare();
+    const struct inherited it = {.mem = make_on(SIZE, 0), .ask = asks[_i]};
+    inherited = &it;
+    for (int i = 0; i < 2; i++)
+        ck_assert_ptr_nonnull(it.ask(it.mem));
+    ck_assert(child_succeeds(ask_again, NULL));
+    OK(synced_mem_release(it.mem));
+    check_and_release();
+}
+END_TEST
+
 /* What arrives when the child is made arrives in the parent alone. */
 static void ask_for_what_is_arriving(const void *argument)
 {
@@ -396,6 +499,55 @@ START_TEST(forks_during_calls)
 }
 END_TEST
 
+/* Streams are met, used and finished, which takes several locks; a fork takes all of them. */
+static void *use_streams(void *with_object)
+{
+    synced_mem *const mem = with_object;
+    unsigned failures = 0;
+    while (!atomic_load(&enough)) {
+        synced_mem_stream stream = gpu_stream_create(0, false);
+        failures += synced_mem_gpu_data_on(mem, stream) == NULL;
+        failures += synced_mem_done_on(mem, stream) != SYNCED_MEM_OK;
+        failures += synced_mem_mutable_gpu_data_on(mem, stream) == NULL;
+        failures += synced_mem_stream_done(stream) != SYNCED_MEM_OK;
+        gpu_stream_destroy(stream);
+        failures += synced_mem_gpu_data_on(mem, SM_HANDLE_LEGACY) == NULL;
+    }
+    return (void *)(uintptr_t)failures;
+}
+
+static void live_a_moment(const void *unused)
+{
+    (void)unused;
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_reap());
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(forks_while_streams_come_and_go)
+{
+    enum { THREADS = 2 };
+    pthread_t threads[THREADS];
+    synced_mem *objects[THREADS];
+    const int forks = gpu_expected() ? 2 * forks_of_a_schedule() : 0;
+    (void)alarm(6 * PATIENCE_S); /* a fork that hangs ends the test */
+    for (int i = 0; forks > 0 && i < THREADS; i++) {
+        objects[i] = make_at_gpu(SIZE, 1);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_streams, objects[i]), 0);
+    }
+    for (int i = 0; i < forks; i++)
+        ck_assert(child_succeeds(live_a_moment, NULL));
+    atomic_store(&enough, true);
+    for (int i = 0; forks > 0 && i < THREADS; i++) {
+        void *failures = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &failures), 0);
+        ck_assert_ptr_null(failures);
+        OK(synced_mem_release(objects[i]));
+    }
+    (void)alarm(0);
+}
+END_TEST
+
 /* The thread has just begun to use the library, in a process that has not yet. */
 static atomic_bool started;
 
@@ -434,7 +586,10 @@ Suite *suite(void)
     tcase_add_test(host, a_child_uses_the_device_first);
     TCase *const device = add_case(made, "device");
     tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);
+    tcase_add_loop_test(device, a_parent_that_has_hardly_used_the_gpu, 0, FIRST_USES);
+    tcase_add_loop_test(device, pointers_that_the_parent_got, 0, ASKS);
     tcase_add_test(device, work_in_flight);
+    tcase_add_test(device, forks_while_streams_come_and_go);
     TCase *const threads = add_case_in_children(made, "threads");
     tcase_add_loop_test(threads, forks_during_calls, 0, 2);
     tcase_add_test(threads, forks_during_the_first_call);

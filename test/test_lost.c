@@ -260,6 +260,29 @@ START_TEST(let_go_with_work_pending)
 }
 END_TEST
 
+/* Errors that older headers have no name for: the runtime goes on answering them, and memory of the caller's is handed
+ * back all the same. */
+START_TEST(newer_errors_of_a_lost_device)
+{
+    static const int codes[] = {226, 721};
+    void *const borrowed = aligned_alloc(64, SIZE / 64 * 64 + 64);
+    synced_mem *const mem = make(SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    pattern_write(borrowed, SIZE, 1);
+    OK(synced_mem_set_cpu_data(mem, borrowed));
+    OK(synced_mem_async_gpu_push(mem, stream));
+    emu_break_device(0, (cudaError_t)codes[_i]);
+    (void)gpu_try_fill(gpu_pinned_alloc(64), 64, 1, stream);
+    (void)cudaStreamSynchronize(stream);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_overwrite_gpu_data_on(mem, stream));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    check_let_go();
+    free(borrowed);
+}
+END_TEST
+
 /* ---- Streams ---- */
 
 /* What a stream has in flight when it happens, and what happens. */
@@ -431,6 +454,7 @@ Suite *suite(void)
     tcase_add_test(tests, known_to_be_lost);
     tcase_add_test(tests, lost_ticket);
     tcase_add_test(tests, let_go_with_work_pending);
+    tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);
     tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);

@@ -250,6 +250,60 @@ START_TEST(readers_on_streams)
 }
 END_TEST
 
+/* One thread is done with a stream and destroys it, while another's call ends that stream's use. */
+static struct {
+    atomic_int round; /* that the other is to do, and has done */
+    atomic_int done;
+} rounds;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { GOINGS = 500 };
+#else
+enum { GOINGS = 4000 };
+#endif
+
+static void wait_for_round(atomic_int *of, int round)
+{
+    while (atomic_load(of) != round)
+        (void)sched_yield();
+}
+
+static void *end_uses(void *last)
+{
+    for (int round = 1; round <= (int)(size_t)last; round++) {
+        wait_for_round(&rounds.round, round);
+        SOUND(round % 3 ? synced_mem_cpu_data(shared) : synced_mem_mutable_gpu_data(shared));
+        atomic_store(&rounds.done, round);
+    }
+    return NULL;
+}
+
+START_TEST(streams_that_go_while_they_are_asked)
+{
+    const int last = GOINGS / gpu_schedules() + 1;
+    pthread_t thread;
+    if (!gpu_expected())
+        return;
+    shared = make_on(SMALL, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_uses, (void *)(size_t)last), 0);
+    for (int round = 1; round <= last; round++) {
+        synced_mem_stream stream = gpu_stream_create(0, false);
+        void *const data = synced_mem_overwrite_gpu_data_on(shared, stream);
+        SOUND(data && gpu_try_fill(data, SMALL, (unsigned)round, stream));
+        atomic_store(&rounds.round, round);
+        for (volatile int i = 0; i < round * 37 % 3000; i++)
+            continue;
+        SOUND(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+        gpu_stream_destroy(stream);
+        wait_for_round(&rounds.done, round);
+        SOUND(host_is(synced_mem_cpu_data(shared), SMALL, (unsigned)round));
+    }
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    OK(synced_mem_release(shared));
+}
+END_TEST
+
 /* Objects and streams of their own, with no wait on the host before the contents come back. */
 static void *train(void *which)
 {
@@ -509,6 +563,7 @@ Suite *suite(void)
     tcase_add_test(streams, readers_on_streams);
     tcase_add_test(streams, streams_of_their_own);
     tcase_add_test(streams, many_objects_in_many_orders);
+    tcase_add_test(streams, streams_that_go_while_they_are_asked);
     TCase *const all = add_case(made, "all");
     tcase_add_test(all, objects_of_their_own);
     tcase_add_test(all, all_calls_at_once);

@@ -23,12 +23,13 @@ struct instance {
     char name[NAME]; /* "cudaEventSynchronize < function line < ..." */
     int chain[CHAINS_EACH];
     int chains;
+    int place; /* the same, up to the function that decides to wait */
 };
 
 struct instances {
     struct instance of[MOST_INSTANCES];
     int count;
-    int places; /* the same, up to the function that decides to wait */
+    int places;
 };
 
 void instances_find(struct instances *all, const struct emu_wait_place *chains, int count);

@@ -123,7 +123,7 @@ void instances_find(struct instances *all, const struct emu_wait_place *chains, 
         struct instance *const instance = instance_named(all, name);
         if (instance->chains < CHAINS_EACH)
             instance->chain[instance->chains++] = i;
-        (void)instance_named(&places, place);
+        instance->place = (int)(instance_named(&places, place) - places.of);
     }
     all->places = places.count;
 }
