@@ -21,7 +21,7 @@
  * - A stream is one of the object's device: one that the caller created, or a handle that names a stream without one
  *   being created: NULL and cudaStreamLegacy, the legacy default stream of the object's device, and
  *   cudaStreamPerThread, the default stream of the calling thread there. An object that has no device yet takes that
- *   of the stream.
+ *   of the stream on which its device copy is used.
  * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
@@ -41,10 +41,11 @@
  *
  * Fork. In a child of a process that has used a GPU through the library, host copies that were valid are readable
  * through synced_mem_cpu_data() where nothing was arriving in them, and new objects can be made and used on the host.
- * Every other call on an object of the parent's, and every use of a GPU, answers SYNCED_MEM_ERR_FORKED; to release
- * such an object succeeds, and leaves its memory to the end of the child. Page-locked host memory is readable in the
- * child where the operating system copies it as it does other memory, which Linux does for memory that no driver has
- * excluded.
+ * What the parent could have had at once the child gets too: a device pointer, which is of no use to it, or a host copy
+ * to write, which is its own from then on. Every other call that needs more of an object of the parent's than its size,
+ * head, device, name or user pointer, and every use of a GPU, answers SYNCED_MEM_ERR_FORKED; to release such an object
+ * succeeds, and leaves its memory to the end of the child. Page-locked host memory is readable in the child where the
+ * operating system copies it as it does other memory, which Linux does for memory that no driver has excluded.
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -193,7 +194,7 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
- *         device below -1, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
+ *         device below -1 or above 32767, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
@@ -244,7 +245,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
 
 /* ---- Facts ---- */
 /* They never block, except for another thread's call on the same object, and fail only for a NULL object
- * (ERR_INVALID_ARGUMENT, returned value as stated). */
+ * (ERR_INVALID_ARGUMENT, returned value as stated); those that tell of one copy, in a forked child for an object of the
+ * parent's too (ERR_FORKED, returned value as for NULL). */
 
 /** The size of the contents, in bytes: as made, or as resized last; 0 for NULL. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
@@ -376,8 +378,8 @@ SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_st
 
 /**
  * As synced_mem_gpu_data_on(), to read and write; the host copy becomes stale. The stream also waits for what reads the
- * device copy: transfers, and work on other streams that asked for it. The turn to write lasts until the next access
- * from elsewhere: ask again after one.
+ * device copy: transfers, and work on other streams that asked for it. The turn to write lasts until the next
+ * call on the object that is no access on this stream, a pull included: ask again after one.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);

@@ -167,8 +167,11 @@ struct sm_stream *sm_stream_hold(struct sm_stream *stream)
     return stream;
 }
 
+/* NULL is ignored. */
 static void give_record(struct sm_stream *stream)
 {
+    if (!stream)
+        return;
     sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
     pthread_mutex_destroy(&stream->lock);
@@ -252,8 +255,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     }
     *out = sm_stream_hold(stream);
     sm_unlock(&bucket->lock);
-    if (fresh)
-        give_record(fresh);
+    give_record(fresh);
     return SYNCED_MEM_OK;
 }
 
@@ -445,10 +447,9 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
 static synced_mem_status hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
 {
     struct sm_stream *const on = recordable(stream);
-    struct sm_stream_facts facts;
-    if (state_of(stream) != KNOWN)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_stream_look(on->device, on->handle, &facts);
+    struct sm_stream_facts facts = {.capturing = true};
+    const bool known = state_of(stream) == KNOWN;
+    const synced_mem_status status = known ? sm_device_stream_look(on->device, on->handle, &facts) : SYNCED_MEM_OK;
     return status == SYNCED_MEM_OK && !facts.capturing ? sm_stream_wait(on, ticket) : status;
 }
 

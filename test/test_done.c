@@ -444,6 +444,32 @@ START_TEST(a_push_before_a_forgotten_turn)
 }
 END_TEST
 
+/* The same with a pull that the turn came after. */
+START_TEST(a_pull_before_a_forgotten_turn)
+{
+    if (!gpu_expected())
+        return;
+    begin();
+    gpu_delay(it.two);
+    write_on(it.mem, 2, it.two);
+    OK(synced_mem_async_cpu_pull(it.mem, it.two));
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(it.mem, stream));
+    gpu_stream_destroy(stream);
+    synced_mem_stream next = open_stream(NON_BLOCKING);
+    if (next != stream) {
+        gpu_stream_destroy(next);
+        return;
+    }
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_overwrite_gpu_data_on(it.mem, it.one));
+    write_on(it.mem, 3, it.one);
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 3));
+    finish();
+    close_stream(next);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("done");
@@ -464,5 +490,6 @@ Suite *suite(void)
     TCase *const gone = add_case_without_end(made, "gone");
     tcase_add_loop_test(gone, destroyed_without_a_word, 0, 8);
     tcase_add_loop_test(gone, a_push_before_a_forgotten_turn, 0, 3);
+    tcase_add_test(gone, a_pull_before_a_forgotten_turn);
     return made;
 }

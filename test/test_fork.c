@@ -364,53 +364,6 @@ START_TEST(a_parent_that_has_hardly_used_the_gpu)
 }
 END_TEST
 
-/* Pointers that the parent got, and would get again without a further look, are not the child's. */
-static const struct inherited {
-    synced_mem *mem;
-    void *(*ask)(synced_mem *);
-} * inherited;
-
-static void *read_device(synced_mem *mem)
-{
-    return (void *)synced_mem_gpu_data(mem);
-}
-
-static void *read_on_stream(synced_mem *mem)
-{
-    return (void *)synced_mem_gpu_data_on(mem, all.stream);
-}
-
-static void *write_on_stream(synced_mem *mem)
-{
-    return synced_mem_mutable_gpu_data_on(mem, all.stream);
-}
-
-static void *(*const asks[])(synced_mem *) = {
-    read_device,     synced_mem_mutable_gpu_data, read_on_stream,
-    write_on_stream, synced_mem_mutable_cpu_data, synced_mem_overwrite_cpu_data};
-enum { ASKS = sizeof asks / sizeof asks[0] };
-
-static void ask_again(const void *unused)
-{
-    (void)unused;
-    FAILS_NULL(SYNCED_MEM_ERR_FORKED, inherited->ask(inherited->mem));
-}
-
-START_TEST(pointers_that_the_parent_got)
-{
-    if (!gpu_expected())
-        return;
-    prepare();
-    const struct inherited it = {.mem = make_on(SIZE, 0), .ask = asks[_i]};
-    inherited = &it;
-    for (int i = 0; i < 2; i++)
-        ck_assert_ptr_nonnull(it.ask(it.mem));
-    ck_assert(child_succeeds(ask_again, NULL));
-    OK(synced_mem_release(it.mem));
-    check_and_release();
-}
-END_TEST
-
 /* What arrives when the child is made arrives in the parent alone. */
 static void ask_for_what_is_arriving(const void *argument)
 {
@@ -587,7 +540,6 @@ Suite *suite(void)
     TCase *const device = add_case(made, "device");
     tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);
     tcase_add_loop_test(device, a_parent_that_has_hardly_used_the_gpu, 0, FIRST_USES);
-    tcase_add_loop_test(device, pointers_that_the_parent_got, 0, ASKS);
     tcase_add_test(device, work_in_flight);
     tcase_add_test(device, forks_while_streams_come_and_go);
     TCase *const threads = add_case_in_children(made, "threads");
