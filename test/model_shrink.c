@@ -40,7 +40,8 @@ bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool pri
         struct listed listed;
         (void)alarm(PATIENCE_S);
         if (!print_code && runs > 0)
-            (void)freopen("/dev/null", "w", stderr);
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(EXIT_FAILURE);
         play(source_list(&listed, ops, count), schedule, print_code);
         _exit(EXIT_SUCCESS);
     }

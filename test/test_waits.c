@@ -78,7 +78,8 @@ static bool run_in_child(int run, const struct instance *drop)
     const pid_t child = fork();
     if (child == 0) {
         (void)alarm(PATIENCE_S);
-        (void)freopen("/dev/null", "w", stderr);
+        if (!freopen("/dev/null", "w", stderr))
+            _exit(EXIT_FAILURE);
         to_drop = drop;
         waits_run(run);
         if (!drop)
