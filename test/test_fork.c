@@ -453,18 +453,21 @@ START_TEST(forks_during_calls)
 END_TEST
 
 /* Streams are met, used and finished, which takes several locks; a fork takes all of them. */
-static void *use_streams(void *with_object)
+struct user {
+    pthread_t thread;
+    synced_mem *mem;
+    synced_mem_stream stream;
+};
+
+static void *use_streams(void *argument)
 {
-    synced_mem *const mem = with_object;
+    const struct user *const user = argument;
     unsigned failures = 0;
-    while (!atomic_load(&enough)) {
-        synced_mem_stream stream = gpu_stream_create(0, false);
-        failures += synced_mem_gpu_data_on(mem, stream) == NULL;
-        failures += synced_mem_done_on(mem, stream) != SYNCED_MEM_OK;
-        failures += synced_mem_mutable_gpu_data_on(mem, stream) == NULL;
-        failures += synced_mem_stream_done(stream) != SYNCED_MEM_OK;
-        gpu_stream_destroy(stream);
-        failures += synced_mem_gpu_data_on(mem, SM_HANDLE_LEGACY) == NULL;
+    for (unsigned i = 1; !atomic_load(&enough); i++) {
+        failures += synced_mem_gpu_data_on(user->mem, user->stream) == NULL;
+        failures += i % 8 == 0 && synced_mem_done_on(user->mem, user->stream) != SYNCED_MEM_OK;
+        failures += i % 16 == 0 && synced_mem_mutable_gpu_data_on(user->mem, user->stream) == NULL;
+        failures += synced_mem_stream_done(user->stream) != SYNCED_MEM_OK;
     }
     return (void *)(uintptr_t)failures;
 }
@@ -480,22 +483,23 @@ static void live_a_moment(const void *unused)
 START_TEST(forks_while_streams_come_and_go)
 {
     enum { THREADS = 2 };
-    pthread_t threads[THREADS];
-    synced_mem *objects[THREADS];
-    const int forks = gpu_expected() ? 2 * forks_of_a_schedule() : 0;
-    (void)alarm(6 * PATIENCE_S); /* a fork that hangs ends the test */
+    struct user users[THREADS];
+    const int forks = gpu_expected() ? 5 * forks_of_a_schedule() : 0;
+    (void)alarm(3 * PATIENCE_S); /* for a fork that waits in vain */
     for (int i = 0; forks > 0 && i < THREADS; i++) {
-        objects[i] = make_at_gpu(SIZE, 1);
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_streams, objects[i]), 0);
+        users[i].mem = make_at_gpu(SIZE, 1);
+        users[i].stream = open_stream(NON_BLOCKING);
+        ck_assert_int_eq(pthread_create(&users[i].thread, NULL, use_streams, &users[i]), 0);
     }
     for (int i = 0; i < forks; i++)
         ck_assert(child_succeeds(live_a_moment, NULL));
     atomic_store(&enough, true);
     for (int i = 0; forks > 0 && i < THREADS; i++) {
         void *failures = NULL;
-        ck_assert_int_eq(pthread_join(threads[i], &failures), 0);
+        ck_assert_int_eq(pthread_join(users[i].thread, &failures), 0);
         ck_assert_ptr_null(failures);
-        OK(synced_mem_release(objects[i]));
+        OK(synced_mem_release(users[i].mem));
+        close_stream(users[i].stream);
     }
     (void)alarm(0);
 }

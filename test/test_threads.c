@@ -259,7 +259,7 @@ static struct {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { GOINGS = 500 };
 #else
-enum { GOINGS = 4000 };
+enum { GOINGS = 10000 };
 #endif
 
 static void wait_for_round(atomic_int *of, int round)
