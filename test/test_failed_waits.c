@@ -1,5 +1,5 @@
-/* Waits that fail while the library's own work is under way: that arrives all the same, so the head and the contents are
- * as before, and the next call goes on where the failed one stopped. */
+/* Waits that fail while the library's own work is under way: that arrives all the same, so the head and the contents
+ * are as before, and the next call goes on where the failed one stopped. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
