@@ -496,8 +496,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
  * host for the library's transfers on borrowed memory that it replaces; otherwise not.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked);
- *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait
- *         failed).
+ *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that
+ *         wait failed).
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
