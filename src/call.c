@@ -17,7 +17,7 @@ static bool is_published_rightly(const struct synced_mem *mem, bool writing)
     const unsigned head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
-        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_of(mem, side)->data))
+        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_data(sm_copy_of(mem, side))))
             return false;
         if (ready && writing && head != sm_bit(side))
             return false;
@@ -52,7 +52,7 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
         return NULL;
     if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;
-    return copy->data;
+    return sm_copy_data(copy);
 }
 
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
@@ -89,6 +89,8 @@ void sm_object_init(struct synced_mem *mem)
 {
     pthread_mutex_init(&mem->lock, NULL);
     mem->generation = sm_process_generation();
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_put_copy(mem, side, NULL);
     sm_commit(mem, SYNCED_MEM_UNINITIALIZED);
 }
 

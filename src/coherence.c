@@ -67,7 +67,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     const bool callers = copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
     if (callers || (sm_head(mem) & sm_bit(side)))
-        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", copy->data);
+        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
     sm_put_copy(mem, side, NULL);
     sm_copy_quarantine(copy);
     return SYNCED_MEM_OK;
@@ -130,7 +130,7 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wa
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
     *wait = sm_flight_blocker(copy, true);
     if (!*wait)
-        memset(copy->data, 0, sm_size(mem));
+        memset(sm_copy_data(copy), 0, sm_size(mem));
     return SYNCED_MEM_OK;
 }
 
@@ -259,7 +259,7 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
     sm_commit(mem, sm_steps[sm_head(mem)][side][mode].next);
-    return copy->data;
+    return sm_copy_data(copy);
 }
 
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
@@ -307,7 +307,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                        "the stream is capturing, and this access would need a transfer, a fill or memory, or change "
                        "the head: make it before the capture");
-    *out = copy->data;
+    *out = sm_copy_data(copy);
     return SYNCED_MEM_OK;
 }
 

@@ -13,6 +13,9 @@
 
 enum { PAGE = 4096 };
 
+static char nowhere;
+struct sm_copy sm_no_copy = {.data = &nowhere};
+
 static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 
 /* Copies that were let go of while work on them was in flight. */
@@ -27,10 +30,15 @@ static struct {
 static struct sm_copy *take_copy(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
-    if (copy)
-        *copy = (struct sm_copy){.device = device, .source = (unsigned char)source, .writes = copy->writes + 1};
-    else
+    if (!copy) {
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a copy's record");
+        return NULL;
+    }
+    const unsigned writes = copy->writes + 1;
+    memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
+    copy->device = device;
+    copy->source = (unsigned char)source;
+    copy->writes = writes;
     return copy;
 }
 
@@ -52,7 +60,7 @@ static void place(struct sm_copy *copy, void *base, size_t bytes, size_t alignme
 {
     copy->base = base;
     copy->bytes = bytes;
-    copy->data = (char *)base + (0 - (uintptr_t)base) % alignment;
+    atomic_store_explicit(&copy->data, (char *)base + (0 - (uintptr_t)base) % alignment, memory_order_relaxed);
 }
 
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
@@ -77,7 +85,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     }
     place(copy, base, bytes, alignment);
     if (pinned && zeroed)
-        memset(copy->data, 0, size);
+        memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
     if (!pinned)
         sm_count_up(SM_COUNT_pageable_bytes, bytes);
@@ -161,7 +169,7 @@ void sm_copy_quarantine(struct sm_copy *copy)
 
 static void hand_over(struct sm_copy *copy)
 {
-    copy->callback(copy->data, copy->user, NULL);
+    copy->callback(sm_copy_data(copy), copy->user, NULL);
 }
 
 static void free_pageable(struct sm_copy *copy)

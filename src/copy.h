@@ -17,7 +17,9 @@
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
 struct sm_copy {
-    void *data;   /* what accessors return */
+    /* What accessors return. Read on the hot path of a stream by whoever still has the record; so it is not touched
+     * before the record is somebody else's. */
+    _Atomic(void *) data;
     void *base;   /* what was allocated: base <= data, data + size of the object <= base + bytes */
     size_t bytes; /* of that */
     synced_mem_release_callback callback; /* of adopted memory */
@@ -39,10 +41,19 @@ struct sm_copy {
     unsigned char untracked;        /* enum sm_untracked */
 };
 
+/* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in
+ * another thread lets go of the copy at the same time. */
+extern struct sm_copy sm_no_copy;
+
+static inline void *sm_copy_data(const struct sm_copy *copy)
+{
+    return atomic_load_explicit(&copy->data, memory_order_relaxed);
+}
+
 /* How many bytes it has room for. */
 static inline size_t sm_copy_capacity(const struct sm_copy *copy)
 {
-    return copy->bytes - (size_t)((char *)copy->data - (char *)copy->base);
+    return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
 }
 
 /* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents

@@ -31,9 +31,10 @@ struct synced_mem {
     _Atomic(void *) ready[SM_SIDES][2];
     /* The hot path on a stream: which one may have the device copy's pointer so. Never NULL. */
     _Atomic(struct sm_stream *) on[2];
-    _Atomic(struct sm_copy *) copy[SM_SIDES]; /* written with the lock held; read without it on the hot path */
-    pthread_mutex_t lock;                     /* guards all that is neither atomic nor constant */
-    atomic_size_t size;                       /* written with the lock held */
+    _Atomic(struct sm_copy *)
+        copy[SM_SIDES];   /* written with the lock held; read without it on the hot path; never NULL */
+    pthread_mutex_t lock; /* guards all that is neither atomic nor constant */
+    atomic_size_t size;   /* written with the lock held */
     atomic_uint references;
     atomic_short device;      /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
     atomic_uchar head;        /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
@@ -77,12 +78,13 @@ static inline size_t sm_size(const struct synced_mem *mem)
 
 static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
 {
-    return atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+    struct sm_copy *const copy = atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+    return copy == &sm_no_copy ? NULL : copy;
 }
 
 static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
 {
-    atomic_store_explicit(&mem->copy[side], copy, memory_order_relaxed);
+    atomic_store_explicit(&mem->copy[side], copy ? copy : &sm_no_copy, memory_order_relaxed);
 }
 
 static inline void sm_put_device(struct synced_mem *mem, int device)

@@ -178,7 +178,7 @@ static synced_mem_status grow_host(struct sm_call *call, size_t size)
     const synced_mem_status status = sm_obtain_host(mem, size, true, &larger);
     if (status != SYNCED_MEM_OK)
         return status;
-    memcpy(larger->data, sm_copy_of(mem, SM_CPU)->data, sm_size(mem));
+    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
     sm_let_go(call, SM_CPU);
     sm_put_copy(mem, SM_CPU, larger);
     return SYNCED_MEM_OK;
@@ -265,7 +265,7 @@ static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned 
     struct synced_mem *const mem = call->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)))
-        memset((char *)sm_copy_of(mem, SM_CPU)->data + sm_size(mem), 0, size - sm_size(mem));
+        memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
     return status;
 }
 

@@ -28,8 +28,8 @@ static void finish(struct sm_copy *to, struct sm_ticket *ticket)
 
 static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    void *const to = transfer->to->data;
-    const void *const from = transfer->from->data;
+    void *const to = sm_copy_data(transfer->to);
+    const void *const from = sm_copy_data(transfer->from);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
     switch (transfer->direction) {
@@ -110,7 +110,7 @@ synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t begin, size_t end
 {
     synced_mem_status status = sm_flight_order(to, true, stream);
     if (status == SYNCED_MEM_OK && end > begin)
-        status = sm_device_zero(stream->device, (char *)to->data + begin, end - begin, stream->handle);
+        status = sm_device_zero(stream->device, (char *)sm_copy_data(to) + begin, end - begin, stream->handle);
     return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;
 }
 
