@@ -634,6 +634,39 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
  */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
+/* ---- Staged transfers ---- */
+
+/**
+ * How transfers from and to pageable memory are made: through page-locked buffers, which copy threads of the library's
+ * and every thread that waits for the transfer fill or empty, chunk by chunk.
+ */
+typedef struct synced_mem_staging {
+    size_t struct_size; /**< set it to sizeof(synced_mem_staging) before each call; other sizes are refused */
+    /** Copy threads, at most 64; started when first needed, kept until synced_mem_shutdown(). 0: none, and pulls into
+     * pageable memory then block. Default: half of the processors, at least 1, at most 8. */
+    unsigned threads;
+    /** Of a buffer, from 64 KiB to 64 MiB; each thread at work has two, from the library's page-locked memory. Default:
+     * 2 MiB. */
+    size_t buffer_bytes;
+    /** Transfers of fewer bytes are left to the CUDA runtime. Default: 1 MiB; SIZE_MAX: all are. */
+    size_t minimum_bytes;
+} synced_mem_staging;
+
+/**
+ * Sets how transfers begun from now on are staged. Threads that are there already stay.
+ * Threads: safe. Never blocks.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, an unknown struct_size, a number out of range: nothing is changed).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging);
+
+/**
+ * Fills staging with what is set. Threads: safe. Never blocks.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, an unknown struct_size).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *staging);
+
 /* ---- Numbers ---- */
 
 /** What the library has done and holds, for the whole process. Counts only grow; "held" is at the time of the call. */
@@ -644,6 +677,7 @@ typedef struct synced_mem_stats {
     uint64_t h2d_bytes;        /**< bytes they moved */
     uint64_t d2h_transfers;    /**< transfers from device to host */
     uint64_t d2h_bytes;        /**< bytes they moved */
+    uint64_t staged_transfers; /**< those of both kinds that were staged */
     uint64_t host_allocations; /**< host copies obtained by the library, pageable or page-locked */
     uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
     uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own */

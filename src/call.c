@@ -96,7 +96,8 @@ void sm_object_init(struct synced_mem *mem)
 
 /* ---- Waiting ---- */
 
-/* Contents that were to arrive when the device was lost are lost; the copy they came from is valid still. */
+/* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
+ * valid still. */
 static void lose(struct synced_mem *mem)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -109,15 +110,27 @@ static void lose(struct synced_mem *mem)
     }
 }
 
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket)
+static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_ticket *), struct synced_mem *mem,
+                                   struct sm_ticket *ticket, bool *over)
 {
     sm_ticket_hold(ticket);
     pthread_mutex_unlock(&mem->lock);
-    const synced_mem_status status = sm_ticket_wait(ticket);
+    const synced_mem_status status = wait(ticket);
     pthread_mutex_lock(&mem->lock);
+    *over = !sm_ticket_is_open(ticket);
     lose(mem);
     sm_ticket_drop(ticket);
     return status;
+}
+
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over)
+{
+    return wait_with(sm_ticket_wait, mem, ticket, over);
+}
+
+synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over)
+{
+    return wait_with(sm_ticket_wait_queued, mem, ticket, over);
 }
 
 /* ---- Calls ---- */

@@ -34,9 +34,12 @@ void sm_let_go(struct sm_call *call, enum sm_side side);
 /* The one way to change the head. */
 void sm_commit(struct synced_mem *mem, unsigned head);
 
-/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the device is
- * lost, so are contents that were to arrive. */
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket);
+/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the work has
+ * failed, contents that were to arrive are lost. *over: it has ended, if with a failure. */
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);
+
+/* As that, but only until a stream can wait for the ticket. */
+synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);
 
 /* Made before anything is published; what a new object has. */
 void sm_object_init(struct synced_mem *mem);

@@ -1,6 +1,7 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "staged.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -87,30 +88,87 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
     return status;
 }
 
-/* The runtime reads pageable memory when it is called, not in the stream's order; what the caller's memory is, it
- * does not
- * say. */
-struct sm_ticket *sm_unready_source(const struct sm_copy *from)
+static bool is_staged(const struct synced_mem *mem)
 {
-    return from->source == SYNCED_MEM_SOURCE_PINNED ? NULL : sm_flight_blocker(from, false);
+    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    return host && sm_is_staged(host, sm_size(mem));
+}
+
+/* Settles, and finds what is left to wait for. */
+static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_ticket **wait)
+{
+    const synced_mem_status status = sm_flight_settle(copy, conflicting, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, conflicting) : NULL;
+    return status;
+}
+
+/* The runtime reads pageable memory when it is called, not in the stream's order. A staged transfer runs beside all
+ * streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
+synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait)
+{
+    struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
+    struct sm_copy *const to = sm_copy_of(mem, side);
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    if (side == SM_GPU && !sm_copy_is_pinned(from))
+        *wait = sm_flight_blocker(from, false);
+    if (*wait || !is_staged(mem))
+        return SYNCED_MEM_OK;
+    if (to)
+        status = blocker_of(to, true, wait);
+    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
+        status = blocker_of(from, false, wait);
+    return status;
+}
+
+/* What the contents come after in the order of the caller's stream, which has no part in the transfer; the next that it
+ * writes has to come after that. */
+static synced_mem_status ticket_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_ticket **after)
+{
+    synced_mem_status status = sm_flight_settle(from, false, NULL);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_order(from, false, stream);
+    return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
+}
+
+static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *lane, struct sm_stream *stream)
+{
+    struct sm_ticket *after = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_LANE)
+        status = ticket_of_source(transfer->from, stream, &after);
+    if (status == SYNCED_MEM_OK)
+        status = sm_staged_begin(transfer, lane, after);
+    sm_ticket_drop(after);
+    return status;
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_transfer *transfer, struct sm_ticket **wait)
 {
-    struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
+    const bool callers = stream->kind != SM_STREAM_LANE;
+    struct sm_stream *on = stream;
     bool fresh = false;
-    *wait = side == SM_GPU ? sm_unready_source(from) : NULL;
-    if (*wait)
-        return SYNCED_MEM_OK;
-    synced_mem_status status =
-        side == SM_GPU ? make_device_memory(mem, stream, &fresh) : make_host_memory(mem, false, &fresh);
+    *wait = NULL;
+    synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        status = sm_unready(mem, side, callers, wait);
+    if (status != SYNCED_MEM_OK || *wait)
+        return status;
+    const bool staged = is_staged(mem);
+    if (staged)
+        status = sm_stream_lane(stream->device, side == SM_GPU ? SM_LANE_H2D : SM_LANE_D2H, &on);
+    if (status == SYNCED_MEM_OK && side == SM_GPU)
+        status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
-    *transfer = (struct sm_transfer){
-        .direction = side == SM_GPU ? SM_H2D : SM_D2H, .to = sm_copy_of(mem, side), .from = from, .size = sm_size(mem)};
-    status = sm_transfer_queue(transfer, stream);
-    return fresh && side == SM_GPU ? keep_fresh(mem, stream, status) : status;
+    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
+                                     .to = sm_copy_of(mem, side),
+                                     .from = sm_copy_of(mem, sm_other(side)),
+                                     .size = sm_size(mem),
+                                     .staged = staged};
+    status = staged ? begin_staged(transfer, on, stream) : sm_transfer_queue(transfer, stream);
+    return fresh && side == SM_GPU ? keep_fresh(mem, on, status) : status;
 }
 
 static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -118,7 +176,9 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
 {
     struct sm_transfer transfer;
     const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
-    return status == SYNCED_MEM_OK && !*wait ? sm_transfer_enter(&transfer, 1, stream) : status;
+    if (status != SYNCED_MEM_OK || *wait || transfer.staged)
+        return status;
+    return sm_transfer_enter(&transfer, 1, stream);
 }
 
 static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wait)
@@ -221,12 +281,11 @@ static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, bo
     return status;
 }
 
-/* A lost device reads and writes no host memory any more: that can be used, if its contents are there or do not
+/* What has failed reads and writes no host memory any more: that can be used, if its contents are there or do not
  * matter. */
-static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status status)
+static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
-    const bool usable = side == SM_CPU && (mode == SM_OVERWRITE || (sm_head(mem) & sm_bit(SM_CPU)));
-    return status == SYNCED_MEM_OK || (status == SYNCED_MEM_ERR_DEVICE_LOST && usable);
+    return side == SM_CPU && (mode == SM_OVERWRITE || (sm_head(mem) & sm_bit(SM_CPU)));
 }
 
 static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -241,8 +300,9 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
             status = next_wait(mem, side, mode != SM_READ, &wait);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
-        status = sm_wait_unlocked(mem, wait);
-        if (!is_survivable(mem, side, mode, status))
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode)))
             return status;
     }
 }
@@ -316,13 +376,20 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][SM_GPU][mode].work;
         struct sm_ticket *wait;
+        bool over;
         synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);
         if (status == SYNCED_MEM_OK && wait)
-            status = sm_wait_unlocked(mem, wait);
+            status = sm_wait_unlocked(mem, wait, &over);
         if (status != SYNCED_MEM_OK)
             return status;
-        if (work == SM_NOTHING)
+        if (work != SM_NOTHING)
+            continue;
+        wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        if (!wait)
             return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
+        status = sm_wait_queued_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && mode == SM_OVERWRITE))
+            return status;
     }
 }
 
@@ -407,11 +474,12 @@ static struct sm_ticket *any_transfer(const struct synced_mem *mem)
 static synced_mem_status ask(struct synced_mem *mem, bool *pending)
 {
     struct sm_ticket *ticket;
+    bool over;
     *pending = false;
     while ((ticket = any_transfer(mem)) != NULL && !*pending) {
         *pending = sm_ticket_pending(ticket);
         if (!*pending && sm_ticket_state(ticket) == SM_TICKET_LOST)
-            return sm_wait_unlocked(mem, ticket);
+            return sm_wait_unlocked(mem, ticket, &over);
     }
     return SYNCED_MEM_OK;
 }
@@ -419,9 +487,10 @@ static synced_mem_status ask(struct synced_mem *mem, bool *pending)
 static synced_mem_status wait_for_all(struct synced_mem *mem)
 {
     struct sm_ticket *ticket;
+    bool over;
     synced_mem_status status = SYNCED_MEM_OK;
     while (status == SYNCED_MEM_OK && (ticket = any_transfer(mem)) != NULL)
-        status = sm_wait_unlocked(mem, ticket);
+        status = sm_wait_unlocked(mem, ticket, &over);
     return status;
 }
 

@@ -6,8 +6,8 @@
 #include "transfer.h"
 
 /* All take and release the object's lock; none holds it while it waits for a ticket on the host, or calls back. What
- * else can block, with the lock held: a copy from or to pageable memory, and the synchronization of a stream behind
- * which no event could be recorded. */
+ * else can block, with the lock held: a copy from or to pageable memory that is too small to be staged, and the
+ * synchronization of a stream behind which no event could be recorded. */
 
 /* Makes the side's copy ready for the access, for every stream, and returns its pointer. */
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
@@ -29,11 +29,12 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 /* Host memory for size bytes; the object's own is as it was. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* What the host has to wait for before a transfer from this host copy can be queued. NULL: nothing. */
-struct sm_ticket *sm_unready_source(const struct sm_copy *from);
+/* What the host has to wait for before the transfer of the contents to the side can be queued. NULL: nothing. callers:
+ * it will be for a stream of the caller's. */
+synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait);
 
 /* Prepares the transfer of the contents to the side, whose copy gets memory if it has none, in the stream's order, and
- * queues it. *wait: nothing was done, and the host has to wait for that first. */
+ * queues it; or begins it, if it is staged. *wait: nothing was done, and the host has to wait for that first. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_transfer *transfer, struct sm_ticket **wait);
 

@@ -148,6 +148,12 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
     return true;
 }
 
+/* Not before the library's threads have queued what they have to: only then can a stream wait for it. */
+static bool is_queueing(const struct sm_copy *copy)
+{
+    return sm_flight_queueing(copy, true) != NULL;
+}
+
 static synced_mem_status free_device(struct sm_copy *copy)
 {
     struct sm_stream *stream;
@@ -183,12 +189,15 @@ static void free_pageable(struct sm_copy *copy)
 static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
+    sm_flight_note_strays(copy);
     (void)sm_flight_retrack(copy);
     if (copy->untracked) {
         sm_copy_quarantine(copy);
         return true;
     }
     const synced_mem_source source = (synced_mem_source)copy->source;
+    if (source == SYNCED_MEM_SOURCE_DEVICE && is_queueing(copy))
+        return false;
     if (source != SYNCED_MEM_SOURCE_DEVICE && source != SYNCED_MEM_SOURCE_BORROWED && !is_idle(copy, status))
         return false;
     switch (source) {
@@ -263,7 +272,7 @@ static synced_mem_status wait_for(struct sm_copy *copy)
     struct sm_ticket *ticket;
     while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {
         status = sm_ticket_wait(ticket);
-        if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        if (!sm_ticket_is_open(ticket))
             status = SYNCED_MEM_OK;
     }
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;

@@ -56,6 +56,12 @@ static inline size_t sm_copy_capacity(const struct sm_copy *copy)
     return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
 }
 
+/* Whether the runtime may read and write a host copy's memory while the host goes on. */
+static inline bool sm_copy_is_pinned(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_PINNED;
+}
+
 /* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents
  * are zeros. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);

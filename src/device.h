@@ -40,6 +40,9 @@ bool sm_device_in_use(void);
  * ERR_NO_GPU, ERR_INVALID_DEVICE; from then on sm_device_in_use() is true. */
 synced_mem_status sm_device_resolve(int wanted, int *device);
 
+/* Makes the device current in a thread of the library's own, once and for all: the calls it makes need not change it. */
+void sm_device_stay(int device);
+
 /* Which device a pointer given by a caller is memory of. ERR_INVALID_ARGUMENT for memory of the host. */
 synced_mem_status sm_device_of_pointer(const void *data, int *device);
 

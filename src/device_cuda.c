@@ -186,6 +186,13 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return SYNCED_MEM_OK;
 }
 
+/* What fails here the calls that follow will tell of. */
+void sm_device_stay(int device)
+{
+    if (cudaSetDevice(device) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 synced_mem_status sm_device_of_pointer(const void *data, int *device)
 {
     int count;

@@ -24,6 +24,11 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return no_gpu();
 }
 
+void sm_device_stay(int device)
+{
+    (void)device;
+}
+
 synced_mem_status sm_device_of_pointer(const void *data, int *device)
 {
     (void)data, (void)device;

@@ -23,6 +23,7 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
 static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
+    case SM_TICKET_QUEUEING:
     case SM_TICKET_PENDING:
         return true;
     case SM_TICKET_LOST:
@@ -150,6 +151,21 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
         return copy->turn;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
         if (blocks(copy, use->ticket))
+            return use->ticket;
+    return NULL;
+}
+
+static bool is_queueing(const struct sm_ticket *ticket)
+{
+    return sm_ticket_state(ticket) == SM_TICKET_QUEUEING;
+}
+
+struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_owed && is_queueing(copy->write))
+        return copy->write;
+    for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
+        if (is_queueing(use->ticket))
             return use->ticket;
     return NULL;
 }
@@ -456,6 +472,7 @@ static void prune_list(const struct sm_copy *copy, struct sm_use **list)
 
 void sm_flight_prune(struct sm_copy *copy)
 {
+    sm_flight_note_strays(copy);
     copy->arriving = copy->arriving && blocks(copy, copy->write);
     if (!blocks(copy, copy->write))
         replace(&copy->write, NULL);
@@ -474,6 +491,27 @@ void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_st
     copy->untracked_on = elsewhere ? NULL : lane;
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
+}
+
+static bool is_stray(const struct sm_ticket *ticket)
+{
+    return ticket && sm_ticket_state(ticket) == SM_TICKET_LOST &&
+           atomic_load_explicit(&ticket->stray, memory_order_relaxed);
+}
+
+static bool has_stray(const struct sm_use *list)
+{
+    while (list && !is_stray(list->ticket))
+        list = list->next;
+    return list != NULL;
+}
+
+void sm_flight_note_strays(struct sm_copy *copy)
+{
+    if (is_stray(copy->write))
+        sm_flight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
+    if (has_stray(copy->reads) || has_stray(copy->owed))
+        sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
 }
 
 /* The ticket stands for what is not known of, and for the write that it replaces. */

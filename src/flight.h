@@ -35,6 +35,10 @@ synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const
 /* After that: the first unfinished work that the access has to wait for. NULL: none. */
 struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting);
 
+/* Of what an access has to wait for, the first that threads of the library's have yet to queue: until they have, no
+ * stream can wait for it. NULL: none. */
+struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting);
+
 /* Settles, and makes the stream wait. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
@@ -86,6 +90,8 @@ void sm_flight_forget(struct sm_copy *copy);
 
 /* Says that work was queued on the copy which no event could be recorded behind. */
 void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream);
+/* Finds work that threads of the library's have lost sight of. */
+void sm_flight_note_strays(struct sm_copy *copy);
 /* Tries that again. On a stream of the caller's, which may be gone, it is left alone. */
 synced_mem_status sm_flight_retrack(struct sm_copy *copy);
 

@@ -4,6 +4,7 @@
 #include "move.h"
 
 #include "coherence.h"
+#include "staged.h"
 #include "status.h"
 
 #include <stdlib.h>
@@ -17,6 +18,8 @@ struct batch {
     struct sm_transfer *transfers; /* queued */
     struct synced_mem **moving;    /* the objects of those */
     size_t queued;
+    struct sm_ticket **arrivals; /* of those that are staged, held */
+    size_t staged;
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
@@ -83,9 +86,15 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     synced_mem_status status = sm_make_usable(mem, batch->side);
     if (status == SYNCED_MEM_OK)
         status = sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
-    if (status == SYNCED_MEM_OK)
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (batch->transfers[batch->queued].staged) {
+        batch->arrivals[batch->staged++] = sm_ticket_hold(sm_copy_of(mem, batch->side)->write);
+        sm_commit(mem, sm_head(mem) | sm_bit(batch->side));
+    } else {
         batch->moving[batch->queued++] = mem;
-    return status;
+    }
+    return SYNCED_MEM_OK;
 }
 
 static struct sm_call *call_of(const struct batch *batch, struct synced_mem *mem)
@@ -160,14 +169,54 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle)
     return enter_queued(batch, status);
 }
 
-/* What the host has to wait for before anything can be queued. */
-static struct sm_ticket *first_wait(const struct batch *batch)
+/* What the host has to wait for before anything can be queued, held. */
+static synced_mem_status first_wait(struct batch *batch, struct sm_ticket **wait)
 {
-    struct sm_ticket *wait = NULL;
-    for (size_t i = 0; i < batch->count && !wait && !is_pull(batch); i++)
-        if (sm_head(batch->mems[i]) == SYNCED_MEM_AT_CPU)
-            wait = sm_unready_source(sm_copy_of(batch->mems[i], SM_CPU));
-    return wait ? sm_ticket_hold(wait) : NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    for (size_t i = 0; i < batch->count && !*wait && status == SYNCED_MEM_OK; i++)
+        if (sm_head(batch->mems[i]) == sm_bit(sm_other(batch->side)))
+            status = sm_unready(batch->mems[i], batch->side, true, wait);
+    if (*wait)
+        sm_ticket_hold(*wait);
+    return status;
+}
+
+/* What is staged from the host is on its way when this returns, and the stream comes after it; the rest goes on by
+ * itself. */
+static synced_mem_status follow(struct batch *batch, struct sm_ticket *arrival)
+{
+    if (is_pull(batch) && sm_staged_goes_on())
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_ticket_wait_queued(arrival);
+    return status == SYNCED_MEM_OK && !is_pull(batch) ? sm_stream_hold_back(batch->stream, arrival) : status;
+}
+
+/* What has failed is noticed by the objects when they are looked at. */
+static void look_again(struct batch *batch)
+{
+    const struct sm_detail first = sm_detail_get();
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sm_call call;
+        if (sm_enter(&call, batch->mems[i]) != SYNCED_MEM_OK)
+            continue;
+        call.ends_nothing = true;
+        (void)sm_leave(&call, SYNCED_MEM_OK);
+    }
+    sm_detail_set(&first);
+}
+
+static synced_mem_status follow_staged(struct batch *batch, synced_mem_status status)
+{
+    const synced_mem_status before = status;
+    for (size_t i = 0; i < batch->staged; i++) {
+        if (status == SYNCED_MEM_OK)
+            status = follow(batch, batch->arrivals[i]);
+        sm_ticket_drop(batch->arrivals[i]);
+    }
+    if (status != before)
+        look_again(batch);
+    return status;
 }
 
 static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
@@ -176,9 +225,12 @@ static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
         synced_mem_status status = enter_all(batch);
         if (status != SYNCED_MEM_OK)
             return status;
-        struct sm_ticket *const wait = first_wait(batch);
+        struct sm_ticket *wait;
+        status = first_wait(batch, &wait);
+        if (!wait && status == SYNCED_MEM_OK)
+            status = move_all(batch, handle);
         if (!wait)
-            return leave_all(batch, batch->objects, move_all(batch, handle));
+            return leave_all(batch, batch->objects, status);
         (void)leave_all(batch, batch->objects, SYNCED_MEM_OK);
         status = sm_ticket_wait(wait);
         sm_ticket_drop(wait);
@@ -190,7 +242,7 @@ static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
 static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
 {
     sort_objects(batch);
-    const synced_mem_status status = run(batch, handle);
+    const synced_mem_status status = follow_staged(batch, run(batch, handle));
     sm_stream_drop(batch->stream);
     if (status != SYNCED_MEM_OK) { /* perhaps for want of memory that is due */
         const struct sm_detail detail = sm_detail_get();
@@ -208,6 +260,7 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
         struct sm_call call;
         struct sm_transfer transfer;
         struct synced_mem *moving;
+        struct sm_ticket *arrival;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
@@ -215,6 +268,7 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     batch->calls = (struct sm_call *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
     batch->moving = (struct synced_mem **)(void *)(batch->transfers + batch->count);
+    batch->arrivals = (struct sm_ticket **)(void *)(batch->moving + batch->count);
     const synced_mem_status status = move_with(batch, handle, failed);
     free(room);
     return status;
@@ -226,8 +280,14 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
     struct sm_call call;
     struct sm_transfer transfer;
     struct synced_mem *moving;
-    struct batch batch = {
-        .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .moving = &moving, .side = side};
+    struct sm_ticket *arrival;
+    struct batch batch = {.mems = mems,
+                          .count = count,
+                          .calls = &call,
+                          .transfers = &transfer,
+                          .moving = &moving,
+                          .arrivals = &arrival,
+                          .side = side};
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);

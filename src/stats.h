@@ -13,6 +13,7 @@
     X(h2d_bytes)                                                                                                       \
     X(d2h_transfers)                                                                                                   \
     X(d2h_bytes)                                                                                                       \
+    X(staged_transfers)                                                                                                \
     X(host_allocations)                                                                                                \
     X(pageable_bytes)                                                                                                  \
     X(pinned_bytes)                                                                                                    \

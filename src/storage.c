@@ -31,8 +31,9 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
                 status = blocker_of_borrowed(sm_copy_of(mem, side), &wait);
         if (!wait)
             return status;
-        status = sm_wait_unlocked(mem, wait);
-        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !over)
             return status;
     }
 }
@@ -62,9 +63,10 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
             status = blocker_of_borrowed(sm_copy_of(mem, side), &wait);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
-        status = sm_wait_unlocked(mem, wait);
-        /* A lost device does no more to borrowed memory; but what was to arrive has not. */
-        if (status != SYNCED_MEM_OK && (arriving || status != SYNCED_MEM_ERR_DEVICE_LOST))
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        /* What has failed does no more to borrowed memory; but what was to arrive has not. */
+        if (status != SYNCED_MEM_OK && (arriving || !over))
             return status;
     }
     return SYNCED_MEM_OK;
@@ -320,8 +322,9 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
             set_size(call, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
-        status = sm_wait_unlocked(mem, wait);
-        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !over)
             return status;
     }
 }

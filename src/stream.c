@@ -18,7 +18,7 @@ static _Atomic uint64_t last_serial;
 static _Atomic uint64_t last_thread;
 static _Thread_local uint64_t this_thread;
 
-static uint64_t new_serial(void)
+uint64_t sm_stream_new_serial(void)
 {
     return atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
 }
@@ -52,7 +52,7 @@ static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int dev
 {
     stream->kind = (unsigned char)kind;
     stream->device = device;
-    stream->serial = new_serial();
+    stream->serial = sm_stream_new_serial();
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
 }
 
@@ -437,8 +437,10 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket *
 
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket)
 {
-    if (sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
-        return SYNCED_MEM_OK;
+    const bool is_queueing = sm_ticket_state(ticket) == SM_TICKET_QUEUEING;
+    const synced_mem_status status = is_queueing ? sm_ticket_wait_queued(ticket) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK || sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
+        return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
     return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
 }

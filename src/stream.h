@@ -56,6 +56,9 @@ struct sm_stream *sm_stream_hold(struct sm_stream *stream);
 /* NULL is ignored. */
 void sm_stream_drop(struct sm_stream *stream);
 
+/* A serial number that is no stream's. */
+uint64_t sm_stream_new_serial(void);
+
 /* Whether the hot path may hand out pointers on it. */
 static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
 {
@@ -70,7 +73,8 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out);
 
 /* Work queued on the stream from now on runs after the ticket's. Asks nothing of the device when the ticket is not
- * pending, or its work is on that very stream. */
+ * pending, or its work is on that very stream. Where threads of the library's have yet to queue that, the host waits
+ * until they have. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket);
 
 /* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Not while it captures. */

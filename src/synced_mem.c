@@ -7,6 +7,7 @@
 #include "host_pool.h"
 #include "move.h"
 #include "slab.h"
+#include "staged.h"
 #include "stats.h"
 #include "status.h"
 #include "storage.h"
@@ -169,6 +170,8 @@ static synced_mem_status shut_down(void)
     if (alive > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu objects are alive", (unsigned long long)alive);
     synced_mem_status status = sm_copy_reap(true);
+    if (status == SYNCED_MEM_OK)
+        sm_staged_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)

@@ -47,25 +47,57 @@ static synced_mem_status create(int device, struct sm_ticket **out)
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_ticket_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_ticket **out)
+static synced_mem_status take(int device, uint64_t stream, struct sm_ticket **out)
 {
     struct sm_ticket *ticket = take_idle(device);
-    if (!ticket) {
-        const synced_mem_status status = create(device, &ticket);
-        if (status != SYNCED_MEM_OK)
-            return status;
-    }
-    const synced_mem_status status = sm_device_event_record(device, ticket->event, handle);
-    if (status != SYNCED_MEM_OK) {
-        give_idle(ticket);
+    const synced_mem_status status = ticket ? SYNCED_MEM_OK : create(device, &ticket);
+    if (status != SYNCED_MEM_OK)
         return status;
-    }
-    sm_count_up(SM_COUNT_event_records, 1);
     ticket->stream = stream;
-    atomic_store_explicit(&ticket->state, SM_TICKET_PENDING, memory_order_relaxed);
+    ticket->work = NULL;
+    atomic_store_explicit(&ticket->stray, false, memory_order_relaxed);
+    atomic_store_explicit(&ticket->state, SM_TICKET_QUEUEING, memory_order_relaxed);
     atomic_store_explicit(&ticket->holders, 1, memory_order_relaxed);
     *out = ticket;
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle)
+{
+    const synced_mem_status status = sm_device_event_record(ticket->device, ticket->event, handle);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_count_up(SM_COUNT_event_records, 1);
+    atomic_store_explicit(&ticket->state, SM_TICKET_PENDING, memory_order_release);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_ticket_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_ticket **out)
+{
+    struct sm_ticket *ticket;
+    synced_mem_status status = take(device, stream, &ticket);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_ticket_queued(ticket, handle);
+    if (status == SYNCED_MEM_OK)
+        *out = ticket;
+    else
+        give_idle(ticket);
+    return status;
+}
+
+synced_mem_status sm_ticket_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_ticket **out)
+{
+    const synced_mem_status status = take(device, serial, out);
+    if (status == SYNCED_MEM_OK)
+        (*out)->work = work;
+    return status;
+}
+
+void sm_ticket_close(struct sm_ticket *ticket, enum sm_ticket_state state, bool stray)
+{
+    atomic_store_explicit(&ticket->stray, stray, memory_order_relaxed);
+    atomic_store_explicit(&ticket->state, (unsigned char)state, memory_order_release);
 }
 
 struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket)
@@ -76,8 +108,12 @@ struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket)
 
 void sm_ticket_drop(struct sm_ticket *ticket)
 {
-    if (ticket && atomic_fetch_sub_explicit(&ticket->holders, 1, memory_order_acq_rel) == 1)
-        give_idle(ticket);
+    if (!ticket || atomic_fetch_sub_explicit(&ticket->holders, 1, memory_order_acq_rel) > 1)
+        return;
+    struct sm_host_work *const work = ticket->work;
+    give_idle(ticket);
+    if (work)
+        work->drop(work);
 }
 
 static void end(struct sm_ticket *ticket, synced_mem_status status)
@@ -88,16 +124,27 @@ static void end(struct sm_ticket *ticket, synced_mem_status status)
         atomic_store_explicit(&ticket->state, SM_TICKET_LOST, memory_order_release);
 }
 
-synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
+synced_mem_status sm_ticket_wait_queued(struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
-    case SM_TICKET_DONE:
-        return SYNCED_MEM_OK;
+    case SM_TICKET_QUEUEING:
+        return ticket->work->finish(ticket->work, ticket);
     case SM_TICKET_LOST:
+        if (ticket->work)
+            return ticket->work->finish(ticket->work, ticket);
         return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", ticket->device);
     case SM_TICKET_PENDING:
+    case SM_TICKET_DONE:
         break;
     }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
+{
+    const synced_mem_status queued = sm_ticket_wait_queued(ticket);
+    if (queued != SYNCED_MEM_OK || sm_ticket_state(ticket) == SM_TICKET_DONE)
+        return queued;
     sm_count_up(SM_COUNT_host_waits, 1);
     const synced_mem_status status = sm_device_event_sync(ticket->device, ticket->event);
     end(ticket, status);
@@ -107,7 +154,7 @@ synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
 bool sm_ticket_pending(struct sm_ticket *ticket)
 {
     if (sm_ticket_state(ticket) != SM_TICKET_PENDING)
-        return false;
+        return sm_ticket_is_open(ticket);
     bool done = false;
     const synced_mem_status status = sm_device_event_query(ticket->device, ticket->event, &done);
     if (status == SYNCED_MEM_OK && !done)

@@ -5,10 +5,7 @@
 
 #include <stdlib.h>
 
-/* A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
- * left to hold a ticket for. If that fails too nobody can tell when the work ends, unless the device is lost: then it
- * has. */
-static synced_mem_status follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
 {
     *ticket = NULL;
     *untracked = false;
@@ -94,7 +91,7 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
 {
     struct sm_ticket *ticket;
     bool untracked;
-    const synced_mem_status status = follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
             enter(&transfers[i], ticket);
@@ -118,7 +115,7 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
 {
     struct sm_ticket *ticket;
     bool untracked;
-    const synced_mem_status status = follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
     if (untracked)
         sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)

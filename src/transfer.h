@@ -14,6 +14,7 @@ struct sm_transfer {
     struct sm_copy *from;
     size_t size;
     struct sm_use *read; /* its place among the readers of from */
+    bool staged;         /* it has begun and is entered, see staged.h: nothing of the above is to be done */
 };
 
 /*
@@ -22,6 +23,13 @@ struct sm_transfer {
  * reads stays good to use.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
+
+/*
+ * A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
+ * left to hold a ticket for: *ticket is NULL. If that fails too it is untracked, nobody can tell when the work ends,
+ * unless the device is lost: then it has.
+ */
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked);
 
 /* Enters transfers that were queued on the stream since, with one event for all: each is a read of the one copy and the
  * write of the other, which is arriving. Failure: as above, for all. */

@@ -1,0 +1,104 @@
+/* The settings of staged transfers. */
+#include "staging.h"
+
+#include "status.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+enum { MAX_THREADS = 64, BUSY_LINK = 8 };
+enum { SMALLEST_BUFFER = 65536, BUFFER = 2097152, LARGEST_BUFFER = 67108864, MINIMUM = 1048576 };
+
+static struct {
+    atomic_uint threads;
+    atomic_size_t buffer;
+    atomic_size_t minimum;
+} settings;
+
+/* So many threads fill the link; but half of the processors are left to the program. */
+static unsigned threads_for_machine(void)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    const long half = processors > 3 ? processors / 2 : 1;
+    return (unsigned)(half < BUSY_LINK ? half : BUSY_LINK);
+}
+
+static void put(unsigned threads, size_t buffer, size_t minimum)
+{
+    atomic_store_explicit(&settings.threads, threads, memory_order_relaxed);
+    atomic_store_explicit(&settings.buffer, buffer, memory_order_relaxed);
+    atomic_store_explicit(&settings.minimum, minimum, memory_order_relaxed);
+}
+
+static void put_defaults(void)
+{
+    put(threads_for_machine(), BUFFER, MINIMUM);
+}
+
+static void start(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, put_defaults);
+}
+
+unsigned sm_staging_threads(void)
+{
+    start();
+    return atomic_load_explicit(&settings.threads, memory_order_relaxed);
+}
+
+size_t sm_staging_buffer(void)
+{
+    start();
+    return atomic_load_explicit(&settings.buffer, memory_order_relaxed);
+}
+
+size_t sm_staging_minimum(void)
+{
+    start();
+    return atomic_load_explicit(&settings.minimum, memory_order_relaxed);
+}
+
+static synced_mem_status check(const synced_mem_staging *staging)
+{
+    if (!staging)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "staging is NULL");
+    if (staging->struct_size != sizeof *staging)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
+                       staging->struct_size, sizeof *staging);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
+{
+    const synced_mem_status status = check(staging);
+    if (status != SYNCED_MEM_OK)
+        return sm_report(status, __func__, NULL);
+    staging->threads = sm_staging_threads();
+    staging->buffer_bytes = sm_staging_buffer();
+    staging->minimum_bytes = sm_staging_minimum();
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status set(const synced_mem_staging *staging)
+{
+    const synced_mem_status status = check(staging);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (staging->threads > MAX_THREADS)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%u copy threads are more than %d", staging->threads,
+                       MAX_THREADS);
+    if (staging->buffer_bytes < SMALLEST_BUFFER || staging->buffer_bytes > LARGEST_BUFFER)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "a buffer of %zu bytes is not between %d and %d",
+                       staging->buffer_bytes, SMALLEST_BUFFER, LARGEST_BUFFER);
+    start();
+    put(staging->threads, staging->buffer_bytes, staging->minimum_bytes);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging)
+{
+    return sm_report(set(staging), __func__, NULL);
+}

@@ -1,0 +1,13 @@
+/* How pageable memory is moved: what synced_mem_set_staging() says, or what was found to be best. */
+#ifndef SM_STAGING_H
+#define SM_STAGING_H
+
+#include <stddef.h>
+
+unsigned sm_staging_threads(void);
+/* The size of one buffer; each thread has two. */
+size_t sm_staging_buffer(void);
+/* Transfers of so many bytes and more. */
+size_t sm_staging_minimum(void);
+
+#endif
