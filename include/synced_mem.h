@@ -423,8 +423,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream
  * arriving on another one.
  * @param stream  see the facts for every function. Work queued on it afterwards sees the contents. It may be destroyed
  *                without more ado if nothing else was asked for on it
- * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out.
- * The stream waits for earlier work on the object's memory where it must.
+ * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out,
+ * which for transfers that are staged (see synced_mem_set_staging()) comes after earlier work on the device copy. The
+ * stream waits for earlier work on the object's memory where it must.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
  *         the same, untracked: memory of the caller's must then stay until the stream has been synchronized.
@@ -435,7 +436,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
 /**
  * The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes SYNCED,
  * the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone.
- * Blocking: not when the host copy is page-locked; into pageable memory it returns when the bytes have arrived.
+ * Blocking: not when the host copy is page-locked, nor when the transfer is staged (see synced_mem_set_staging()); into
+ * pageable memory it otherwise returns when the bytes have arrived. What the stream, or another, then writes to the
+ * device copy comes after the transfer; if the library's threads have yet to queue that, the call that asks for the
+ * pointer waits on the host until they have.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         pull; AT_CPU: the device copy is stale); GPU errors, as synced_mem_async_gpu_push().
  * @since 0.1
@@ -445,8 +449,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
 /**
  * As synced_mem_async_gpu_push() for each of count objects, all of the stream's device, with one event for all of their
  * transfers: an access to one of them waits until all have arrived. An object may be named more than once.
+ * Staged transfers have events of their own.
  * @return the first object's error, in the order given; then no head has changed, though some transfers may have been
- *         made. ERR_INVALID_ARGUMENT also for a NULL array with a count above 0.
+ *         made; but if a staged transfer fails, the other objects' contents arrive all the same. ERR_INVALID_ARGUMENT
+ *         also for a NULL array with a count above 0.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,

@@ -182,14 +182,16 @@ static synced_mem_status first_wait(struct batch *batch, struct sm_ticket **wait
     return status;
 }
 
-/* What is staged from the host is on its way when this returns, and the stream comes after it; the rest goes on by
- * itself. */
+/* What is staged from the host is on its way when this returns, and the stream comes after it, or it has arrived; the
+ * rest goes on by itself. */
 static synced_mem_status follow(struct batch *batch, struct sm_ticket *arrival)
 {
     if (is_pull(batch) && sm_staged_goes_on())
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_ticket_wait_queued(arrival);
-    return status == SYNCED_MEM_OK && !is_pull(batch) ? sm_stream_hold_back(batch->stream, arrival) : status;
+    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival) == SYNCED_MEM_OK)
+        return status;
+    return sm_ticket_wait(arrival);
 }
 
 /* What has failed is noticed by the objects when they are looked at. */

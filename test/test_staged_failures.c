@@ -1,0 +1,167 @@
+/* Staged transfers while calls of the runtime fail, each once at every place where it is made. */
+#include "cudart_emu.h"
+#include "fixture.h"
+
+#include <stdlib.h>
+
+enum { SIZE = 300001, BUFFER = 65536 };
+
+static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",      "cudaEventSynchronize",
+                                    "cudaSetDevice",   "cudaEventQuery",       "cudaStreamWaitEvent",
+                                    "cudaGetDevice",   "cudaMallocFromPoolAsync"};
+enum { CALLS = sizeof calls / sizeof *calls, KINDS = 5 };
+
+static void stage(unsigned threads)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = BUFFER};
+    OK(synced_mem_set_staging(&staging));
+}
+
+static synced_mem *make_in(void *mine, unsigned pattern)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    OK(synced_mem_set_cpu_data(mem, mine));
+    pattern_write(mine, SIZE, pattern);
+    return mem;
+}
+
+/* True: the call succeeded. */
+static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
+{
+    switch (kind) {
+    case 0:
+        return synced_mem_gpu_data(mem) != NULL;
+    case 1:
+        return synced_mem_gpu_data_on(mem, stream) != NULL;
+    case 2:
+        return synced_mem_async_gpu_push(mem, stream) == SYNCED_MEM_OK;
+    case 3:
+        return synced_mem_cpu_data(mem) != NULL;
+    default:
+        return synced_mem_async_cpu_pull(mem, stream) == SYNCED_MEM_OK && synced_mem_wait(mem) == SYNCED_MEM_OK;
+    }
+}
+
+static bool goes_up(int kind)
+{
+    return kind < 3;
+}
+
+/* The contents, the head before, and what the source holds are as before; and once nothing fails, the call succeeds. */
+static void fail_once(int kind, const char *call, unsigned nth, unsigned threads, bool twice)
+{
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(threads);
+    synced_mem *const mem = make_in(mine, 1);
+    if (!goes_up(kind))
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    const synced_mem_state before = synced_mem_head(mem);
+    if (!goes_up(kind))
+        pattern_write(mine, SIZE, 0);
+    emu_fail(call, nth, cudaErrorUnknown, false);
+    if (twice)
+        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    const bool made = make_call(mem, kind, stream);
+    emu_fail_clear();
+    if (!made) {
+        ck_assert_int_ne(synced_mem_last_error(), SYNCED_MEM_OK);
+        ck_assert_msg(synced_mem_head(mem) == before, "%s %u: head %d", call, nth, synced_mem_head(mem));
+    }
+    if (goes_up(kind)) {
+        ck_assert(pattern_is(mine, SIZE, 1));
+        const void *data = synced_mem_gpu_data(mem);
+        if (!data) /* what the failure left behind is told once */
+            data = synced_mem_gpu_data(mem);
+        ck_assert_msg(data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
+        ck_assert(device_is(data, SIZE, 1));
+    } else {
+        const void *data = synced_mem_cpu_data(mem);
+        if (!data)
+            data = synced_mem_cpu_data(mem);
+        ck_assert_msg(twice || data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
+        ck_assert(!data || host_is(data, SIZE, 1));
+    }
+    synced_mem_status status = synced_mem_release(mem);
+    if (status != SYNCED_MEM_OK)
+        status = synced_mem_release(mem);
+    ck_assert_msg(status == SYNCED_MEM_OK, "%s %u: %s", call, nth, synced_mem_last_error_message());
+    close_stream(stream);
+    status = synced_mem_shutdown();
+    if (status != SYNCED_MEM_OK)
+        OK(synced_mem_shutdown());
+    free(mine);
+}
+
+START_TEST(each_call_fails)
+{
+    for (unsigned nth = 1; nth <= 24; nth++)
+        for (int kind = 0; kind < KINDS; kind++)
+            fail_once(kind, calls[_i], nth, nth % 3, false);
+}
+END_TEST
+
+/* No event can be recorded, and then the stream does not synchronize either: what is lost sight of is not used again. */
+START_TEST(nobody_can_tell)
+{
+    for (unsigned nth = 1; nth <= 12; nth++)
+        fail_once(_i, "cudaEventRecord", nth, 0, true);
+}
+END_TEST
+
+/* Without memory for buffers the runtime moves the chunks itself. */
+START_TEST(without_buffers)
+{
+    emu_set_pinned_memory(0);
+    for (unsigned threads = 0; threads < 3; threads++) {
+        void *const mine = malloc(SIZE);
+        stage(threads);
+        synced_mem *const mem = make_in(mine, 1);
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+        gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+        OK(synced_mem_release(mem));
+        free(mine);
+    }
+}
+END_TEST
+
+/* The device is lost while contents are on their way: the copy they came from stays. */
+START_TEST(the_device_is_lost)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i % 2);
+    synced_mem *const mem = make_in(mine, 1);
+    if (_i / 2 == 0) {
+        emu_break_device(0, cudaErrorLaunchFailure);
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    } else {
+        synced_mem_stream stream = open_stream(NON_BLOCKING);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 2, stream);
+        emu_break_device(0, cudaErrorLaunchFailure);
+        (void)synced_mem_async_cpu_pull(mem, stream);
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 3);
+    }
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+    free(mine);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const of = suite_create("staged failures");
+    TCase *failing = add_case_without_end(of, "failing");
+    tcase_set_timeout(failing, 300);
+    tcase_add_loop_test(failing, each_call_fails, 0, CALLS);
+    tcase_add_loop_test(failing, nobody_can_tell, 0, KINDS);
+    tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
+    TCase *limited = add_case(of, "limited");
+    tcase_add_test(limited, without_buffers);
+    return of;
+}
