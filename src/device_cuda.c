@@ -367,9 +367,13 @@ static synced_mem_status look_here(int device, synced_mem_stream stream, struct 
     return status;
 }
 
+/* A created stream is asked whichever device is current, and in whatever capture mode. */
 synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
+    const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
     struct before before;
+    if (is_created)
+        return sm_process_lost_gpu() ? forked() : look_here(device, stream, facts);
     const synced_mem_status status = enter(device, &before);
     return status != SYNCED_MEM_OK ? status : leave(device, &before, look_here(device, stream, facts));
 }

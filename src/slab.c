@@ -4,45 +4,63 @@
 #include <assert.h>
 #include <stdalign.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/mman.h>
 
-enum { CHUNK_BYTES = 16384, CACHE_LINE = 64 };
+/* Each chunk is twice as large as the one before, up to a point; what no cell of it was taken of is not touched. */
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, CACHE_LINE = 64 };
+
+/* At the beginning of a chunk. */
+struct chunk {
+    struct chunk *next;
+    size_t bytes;
+};
 
 static void **link_of(const struct sm_slab *slab, void *cell)
 {
     return (void **)((char *)cell + slab->cell - sizeof(void *));
 }
 
-static int grow(struct sm_slab *slab)
+static bool grow(struct sm_slab *slab)
 {
-    char *const chunk = aligned_alloc(CHUNK_BYTES / 4, CHUNK_BYTES);
-    if (!chunk)
-        return -1;
-    memset(chunk, 0, CHUNK_BYTES);
-    *(void **)(void *)chunk = slab->chunks;
+    const struct chunk *const last = slab->chunks;
+    const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
+    const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
+    struct chunk *const chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (chunk == MAP_FAILED)
+        return false;
+    *chunk = (struct chunk){.next = slab->chunks, .bytes = bytes};
     slab->chunks = chunk;
-    /* Pushed from the end, so that cells are handed out in order of address. */
-    const size_t count = (CHUNK_BYTES - CACHE_LINE) / slab->cell;
-    for (size_t i = count; i-- > 0;) {
-        void *const cell = chunk + CACHE_LINE + i * slab->cell;
-        *link_of(slab, cell) = slab->free;
-        slab->free = cell;
-    }
-    return 0;
+    slab->fresh = (char *)chunk + CACHE_LINE;
+    slab->fresh_cells = (bytes - CACHE_LINE) / slab->cell;
+    return true;
+}
+
+static void *take_fresh(struct sm_slab *slab)
+{
+    if (slab->fresh_cells == 0 && !grow(slab))
+        return NULL;
+    void *const cell = slab->fresh;
+    slab->fresh = (char *)slab->fresh + slab->cell;
+    slab->fresh_cells--;
+    return cell;
+}
+
+static void *take(struct sm_slab *slab)
+{
+    void *const cell = slab->free;
+    if (!cell)
+        return take_fresh(slab);
+    slab->free = *link_of(slab, cell);
+    *link_of(slab, cell) = NULL;
+    return cell;
 }
 
 void *sm_slab_take(struct sm_slab *slab)
 {
     assert(slab->cell % alignof(void *) == 0);
     sm_lock(&slab->lock);
-    void *cell = NULL;
-    if (slab->free || grow(slab) == 0) {
-        cell = slab->free;
-        slab->free = *link_of(slab, cell);
-        *link_of(slab, cell) = NULL;
-        slab->used++;
-    }
+    void *const cell = take(slab);
+    slab->used += cell != NULL;
     sm_unlock(&slab->lock);
     return cell;
 }
@@ -56,16 +74,21 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
     sm_unlock(&slab->lock);
 }
 
+static void free_chunks(struct sm_slab *slab)
+{
+    while (slab->chunks) {
+        struct chunk *const chunk = slab->chunks;
+        slab->chunks = chunk->next;
+        (void)munmap(chunk, chunk->bytes);
+    }
+    slab->free = NULL;
+    slab->fresh_cells = 0;
+}
+
 void sm_slab_trim(struct sm_slab *slab)
 {
     sm_lock(&slab->lock);
-    if (slab->used == 0) {
-        while (slab->chunks) {
-            void *const chunk = slab->chunks;
-            slab->chunks = *(void **)chunk;
-            free(chunk);
-        }
-        slab->free = NULL;
-    }
+    if (slab->used == 0)
+        free_chunks(slab);
     sm_unlock(&slab->lock);
 }

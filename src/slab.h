@@ -13,9 +13,11 @@
 struct sm_slab {
     struct sm_lock lock; /* guards all below */
     const size_t cell;   /* size of the struct; its last pointer-sized bytes are the slab's while the cell is free */
-    void *free;          /* free cells, linked through those bytes */
-    void *chunks;        /* chunks, linked through their first bytes */
-    size_t used;         /* cells given out */
+    void *free;          /* cells that were given back, linked through those bytes */
+    void *fresh;         /* cells that nobody has had yet follow one another from here */
+    size_t fresh_cells;  /* so many */
+    void *chunks;
+    size_t used; /* cells given out */
 };
 
 #define SM_SLAB_INITIALIZER(type)                                                                                      \

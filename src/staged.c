@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chunks are whole numbers of these, but for the last. */
-enum { CHUNK_STEP = 65536 };
+/* Chunks are whole numbers of steps, but for the last. */
+enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
 
 struct job {
     struct sm_task task;
@@ -323,13 +323,14 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* Enough chunks for every thread to have two, but none larger than a buffer nor too small to be worth it. */
+/* One for every thread, but none larger than a buffer, nor so small that queueing it takes longer than copying it. */
 static size_t chunk_for(size_t size)
 {
     const size_t largest = sm_staging_buffer();
-    const size_t parts = 2 * ((size_t)sm_staging_threads() + 1);
-    const size_t even = (size / parts + CHUNK_STEP) / CHUNK_STEP * CHUNK_STEP;
-    return even < largest ? even : largest;
+    const size_t parts = (size_t)sm_staging_threads() + 1;
+    const size_t even = (size / parts + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+    const size_t chunk = even > SMALLEST_CHUNK ? even : SMALLEST_CHUNK;
+    return chunk < largest ? chunk : largest;
 }
 
 static struct job *create(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_ticket *after)

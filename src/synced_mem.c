@@ -119,7 +119,8 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
  * is to the end of the child. */
 static synced_mem_status destroy(struct synced_mem *mem)
 {
-    const synced_mem_status status = sm_replace(mem, NULL, NULL);
+    const bool has_memory = sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU);
+    const synced_mem_status status = has_memory ? sm_replace(mem, NULL, NULL) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_ERR_FORKED) {
         sm_count_down(SM_COUNT_objects, 1);
         return SYNCED_MEM_OK;
