@@ -53,6 +53,7 @@ static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int dev
     stream->kind = (unsigned char)kind;
     stream->device = device;
     stream->serial = new_serial();
+    atomic_store_explicit(&stream->frees, false, memory_order_relaxed);
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
 }
 
@@ -459,6 +460,67 @@ synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket
     const synced_mem_status status = hold_back(stream, ticket);
     unlock(stream);
     return status;
+}
+
+/* ---- Freeing in the order of a stream ---- */
+
+static synced_mem_status free_behind(struct sm_stream *stream, void *data, bool *freed)
+{
+    struct sm_stream_facts facts;
+    if (state_of(stream) != KNOWN)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_stream_look(stream->device, stream->handle, &facts);
+    if (status != SYNCED_MEM_OK || facts.capturing || is_another(stream, facts.id))
+        return status;
+    *freed = true;
+    atomic_store_explicit(&stream->frees, true, memory_order_relaxed);
+    return sm_device_free(stream->device, data, stream->handle);
+}
+
+synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
+{
+    *freed = false;
+    lock(stream);
+    const synced_mem_status status = free_behind(stream, data, freed);
+    unlock(stream);
+    return status;
+}
+
+/* One that has freed since anybody waited for that, held. */
+static struct sm_stream *find_freeing(struct bucket *bucket, int device)
+{
+    sm_lock(&bucket->lock);
+    struct sm_stream *stream = bucket->first;
+    while (stream &&
+           (stream->device != device || !atomic_exchange_explicit(&stream->frees, false, memory_order_relaxed)))
+        stream = stream->next;
+    if (stream)
+        sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    return stream;
+}
+
+static void wait_for_all(struct sm_stream *stream)
+{
+    struct sm_ticket *ticket;
+    if (sm_stream_end_use(stream, &ticket) != SYNCED_MEM_OK)
+        return;
+    (void)sm_ticket_wait(ticket);
+    sm_ticket_drop(ticket);
+}
+
+void sm_stream_wait_for_frees(int device)
+{
+    struct sm_stream *stream;
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
+        if (atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire))
+            (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
+    for (int i = 0; i < BUCKETS; i++) {
+        while ((stream = find_freeing(&buckets[i], device)) != NULL) {
+            wait_for_all(stream);
+            sm_stream_drop(stream);
+        }
+    }
 }
 
 /* ---- Streams that go ---- */
