@@ -753,8 +753,8 @@ typedef struct synced_mem_gpu_pool_stats {
 } synced_mem_gpu_pool_stats;
 
 /**
- * Fills stats; zeros where nothing was allocated yet. Never blocks. What is freed in the order of a stream counts as
- * used until the stream gets there.
+ * Fills stats; zeros where nothing was allocated yet. Never blocks. Whether memory that is freed in the order of a
+ * stream counts as used until the stream gets there is up to the runtime.
  * @return also ERR_INVALID_ARGUMENT (stats NULL, or an unknown struct_size); after a failure stats is as before.
  * Source: cudaMemPoolGetAttribute.
  * @since 0.1

@@ -91,6 +91,7 @@ synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK) {
         (void)sm_copy_reap(false);
+        sm_stream_look_at_frees(on);
         status = sm_device_pool_trim(on, keep);
     }
     return sm_report(status, __func__, NULL);

@@ -44,10 +44,12 @@ void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call,
 
 /* ---- The steps ---- */
 
-static void reap(void)
+static void reap(const struct refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_reaps, 1);
     (void)sm_copy_reap(false);
+    if (refusal->device >= 0)
+        sm_stream_look_at_frees(refusal->device);
 }
 
 static void wait_for_pending(const struct refusal *refusal)
@@ -134,7 +136,7 @@ bool sm_relief_climb(struct sm_relief *relief)
     self.noted = false;
     switch ((*step)++) {
     case REAP:
-        reap();
+        reap(&refusal);
         return true;
     case WAIT:
         wait_for_pending(&refusal);

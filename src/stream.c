@@ -509,11 +509,24 @@ static void wait_for_all(struct sm_stream *stream)
     sm_ticket_drop(ticket);
 }
 
+static bool is_made(int device, enum sm_lane lane)
+{
+    return atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire);
+}
+
+void sm_stream_look_at_frees(int device)
+{
+    bool done;
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
+        if (is_made(device, lane))
+            (void)sm_device_stream_query(device, lanes.stream[device][lane].handle, &done);
+}
+
 void sm_stream_wait_for_frees(int device)
 {
     struct sm_stream *stream;
     for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
-        if (atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire))
+        if (is_made(device, lane))
             (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
     for (int i = 0; i < BUCKETS; i++) {
         while ((stream = find_freeing(&buckets[i], device)) != NULL) {
