@@ -18,9 +18,10 @@ void sm_gpu_obtained(int device, size_t bytes)
     uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
     sm_count_up(SM_COUNT_gpu_allocations, 1);
     sm_count_up(SM_COUNT_gpu_bytes, bytes);
-    while (high < now &&
-           !atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed))
-        continue;
+    bool raised = false;
+    while (!raised && high < now)
+        raised =
+            atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
 }
 
 void sm_gpu_freed(int device, size_t bytes)

@@ -205,7 +205,7 @@ START_TEST(the_detail_is_of_the_failure)
     gpu_delay(stream);
     OK(synced_mem_async_gpu_push(first, stream));
     OK(synced_mem_release(first));
-    synced_mem *const mem = make(SIZE);
+    synced_mem *const mem = make(9 * SIZE);
     emu_set_device_memory(0, 1);
     emu_fail("cudaEventQuery", 1, cudaErrorUnknown, false);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_gpu_data(mem));

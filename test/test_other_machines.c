@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
+#include "device.h"
 
 #include <string.h>
 
@@ -324,6 +325,18 @@ START_TEST(peers_at_the_end)
 }
 END_TEST
 
+/* Below the interface: who asks this has a failure already. */
+START_TEST(no_memory_info)
+{
+    size_t free_bytes = 7;
+    size_t total = 7;
+    OK(sm_device_memory_info(1, &free_bytes, &total));
+    ck_assert_uint_eq(total, 1 << 30);
+    emu_fail("cudaGetDevice", 1, cudaErrorUnknown, false);
+    ck_assert_int_eq(sm_device_memory_info(1, &free_bytes, &total), SYNCED_MEM_ERR_CUDA);
+}
+END_TEST
+
 /* The same call tries again, when it looks at what is retired. */
 START_TEST(a_free_that_fails)
 {
@@ -361,6 +374,7 @@ Suite *suite(void)
     tcase_add_test(tests, without_effect);
     tcase_add_loop_test(tests, each_call_fails, 0, CALLS * KINDS);
     tcase_add_test(tests, peers_at_the_end);
+    tcase_add_test(tests, no_memory_info);
     tcase_add_loop_test(tests, a_free_that_fails, 0, 3);
     tcase_add_loop_test(broken, not_let_in, 0, 6);
     return made;
