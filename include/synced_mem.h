@@ -636,7 +636,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Out of memory ---- */
 
-/**
+/*
  * What is done when memory for contents is refused, before a call answers SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY or
  * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. After each step the whole call is tried again, from the object as it then is:
  *   1. what was let go of and has finished is freed, as by synced_mem_reap();
@@ -648,6 +648,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * If nothing helps, the detail of the error says who holds how much. Memory for the library's small records takes no
  * such steps. The steps that were taken are counted in synced_mem_stats.
  */
+
+/** What the handler is told. */
 typedef struct synced_mem_out_of_memory {
     size_t struct_size; /**< sizeof(synced_mem_out_of_memory) of the library that is running */
     int device;         /**< whose memory was refused; -1: the host's */
@@ -678,11 +680,11 @@ SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memor
 /** Ways in which memory of a pool can be given to other processes: bits of synced_mem_device_info.pool_handles.
  * Source: cudaMemAllocationHandleType. */
 enum {
-    SYNCED_MEM_POOL_HANDLE_NONE = 0,
-    SYNCED_MEM_POOL_HANDLE_POSIX_FD = 1, /**< a file descriptor */
-    SYNCED_MEM_POOL_HANDLE_WIN32 = 2,    /**< a handle of Windows' kernel */
-    SYNCED_MEM_POOL_HANDLE_WIN32_KMT = 4,
-    SYNCED_MEM_POOL_HANDLE_FABRIC = 8 /**< a fabric handle */
+    SYNCED_MEM_GPU_POOL_HANDLE_NONE = 0,
+    SYNCED_MEM_GPU_POOL_HANDLE_POSIX_FD = 1, /**< a file descriptor */
+    SYNCED_MEM_GPU_POOL_HANDLE_WIN32 = 2,    /**< a handle of Windows' kernel */
+    SYNCED_MEM_GPU_POOL_HANDLE_WIN32_KMT = 4,
+    SYNCED_MEM_GPU_POOL_HANDLE_FABRIC = 8 /**< a fabric handle */
 };
 
 /** What a device can do. Yes is 1, no is 0. Source: cudaDeviceAttr. */
@@ -692,7 +694,7 @@ typedef struct synced_mem_device_info {
     int driver_version;            /**< 1000 * major + 10 * minor, the newest CUDA that the driver supports */
     int runtime_version;           /**< of the CUDA runtime that is linked, likewise */
     int memory_pools;              /**< there are memory pools */
-    int pool_handles;              /**< bits SYNCED_MEM_POOL_HANDLE_*; 0 also where the driver does not say */
+    int pool_handles;              /**< bits SYNCED_MEM_GPU_POOL_HANDLE_*; 0 also where the driver does not say */
     int managed_memory;            /**< memory that moves between host and device by itself */
     int concurrent_managed_access; /**< ... which both may use at a time */
     int pageable_memory_access;    /**< kernels can use any host memory */

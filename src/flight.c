@@ -180,7 +180,6 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
     return status;
 }
 
-/* Nobody's open use, nor one of another stream's. */
 static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
 {
     return is_stream(use) && use->by != stream;

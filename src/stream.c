@@ -53,7 +53,8 @@ static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int dev
     stream->kind = (unsigned char)kind;
     stream->device = device;
     stream->serial = new_serial();
-    atomic_store_explicit(&stream->frees, false, memory_order_relaxed);
+    atomic_store_explicit(&stream->frees, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->awaited, 0, memory_order_relaxed);
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
 }
 
@@ -473,7 +474,7 @@ static synced_mem_status free_behind(struct sm_stream *stream, void *data, bool 
     if (status != SYNCED_MEM_OK || facts.capturing || is_another(stream, facts.id))
         return status;
     *freed = true;
-    atomic_store_explicit(&stream->frees, true, memory_order_relaxed);
+    atomic_fetch_add_explicit(&stream->frees, 1, memory_order_relaxed);
     return sm_device_free(stream->device, data, stream->handle);
 }
 
@@ -486,26 +487,34 @@ synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *fre
     return status;
 }
 
-/* One that has freed since anybody waited for that, held. */
-static struct sm_stream *find_freeing(struct bucket *bucket, int device)
+static bool is_freeing(const struct sm_stream *stream, int device)
 {
-    sm_lock(&bucket->lock);
-    struct sm_stream *stream = bucket->first;
-    while (stream &&
-           (stream->device != device || !atomic_exchange_explicit(&stream->frees, false, memory_order_relaxed)))
-        stream = stream->next;
-    if (stream)
-        sm_stream_hold(stream);
-    sm_unlock(&bucket->lock);
-    return stream;
+    return stream->device == device && atomic_load_explicit(&stream->frees, memory_order_relaxed) !=
+                                           atomic_load_explicit(&stream->awaited, memory_order_relaxed);
 }
 
-static void wait_for_all(struct sm_stream *stream)
+/* The next one after those that came later than below, held. */
+static struct sm_stream *find_freeing(struct bucket *bucket, int device, uint64_t below)
+{
+    struct sm_stream *found = NULL;
+    sm_lock(&bucket->lock);
+    for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
+        if (is_freeing(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
+            found = stream;
+    if (found)
+        sm_stream_hold(found);
+    sm_unlock(&bucket->lock);
+    return found;
+}
+
+static void wait_for_its_frees(struct sm_stream *stream)
 {
     struct sm_ticket *ticket;
+    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
     if (sm_stream_end_use(stream, &ticket) != SYNCED_MEM_OK)
         return;
-    (void)sm_ticket_wait(ticket);
+    if (sm_ticket_wait(ticket) == SYNCED_MEM_OK)
+        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
     sm_ticket_drop(ticket);
 }
 
@@ -529,8 +538,10 @@ void sm_stream_wait_for_frees(int device)
         if (is_made(device, lane))
             (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
     for (int i = 0; i < BUCKETS; i++) {
-        while ((stream = find_freeing(&buckets[i], device)) != NULL) {
-            wait_for_all(stream);
+        uint64_t below = UINT64_MAX;
+        while ((stream = find_freeing(&buckets[i], device, below)) != NULL) {
+            below = stream->serial;
+            wait_for_its_frees(stream);
             sm_stream_drop(stream);
         }
     }

@@ -46,7 +46,8 @@ struct sm_stream {
     unsigned char kind;
     atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */
     atomic_bool orphaned; /* its thread has ended */
-    atomic_bool frees;    /* memory was freed in its order that nobody has waited for */
+    atomic_uint frees;    /* counts those in its order */
+    atomic_uint awaited;  /* so many of them were waited for */
 };
 
 /* One of the library's own, made at its first use; good until the shutdown. */

@@ -79,7 +79,7 @@ START_TEST(old_drivers)
     static const struct {
         int version, pools, handles, numa;
     } drivers[] = {{11010, 0, 0, -1}, {11020, 1, 0, -1}, {11030, 1, 1, -1}, {12020, 1, 1, -1}, {12030, 1, 1, 2}};
-    emu_set_attribute(0, cudaDevAttrMemoryPoolSupportedHandleTypes, SYNCED_MEM_POOL_HANDLE_POSIX_FD);
+    emu_set_attribute(0, cudaDevAttrMemoryPoolSupportedHandleTypes, SYNCED_MEM_GPU_POOL_HANDLE_POSIX_FD);
     emu_set_attribute(0, cudaDevAttrHostNumaId, 2);
     emu_set_driver_version(drivers[_i].version);
     const synced_mem_device_info info = info_of(0);
