@@ -3,6 +3,8 @@
 
 #include "cudart_emu.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { SIZE = 5000, LARGE = 700000, ROOM = 1 << 20 }; /* there is room for one */
@@ -349,6 +351,51 @@ START_TEST(too_little)
 }
 END_TEST
 
+/* Several threads want what there is for one: each gets it or is told, and in the end it is there for whoever wants it. */
+static void *want_often(void *wrong)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    for (int i = 0; i < 20; i++) {
+        synced_mem *mem = NULL;
+        synced_mem_options options;
+        synced_mem_options_init(&options);
+        options.device = 0;
+        if (synced_mem_create(&mem, LARGE, &options) != SYNCED_MEM_OK)
+            atomic_fetch_add((atomic_int *)wrong, 1);
+        void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+        if (data)
+            gpu_fill(data, LARGE, 1, stream);
+        else if (synced_mem_last_error() != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY)
+            atomic_fetch_add((atomic_int *)wrong, 1);
+        if (synced_mem_release(mem) != SYNCED_MEM_OK)
+            atomic_fetch_add((atomic_int *)wrong, 1);
+    }
+    gpu_stream_sync(stream);
+    if (synced_mem_stream_done(stream) != SYNCED_MEM_OK)
+        atomic_fetch_add((atomic_int *)wrong, 1);
+    gpu_stream_destroy(stream);
+    return NULL;
+}
+
+START_TEST(several_threads)
+{
+    enum { THREADS = 4 };
+    pthread_t threads[THREADS];
+    atomic_int wrong = 0;
+    begin();
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, want_often, &wrong), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    synced_mem *const mem = before_want(READ);
+    OK(try(mem, READ));
+    check_contents(mem, READ);
+    OK(synced_mem_release(mem));
+    end();
+}
+END_TEST
+
 /* Another device's memory is neither waited for nor given back. */
 START_TEST(on_another_device)
 {
@@ -413,6 +460,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, held_by_the_caller, 0, WANTS);
     tcase_add_loop_test(tests, held_by_an_object, 0, WANTS);
     tcase_add_loop_test(tests, too_little, 0, 2 * WANTS);
+    tcase_add_test(tests, several_threads);
     tcase_add_test(tests, on_another_device);
     tcase_add_test(tests, without_pools);
     tcase_add_test(tests, other_failures);
