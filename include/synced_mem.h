@@ -26,7 +26,8 @@
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
  *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
- *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of
+ *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY (both after what "Out of memory" below
+ *   describes, which may block), SYNCED_MEM_ERR_DEVICE_LOST (an error of
  *   earlier work on the device that the CUDA runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph
  *   capture" below), SYNCED_MEM_ERR_FORKED (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named
  *   in the detail). Functions that take a stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another
@@ -745,7 +746,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, u
  */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
 
-/** What a device's pool holds, in bytes. Without pools: what the library holds by cudaMalloc, used and reserved alike. */
+/** What a device's pool holds, in bytes. Without pools: what the library has by cudaMalloc, used and reserved alike. */
 typedef struct synced_mem_gpu_pool_stats {
     size_t struct_size;     /**< set it to sizeof(synced_mem_gpu_pool_stats) before the call; others are refused */
     uint64_t reserved;      /**< taken from the system */
@@ -785,8 +786,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsig
 
 /**
  * Lets another device reach the memory that the library has and will have on this one, in kernels and in transfers, or
- * forbids it again: as at first. To say the same twice changes nothing. Without pools this is cudaDeviceEnablePeerAccess
- * for all memory of the device; there only what the library has allowed can be forbidden.
+ * forbids it again: as at first. To say the same twice changes nothing. Without pools this is
+ * cudaDeviceEnablePeerAccess for all memory of the device; there only what the library has allowed can be forbidden.
  * Blocking: not for work that is queued; but mapping the memory takes the driver its time.
  * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
  * @param allow  nonzero or 0

@@ -1,6 +1,6 @@
 /*
- * What the files of the seam on the CUDA runtime, device_cuda*.c, share. They are the only ones that include a header of
- * CUDA's; what differs between its versions is there.
+ * What the files of the seam on the CUDA runtime, device_cuda*.c, share. They are the only ones that include a header
+ * of CUDA's; what differs between its versions is there.
  *
  * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
  * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is

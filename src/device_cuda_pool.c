@@ -108,8 +108,8 @@ synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *num
 
 /* ---- Peers ---- */
 
-/* Where there are no pools: which peers the library itself has let into the device's memory, a bit each. What the caller
- * has allowed is the caller's to forbid. */
+/* Where there are no pools: which peers the library itself has let into the device's memory, a bit each. What the
+ * caller has allowed is the caller's to forbid. */
 static _Atomic uint64_t let_in[SM_MAX_DEVICES];
 
 static synced_mem_status check_possible(int device, int peer)

@@ -18,8 +18,8 @@ struct sm_relief {
     unsigned asked;        /* how often the caller's handler was */
 };
 
-/* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's. Returns
- * the status. */
+/* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's.
+ * Returns the status. */
 synced_mem_status sm_relief_note(synced_mem_status status, int device, size_t bytes);
 
 bool sm_relief_climb(struct sm_relief *relief);

@@ -286,7 +286,8 @@ static void start_over(int kind)
         OK(allow());
 }
 
-/* Each call that is made of the runtime fails, and with it the function, unless it can do without; the next succeeds. */
+/* Each call that is made of the runtime fails, and with it the function, unless it can do without; the next one
+ * succeeds. */
 START_TEST(each_call_fails)
 {
     synced_mem_status (*const call)(void) = calls[_i / KINDS];

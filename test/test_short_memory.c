@@ -351,7 +351,8 @@ START_TEST(too_little)
 }
 END_TEST
 
-/* Several threads want what there is for one: each gets it or is told, and in the end it is there for whoever wants it. */
+/* Several threads want what there is for one: each gets it or is told, and in the end it is there for whoever wants
+ * it. */
 static void *want_often(void *wrong)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
