@@ -28,9 +28,9 @@
  *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
  *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY (both after what "Out of memory" below
  *   describes, which may block), SYNCED_MEM_ERR_DEVICE_LOST (an error of earlier work on the device that the CUDA
- *   runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph capture" below), SYNCED_MEM_ERR_FORKED (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named
- *   in the detail). Functions that take a stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another
- *   device than the object's.
+ *   runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph capture" below), SYNCED_MEM_ERR_FORKED
+ *   (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named in the detail). Functions that take a
+ *   stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another device than the object's.
  *
  * Graph capture. While a stream captures, an access on it succeeds if it needs neither a transfer, a fill nor memory,
  * and leaves the head as it is; what it returns may be captured, and is not tracked, as no kernel has run. Any other
