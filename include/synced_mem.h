@@ -26,11 +26,11 @@
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
  *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
- *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SYNCED_MEM_ERR_DEVICE_LOST (an error of
- *   earlier work on the device that the CUDA runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph
- *   capture" below), SYNCED_MEM_ERR_FORKED (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named
- *   in the detail). Functions that take a stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another
- *   device than the object's.
+ *   SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY (both after what "Out of memory" below
+ *   describes, which may block), SYNCED_MEM_ERR_DEVICE_LOST (an error of earlier work on the device that the CUDA
+ *   runtime reports to every later call), SYNCED_MEM_ERR_CAPTURING (see "Graph capture" below), SYNCED_MEM_ERR_FORKED
+ *   (see "Fork") and SYNCED_MEM_ERR_CUDA (any other answer of the runtime, named in the detail). Functions that take a
+ *   stream answer SYNCED_MEM_ERR_INVALID_DEVICE also for a stream of another device than the object's.
  *
  * Graph capture. While a stream captures, an access on it succeeds if it needs neither a transfer, a fill nor memory,
  * and leaves the head as it is; what it returns may be captured, and is not tracked, as no kernel has run. Any other
@@ -673,6 +673,169 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging
  */
 SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *staging);
 
+/* ---- Out of memory ---- */
+
+/*
+ * What is done when memory for contents is refused, before a call answers SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY or
+ * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. After each step the whole call is tried again, from the object as it then is:
+ *   1. what was let go of and has finished is freed, as by synced_mem_reap();
+ *   2. what was let go of and has not finished is waited for, on the host, and freed: until the kernels and transfers
+ *      that use it have ended, however long that takes;
+ *   3. what is kept for reuse is given back: the pool of the device, as by synced_mem_gpu_pool_trim(); for host memory,
+ *      the page-locked memory that is not in use;
+ *   4. the handler below is asked, for as long as it says that it has freed something, at most 16 times.
+ * If nothing helps, the detail of the error says who holds how much. Memory for the library's small records takes no
+ * such steps. The steps that were taken are counted in synced_mem_stats.
+ */
+
+/** What the handler is told. */
+typedef struct synced_mem_out_of_memory {
+    size_t struct_size; /**< sizeof(synced_mem_out_of_memory) of the library that is running */
+    int device;         /**< whose memory was refused; -1: the host's */
+    unsigned attempt;   /**< 1 when the handler is asked first for this call, then 2, and so on */
+    size_t bytes;       /**< that were asked for */
+} synced_mem_out_of_memory;
+
+/**
+ * Called in the thread whose call was refused memory, with no lock held. It may call the library: allocate, release
+ * objects, give up the data of the very object that the call is about; the caller of that call must keep its reference
+ * though. Calls that fail for want of memory inside the handler do not call it again.
+ * @param request  good until the handler returns
+ * @return nonzero: something was freed, try again; 0: fail.
+ */
+typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *request, void *user);
+
+/**
+ * Sets the handler for the whole process; NULL (the default) for none.
+ * @param user  handed to the handler; the library neither reads nor frees it
+ * Ownership: none taken. Never blocks on a stream. A call that fails in another thread at the same time may still ask
+ * the previous handler, with the user pointer that belongs to it.
+ * @since 0.1
+ */
+SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler handler, void *user);
+
+/* ---- Devices ---- */
+
+/** Ways in which memory of a pool can be given to other processes: bits of synced_mem_device_info.pool_handles.
+ * Source: cudaMemAllocationHandleType. */
+enum {
+    SYNCED_MEM_GPU_POOL_HANDLE_NONE = 0,
+    SYNCED_MEM_GPU_POOL_HANDLE_POSIX_FD = 1, /**< a file descriptor */
+    SYNCED_MEM_GPU_POOL_HANDLE_WIN32 = 2,    /**< a handle of Windows' kernel */
+    SYNCED_MEM_GPU_POOL_HANDLE_WIN32_KMT = 4,
+    SYNCED_MEM_GPU_POOL_HANDLE_FABRIC = 8 /**< a fabric handle */
+};
+
+/** What a device can do. Yes is 1, no is 0. Source: cudaDeviceAttr. */
+typedef struct synced_mem_device_info {
+    size_t struct_size;            /**< set it to sizeof(synced_mem_device_info) before the call; others are refused */
+    int device;                    /**< its number, also where the current one was asked about */
+    int driver_version;            /**< 1000 * major + 10 * minor, the newest CUDA that the driver supports */
+    int runtime_version;           /**< of the CUDA runtime that is linked, likewise */
+    int memory_pools;              /**< there are memory pools */
+    int pool_handles;              /**< bits SYNCED_MEM_GPU_POOL_HANDLE_*; 0 also where the driver does not say */
+    int managed_memory;            /**< memory that moves between host and device by itself */
+    int concurrent_managed_access; /**< ... which both may use at a time */
+    int pageable_memory_access;    /**< kernels can use any host memory */
+    int integrated;                /**< its memory is the host's */
+    int can_map_host_memory;       /**< kernels can use page-locked host memory */
+    int host_register;             /**< host memory can be page-locked after it was allocated */
+    int unified_addressing;        /**< a pointer tells whose memory it is */
+    int async_engines;             /**< transfers that can be under way beside kernels: 1 one direction, 2 both */
+    int numa_node;                 /**< of the host, nearest to the device; -1 where the runtime does not say */
+    uint64_t total_memory;         /**< bytes */
+    char pci_bus_id[16];           /**< "domain:bus:device.function" */
+} synced_mem_device_info;
+
+/**
+ * Fills info. Creates the device's primary context if there is none. Never waits for work of the device.
+ * @param device  its number, or SYNCED_MEM_DEVICE_CURRENT
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (info NULL, or an unknown struct_size), ERR_INVALID_DEVICE (no such
+ *         device), other GPU errors; after a failure info is as before.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info *info);
+
+/* ---- Device memory pools ---- */
+/*
+ * Device memory comes from a memory pool (cudaMemPool_t) of the library's own on each device, made when it is first
+ * needed. What is freed stays in it and is used again. synced_mem_shutdown() destroys the pools: all that was set is
+ * then at its default again. In all of these functions device is a number or SYNCED_MEM_DEVICE_CURRENT; any thread may
+ * call them at any time, also while work uses the pool's memory. They return SYNCED_MEM_OK; ERR_INVALID_DEVICE (no such
+ * device), other GPU errors, and what is said of each; a call that fails may have set some of what it was to set.
+ * Where a device has no pools (synced_mem_device_info.memory_pools) memory comes from cudaMalloc and goes back at once:
+ * there is nothing to set or to trim, and the functions for that succeed without effect.
+ */
+
+/**
+ * How many bytes the pool keeps, freed ones included, when a synchronization lets the CUDA runtime give memory back to
+ * the system; UINT64_MAX, the default: all. Applies at once. Never blocks.
+ * Source: cudaMemPoolAttrReleaseThreshold.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes);
+
+/**
+ * Frees what was let go of and has finished, as synced_mem_reap() does, then gives the pool's unused memory back to the
+ * system, until it has no more than keep bytes. Memory in use, and memory that work still uses, stays.
+ * Blocking: waits for no work; but to give memory back takes the driver its time.
+ * Source: cudaMemPoolTrimTo.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
+
+/** What a device's pool holds, in bytes. Without pools: what the library has by cudaMalloc, used and reserved alike. */
+typedef struct synced_mem_gpu_pool_stats {
+    size_t struct_size;     /**< set it to sizeof(synced_mem_gpu_pool_stats) before the call; others are refused */
+    uint64_t reserved;      /**< taken from the system */
+    uint64_t reserved_high; /**< the most that was, since the pool was made or synced_mem_gpu_pool_reset_peaks() */
+    uint64_t used;          /**< of that, allocated, and not freed yet */
+    uint64_t used_high;     /**< the most that was, likewise */
+} synced_mem_gpu_pool_stats;
+
+/**
+ * Fills stats; zeros where nothing was allocated yet. Never blocks. Whether memory that is freed in the order of a
+ * stream counts as used until the stream gets there is up to the runtime.
+ * @return also ERR_INVALID_ARGUMENT (stats NULL, or an unknown struct_size); after a failure stats is as before.
+ * Source: cudaMemPoolGetAttribute.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_get_stats(int device, synced_mem_gpu_pool_stats *stats);
+
+/** Sets both high-water marks to what is current. Never blocks. @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_reset_peaks(int device);
+
+/** When freed memory may be used again on another stream than the one it was freed on: bits of
+ * synced_mem_gpu_pool_set_reuse(). Source: cudaMemPoolReuseFollowEventDependencies and those beside it. */
+enum {
+    SYNCED_MEM_GPU_POOL_REUSE_EVENTS = 1,        /**< when the other stream has waited for an event behind the free */
+    SYNCED_MEM_GPU_POOL_REUSE_OPPORTUNISTIC = 2, /**< when the free happens to be done */
+    SYNCED_MEM_GPU_POOL_REUSE_INTERNAL = 4,      /**< by a wait for the free, which the runtime adds to the stream */
+    SYNCED_MEM_GPU_POOL_REUSE_ALL = 7            /**< the default */
+};
+
+/**
+ * Sets which of these the pool may do; for reproducible addresses, fewer. Applies at once. Never blocks.
+ * @param policies  SYNCED_MEM_GPU_POOL_REUSE_* or 0
+ * @return also ERR_INVALID_ARGUMENT (other bits).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies);
+
+/**
+ * Lets another device reach the memory that the library has and will have on this one, in kernels and in transfers, or
+ * forbids it again: as at first. To say the same twice changes nothing. Without pools this is
+ * cudaDeviceEnablePeerAccess for all memory of the device; there only what the library has allowed can be forbidden.
+ * Blocking: not for work that is queued; but mapping the memory takes the driver its time.
+ * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
+ * @param allow  nonzero or 0
+ * @return also ERR_INVALID_ARGUMENT (the two are one device), ERR_INVALID_DEVICE (the peer can't reach the device),
+ *         ERR_CUDA (the runtime accepted it without effect).
+ * Source: cudaDeviceCanAccessPeer, cudaMemPoolSetAccess.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_allow_peer(int device, int peer, int allow);
+
 /* ---- Numbers ---- */
 
 /** What the library has done and holds, for the whole process. Counts only grow; "held" is at the time of the call. */
@@ -695,6 +858,11 @@ typedef struct synced_mem_stats {
     uint64_t event_records;    /**< events recorded on streams */
     uint64_t stream_waits;     /**< waits of a stream for an event */
     uint64_t host_waits;       /**< waits of the host for an event */
+    uint64_t oom_reaps;        /**< memory was refused: what had finished was freed, see "Out of memory" */
+    uint64_t oom_waits;        /**< ... what was let go of was waited for */
+    uint64_t oom_trims;        /**< ... what is kept for reuse was given back */
+    uint64_t oom_callbacks;    /**< ... the caller was asked */
+    uint64_t oom_failures;     /**< ... and all of that was in vain */
 } synced_mem_stats;
 
 /**

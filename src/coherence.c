@@ -1,6 +1,7 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "relief.h"
 #include "staged.h"
 #include "status.h"
 
@@ -345,13 +346,23 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
     struct sm_call call;
     const synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
     return sm_leave_and_reap(&call, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
+}
+
+synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    struct sm_relief relief = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = access_once(mem, side, mode, out);
+    while (sm_relief_helps(&relief, status));
+    return status;
 }
 
 /* ---- Accesses on a stream ---- */
@@ -418,7 +429,7 @@ static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **
     return true;
 }
 
-synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
     struct sm_call call;
     struct sm_stream *stream = NULL;
@@ -432,6 +443,16 @@ synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
     status = sm_leave_and_reap(&call, status);
     sm_stream_drop(stream);
+    return status;
+}
+
+synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+{
+    struct sm_relief relief = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = access_on_once(mem, mode, handle, out);
+    while (sm_relief_helps(&relief, status));
     return status;
 }
 

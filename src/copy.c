@@ -2,8 +2,11 @@
 #include "copy.h"
 
 #include "flight.h"
+#include "free.h"
+#include "gpu.h"
 #include "host_memory.h"
 #include "host_pool.h"
+#include "relief.h"
 #include "slab.h"
 #include "stats.h"
 #include "status.h"
@@ -81,7 +84,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     }
     if (status != SYNCED_MEM_OK) {
         give_copy(copy);
-        return status;
+        return sm_relief_note(status, -1, bytes);
     }
     place(copy, base, bytes, alignment);
     if (pinned && zeroed)
@@ -104,11 +107,10 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &base);
     if (status != SYNCED_MEM_OK) {
         give_copy(copy);
-        return status;
+        return sm_relief_note(status, stream->device, bytes);
     }
     place(copy, base, bytes, alignment);
-    sm_count_up(SM_COUNT_gpu_allocations, 1);
-    sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    sm_gpu_obtained(stream->device, bytes);
     *out = copy;
     return SYNCED_MEM_OK;
 }
@@ -154,19 +156,6 @@ static bool is_queueing(const struct sm_copy *copy)
     return sm_flight_queueing(copy, true) != NULL;
 }
 
-static synced_mem_status free_device(struct sm_copy *copy)
-{
-    struct sm_stream *stream;
-    synced_mem_status status = sm_stream_lane(copy->device, SM_LANE_FREE, &stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(copy, true, stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_device_free(copy->device, copy->base, stream->handle);
-    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        sm_count_down(SM_COUNT_gpu_bytes, copy->bytes);
-    return status;
-}
-
 void sm_copy_quarantine(struct sm_copy *copy)
 {
     sm_count_up(SM_COUNT_quarantined, 1);
@@ -202,7 +191,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         return false;
     switch (source) {
     case SYNCED_MEM_SOURCE_DEVICE:
-        *status = free_device(copy);
+        *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
         sm_host_pool_free(copy->device, copy->base, copy->bytes);

@@ -46,8 +46,13 @@ void sm_device_stay(int device);
 /* Which device a pointer given by a caller is memory of. ERR_INVALID_ARGUMENT for memory of the host. */
 synced_mem_status sm_device_of_pointer(const void *data, int *device);
 
-/* Gives back the pools of all devices. */
+/* Gives back the pools of all devices, and what was set on them. */
 synced_mem_status sm_device_shutdown(void);
+
+/* What the device can do; as for sm_device_resolve(), but sm_device_in_use() is as before. */
+synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info);
+/* Its memory, as the runtime counts it. */
+synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total);
 
 /* ---- Memory ---- */
 
@@ -64,6 +69,26 @@ synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream str
 /* Frees it behind what the stream has queued. Where pools do not exist it waits for the device. */
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream);
 
+/* Whether sm_device_free() only queues: memory can then be freed on any stream of the device. */
+bool sm_device_frees_in_order(int device);
+
+/* ---- The library's own pool on each device, from which the above takes memory ---- */
+
+/* The first three make the pool if it is not there yet; where pools do not exist the first two have no effect. */
+synced_mem_status sm_device_pool_set_threshold(int device, uint64_t bytes);
+synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies);
+/* Whether the peer's kernels and transfers may use memory of the device. ERR_INVALID_DEVICE: they can't. */
+synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow);
+/* No effect where there is no pool. */
+synced_mem_status sm_device_pool_trim(int device, size_t keep);
+synced_mem_status sm_device_pool_reset_peaks(int device);
+
+struct sm_pool_numbers {
+    bool known; /* false: there is no pool */
+    uint64_t reserved, reserved_high, used, used_high;
+};
+synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *numbers);
+
 /* ---- Streams ---- */
 
 /* A stream that does not block with the legacy stream. */
@@ -71,6 +96,8 @@ synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out);
 /* Its work goes on. */
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream);
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream);
+/* Whether all its work is done. */
+synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done);
 /* Work queued on the stream from now on runs after the event's last record. */
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event);
 

@@ -1,36 +1,16 @@
-/*
- * The seam on the CUDA runtime. The only file that includes a header of CUDA's; what differs between its versions is
- * here.
- *
- * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
- * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is
- * disturbed; enter() and leave() do both and put both back.
- */
-#include "device.h"
+/* The seam on the CUDA runtime: the machine, streams, work and events. */
+#include "device_cuda.h"
 
 #include "process.h"
 #include "status.h"
 
-#include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdio.h>
-
-/* Drivers before 11.2 know no pools, nor the attribute that says so. */
-enum { DRIVER_WITH_POOLS = 11020 };
 
 /* Named by newer headers only. */
 enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
-enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
-
-/* What the library keeps on each device, made at first use. */
-static struct device {
-    atomic_int pools; /* enum pools; once it is POOLS_USED, pool is set */
-    cudaMemPool_t pool;
-} devices[SM_MAX_DEVICES];
-
-static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is made or destroyed */
-static atomic_int known_count;                      /* devices, once they have answered; 0 before */
+static atomic_int known_count; /* devices, once they have answered; 0 before */
 static atomic_bool in_use;
 
 /* ---- Errors and the current device ---- */
@@ -67,9 +47,8 @@ static synced_mem_status status_of(cudaError_t code, synced_mem_status out_of_me
     }
 }
 
-/* The one way from the runtime's answer to a status of ours. A size of 0 is left out of the detail. */
-static synced_mem_status check_with(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
-                                    size_t size)
+synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
+                                size_t size)
 {
     if (code == cudaSuccess)
         return SYNCED_MEM_OK;
@@ -83,33 +62,22 @@ static synced_mem_status check_with(synced_mem_status out_of_memory, cudaError_t
                    cudaGetErrorString(code), whose);
 }
 
-static synced_mem_status check(cudaError_t code, const char *call, int device, size_t size)
-{
-    return check_with(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
-}
-
 static synced_mem_status forked(void)
 {
     return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
 }
 
-/* What a call of the runtime's changes for its thread and has to put back. */
-struct before {
-    int device;
-    enum cudaStreamCaptureMode mode;
-};
-
 /* A failure would leave the caller's thread in our mode, so there is a second try; as below for the device. */
-static void put_mode_back(struct before *before)
+static void put_mode_back(const struct before *before)
 {
-    if (cudaThreadExchangeStreamCaptureMode(&before->mode) != cudaSuccess) {
+    enum cudaStreamCaptureMode mode = before->mode;
+    if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) {
         (void)cudaGetLastError();
-        (void)cudaThreadExchangeStreamCaptureMode(&before->mode);
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
     }
 }
 
-/* Makes the device current and the capture mode relaxed. */
-static synced_mem_status enter(int device, struct before *before)
+synced_mem_status sm_cuda_enter(int device, struct before *before)
 {
     if (sm_process_lost_gpu())
         return forked();
@@ -126,8 +94,7 @@ static synced_mem_status enter(int device, struct before *before)
     return status;
 }
 
-/* Puts both back and returns the status given. */
-static synced_mem_status leave(int device, struct before *before, synced_mem_status status)
+synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)
 {
     if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -168,7 +135,7 @@ bool sm_device_in_use(void)
     return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
 }
 
-synced_mem_status sm_device_resolve(int wanted, int *device)
+synced_mem_status sm_cuda_resolve(int wanted, int *device)
 {
     int count;
     int found = wanted;
@@ -181,9 +148,16 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
         return status;
     if (found >= count)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
-    atomic_store_explicit(&in_use, true, memory_order_relaxed);
     *device = found;
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_device_resolve(int wanted, int *device)
+{
+    const synced_mem_status status = sm_cuda_resolve(wanted, device);
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&in_use, true, memory_order_relaxed);
+    return status;
 }
 
 /* What fails here the calls that follow will tell of. */
@@ -208,121 +182,6 @@ synced_mem_status sm_device_of_pointer(const void *data, int *device)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", data);
     *device = attributes.device;
     return SYNCED_MEM_OK;
-}
-
-/* ---- The library's own pool ---- */
-
-static synced_mem_status ask_for_pools(int device, int *supported)
-{
-    int driver;
-    *supported = 0;
-    const synced_mem_status status = check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", device, 0);
-    if (status != SYNCED_MEM_OK || driver < DRIVER_WITH_POOLS)
-        return status;
-    return check(cudaDeviceGetAttribute(supported, cudaDevAttrMemoryPoolsSupported, device), "cudaDeviceGetAttribute",
-                 device, 0);
-}
-
-/* Memory that was freed stays in the pool: to give it to the system and take it back is what costs. */
-static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
-{
-    const struct cudaMemPoolProps properties = {
-        .allocType = cudaMemAllocationTypePinned,
-        .handleTypes = cudaMemHandleTypeNone,
-        .location = {.type = cudaMemLocationTypeDevice, .id = device},
-    };
-    uint64_t threshold = UINT64_MAX;
-    synced_mem_status status = check(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = check(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
-                   "cudaMemPoolSetAttribute", device, 0);
-    if (status != SYNCED_MEM_OK)
-        (void)cudaMemPoolDestroy(*pool);
-    return status;
-}
-
-static synced_mem_status make_pool(int device)
-{
-    struct device *const on = &devices[device];
-    int supported;
-    synced_mem_status status = ask_for_pools(device, &supported);
-    if (status == SYNCED_MEM_OK && supported)
-        status = create_pool(device, &on->pool);
-    if (status == SYNCED_MEM_OK)
-        atomic_store_explicit(&on->pools, supported ? POOLS_USED : POOLS_MISSING, memory_order_release);
-    return status;
-}
-
-/* Which of the two allocators the device has, with the device current. */
-static synced_mem_status pools_of(int device, enum pools *pools)
-{
-    const atomic_int *const made = &devices[device].pools;
-    synced_mem_status status = SYNCED_MEM_OK;
-    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
-    if (*pools != POOLS_UNKNOWN)
-        return SYNCED_MEM_OK;
-    sm_lock(&making);
-    if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
-        status = make_pool(device);
-    sm_unlock(&making);
-    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
-    return status;
-}
-
-/* ---- Memory ---- */
-
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(
-        device, &before,
-        check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaMallocHost(out, size), "cudaMallocHost", device, size));
-}
-
-synced_mem_status sm_device_pinned_free(int device, void *data)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status
-                                   : leave(device, &before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
-}
-
-static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
-{
-    enum pools pools;
-    const synced_mem_status status = pools_of(device, &pools);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (pools == POOLS_MISSING)
-        return check(cudaMalloc(out, size), "cudaMalloc", device, size);
-    return check(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync", device,
-                 size);
-}
-
-synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, alloc_here(device, size, stream, out));
-}
-
-static synced_mem_status free_here(int device, void *data, synced_mem_stream stream)
-{
-    if (atomic_load_explicit(&devices[device].pools, memory_order_acquire) != POOLS_MISSING)
-        return check(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
-    const synced_mem_status status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    return status == SYNCED_MEM_OK ? check(cudaFree(data), "cudaFree", device, 0) : status;
-}
-
-synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, free_here(device, data, stream));
 }
 
 /* ---- Streams ---- */
@@ -437,6 +296,18 @@ synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm
     return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
 }
 
+synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const cudaError_t code = cudaStreamQuery(stream);
+    *done = code == cudaSuccess;
+    return leave(device, &before,
+                 code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaStreamQuery", device, 0));
+}
+
 /* ---- Work on a stream ---- */
 
 static synced_mem_status copy(int device, void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
@@ -528,37 +399,11 @@ synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_
 
 /* ---- The end ---- */
 
-/* What fails stays, for a later try; what was on a lost device went with it. */
-static bool remains(synced_mem_status status)
-{
-    return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
-}
-
-static synced_mem_status destroy_pool(int device)
-{
-    struct device *const on = &devices[device];
-    struct before before;
-    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED) {
-        synced_mem_status status = enter(device, &before);
-        if (status == SYNCED_MEM_OK)
-            status = leave(device, &before, check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0));
-        if (remains(status))
-            return status;
-    }
-    atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status sm_device_shutdown(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
-    sm_lock(&making);
-    for (int device = 0; device < SM_MAX_DEVICES; device++) {
-        const synced_mem_status status = destroy_pool(device);
-        first = remains(first) ? first : status;
-    }
-    sm_unlock(&making);
+    const synced_mem_status peers = sm_cuda_forget_peers();
+    const synced_mem_status pools = sm_cuda_destroy_pools();
     atomic_store_explicit(&known_count, 0, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
-    return first;
+    return sm_cuda_remains(pools) ? pools : peers;
 }

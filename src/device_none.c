@@ -40,6 +40,18 @@ synced_mem_status sm_device_shutdown(void)
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info)
+{
+    (void)wanted, (void)info;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
+{
+    (void)device, (void)free, (void)total;
+    return no_gpu();
+}
+
 synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
 {
     (void)device, (void)size, (void)out;
@@ -61,6 +73,48 @@ synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream str
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)stream;
+    return no_gpu();
+}
+
+bool sm_device_frees_in_order(int device)
+{
+    (void)device;
+    return false;
+}
+
+synced_mem_status sm_device_pool_set_threshold(int device, uint64_t bytes)
+{
+    (void)device, (void)bytes;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies)
+{
+    (void)device, (void)policies;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
+{
+    (void)device, (void)peer, (void)allow;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_pool_trim(int device, size_t keep)
+{
+    (void)device, (void)keep;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_pool_reset_peaks(int device)
+{
+    (void)device;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *numbers)
+{
+    (void)device, (void)numbers;
     return no_gpu();
 }
 
@@ -97,6 +151,12 @@ synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     (void)device, (void)stream, (void)event;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
+{
+    (void)device, (void)stream, (void)done;
     return no_gpu();
 }
 

@@ -196,6 +196,36 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
     return status;
 }
 
+static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
+{
+    return is_stream(use) && use->by != stream;
+}
+
+static bool is_behind(const struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    return !ticket || ticket->stream == stream->serial || !sm_ticket_pending(ticket);
+}
+
+/* What is owed, and a write that is, the stream whose turn it is has waited for. */
+struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy)
+{
+    struct sm_stream *const stream = copy->writer ? copy->writer : sm_flight_last_reader(copy);
+    if (!stream || stream->kind != SM_STREAM_CREATED)
+        return NULL;
+    bool only = (copy->write_is_owed || is_behind(stream, copy->write)) && is_behind(stream, copy->turn);
+    for (const struct sm_use *use = copy->reads; use && only; use = use->next)
+        only = !is_of_others(use, stream) && is_behind(stream, use->ticket);
+    return only ? stream : NULL;
+}
+
+bool sm_flight_is_idle(const struct sm_copy *copy)
+{
+    bool idle = !copy->writer && !sm_ticket_pending(copy->write) && !sm_ticket_pending(copy->turn);
+    for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
+        idle = !is_open(use) && !sm_ticket_pending(use->ticket);
+    return idle;
+}
+
 static struct sm_ticket *transfer_in(const struct sm_copy *copy, const struct sm_use *list)
 {
     for (const struct sm_use *use = list; use; use = use->next)

@@ -42,6 +42,12 @@ struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflictin
 /* Settles, and makes the stream wait. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
+/* The one created stream of the caller's that all work in flight is on, or comes before. NULL: there is none such. */
+struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy);
+
+/* Whether nothing is in flight; asks the device. */
+bool sm_flight_is_idle(const struct sm_copy *copy);
+
 /* The first unfinished work of the library's own on the copy. NULL: none. */
 struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy);
 

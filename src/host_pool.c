@@ -91,6 +91,11 @@ synced_mem_status sm_host_pool_shutdown(void)
     return first;
 }
 
+bool sm_host_pool_relieve(void)
+{
+    return sm_host_pool_shutdown() == SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_host_pool_alloc(int device, size_t size, void **out)
 {
     size_t bytes;

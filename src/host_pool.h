@@ -4,6 +4,8 @@
 
 #include "synced_mem.h"
 
+#include <stdbool.h>
+
 /* At least size bytes, aligned to SM_DEVICE_ALIGNMENT, contents undefined, that every device can reach. device: in
  * whose
  * context new memory is page-locked. ERR_OUT_OF_HOST_MEMORY. */
@@ -15,5 +17,8 @@ void sm_host_pool_free(int device, void *data, size_t size);
 
 /* Frees what is kept. */
 synced_mem_status sm_host_pool_shutdown(void);
+
+/* The same where memory is short; whether all of it could be. */
+bool sm_host_pool_relieve(void);
 
 #endif

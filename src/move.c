@@ -4,6 +4,7 @@
 #include "move.h"
 
 #include "coherence.h"
+#include "relief.h"
 #include "staged.h"
 #include "status.h"
 
@@ -276,8 +277,8 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     return status;
 }
 
-synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
-                          struct synced_mem **failed)
+static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                   synced_mem_stream handle, struct synced_mem **failed)
 {
     struct sm_call call;
     struct sm_transfer transfer;
@@ -293,4 +294,15 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);
+}
+
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
+                          struct synced_mem **failed)
+{
+    struct sm_relief relief = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = move_once(mems, count, side, handle, failed);
+    while (sm_relief_helps(&relief, status));
+    return status;
 }

@@ -21,7 +21,15 @@
     X(gpu_bytes)                                                                                                       \
     X(retired)                                                                                                         \
     X(quarantined)                                                                                                     \
-    X(events) X(event_records) X(stream_waits) X(host_waits)
+    X(events)                                                                                                          \
+    X(event_records)                                                                                                   \
+    X(stream_waits)                                                                                                    \
+    X(host_waits)                                                                                                      \
+    X(oom_reaps)                                                                                                       \
+    X(oom_waits)                                                                                                       \
+    X(oom_trims)                                                                                                       \
+    X(oom_callbacks)                                                                                                   \
+    X(oom_failures)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

@@ -2,6 +2,7 @@
 #include "storage.h"
 
 #include "coherence.h"
+#include "relief.h"
 #include "status.h"
 
 #include <string.h>
@@ -72,7 +73,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
+static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_call call;
     synced_mem_status status = sm_enter(&call, mem);
@@ -84,6 +85,16 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
         sm_commit(mem, sm_head(mem) & ~sm_bit(side));
     }
     return sm_leave_and_reap(&call, status);
+}
+
+synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_relief relief = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = release_side(mem, side);
+    while (sm_relief_helps(&relief, status));
+    return status;
 }
 
 /* ---- Replacing ---- */
@@ -329,7 +340,7 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
     }
 }
 
-synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
+static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_call call;
     struct growth growth = {.larger = NULL};
@@ -341,5 +352,15 @@ synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
     drop_growth(&growth);
     (void)sm_copy_reap(false);
     sm_detail_set(&first);
+    return status;
+}
+
+synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
+{
+    struct sm_relief relief = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = resize_once(mem, size, keep);
+    while (sm_relief_helps(&relief, status));
     return status;
 }

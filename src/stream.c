@@ -53,6 +53,8 @@ static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int dev
     stream->kind = (unsigned char)kind;
     stream->device = device;
     stream->serial = sm_stream_new_serial();
+    atomic_store_explicit(&stream->frees, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->awaited, 0, memory_order_relaxed);
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
 }
 
@@ -461,6 +463,90 @@ synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket
     const synced_mem_status status = hold_back(stream, ticket);
     unlock(stream);
     return status;
+}
+
+/* ---- Freeing in the order of a stream ---- */
+
+static synced_mem_status free_behind(struct sm_stream *stream, void *data, bool *freed)
+{
+    struct sm_stream_facts facts;
+    if (state_of(stream) != KNOWN)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_stream_look(stream->device, stream->handle, &facts);
+    if (status != SYNCED_MEM_OK || facts.capturing || is_another(stream, facts.id))
+        return status;
+    *freed = true;
+    atomic_fetch_add_explicit(&stream->frees, 1, memory_order_relaxed);
+    return sm_device_free(stream->device, data, stream->handle);
+}
+
+synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
+{
+    *freed = false;
+    lock(stream);
+    const synced_mem_status status = free_behind(stream, data, freed);
+    unlock(stream);
+    return status;
+}
+
+static bool is_freeing(const struct sm_stream *stream, int device)
+{
+    return stream->device == device && atomic_load_explicit(&stream->frees, memory_order_relaxed) !=
+                                           atomic_load_explicit(&stream->awaited, memory_order_relaxed);
+}
+
+/* The next one after those that came later than below, held. */
+static struct sm_stream *find_freeing(struct bucket *bucket, int device, uint64_t below)
+{
+    struct sm_stream *found = NULL;
+    sm_lock(&bucket->lock);
+    for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
+        if (is_freeing(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
+            found = stream;
+    if (found)
+        sm_stream_hold(found);
+    sm_unlock(&bucket->lock);
+    return found;
+}
+
+static void wait_for_its_frees(struct sm_stream *stream)
+{
+    struct sm_ticket *ticket;
+    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
+    if (sm_stream_end_use(stream, &ticket) != SYNCED_MEM_OK)
+        return;
+    if (sm_ticket_wait(ticket) == SYNCED_MEM_OK)
+        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
+    sm_ticket_drop(ticket);
+}
+
+static bool is_made(int device, enum sm_lane lane)
+{
+    return atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire);
+}
+
+void sm_stream_look_at_frees(int device)
+{
+    bool done;
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
+        if (is_made(device, lane))
+            (void)sm_device_stream_query(device, lanes.stream[device][lane].handle, &done);
+}
+
+void sm_stream_wait_for_frees(int device)
+{
+    struct sm_stream *stream;
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
+        if (is_made(device, lane))
+            (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
+    for (int i = 0; i < BUCKETS; i++) {
+        uint64_t below = UINT64_MAX;
+        while ((stream = find_freeing(&buckets[i], device, below)) != NULL) {
+            below = stream->serial;
+            wait_for_its_frees(stream);
+            sm_stream_drop(stream);
+        }
+    }
 }
 
 /* ---- Streams that go ---- */

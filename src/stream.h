@@ -11,7 +11,15 @@
 #include <pthread.h>
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
-enum sm_lane { SM_LANE_H2D, SM_LANE_D2H, SM_LANE_ALLOC, SM_LANE_FREE, SM_LANES };
+enum sm_lane {
+    SM_LANE_H2D,
+    SM_LANE_D2H,
+    SM_LANE_ALLOC,
+    SM_LANE_FREE,        /* frees that come after nothing: it never waits */
+    SM_LANE_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
+    SM_LANE_FREE_LAST = SM_LANE_FREE_BEHIND + 3,
+    SM_LANES
+};
 
 enum sm_stream_kind {
     SM_STREAM_CREATED,    /* by the caller */
@@ -38,6 +46,8 @@ struct sm_stream {
     unsigned char kind;
     atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */
     atomic_bool orphaned; /* its thread has ended */
+    atomic_uint frees;    /* counts those in its order */
+    atomic_uint awaited;  /* so many of them were waited for */
 };
 
 /* One of the library's own, made at its first use; good until the shutdown. */
@@ -79,6 +89,16 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
 
 /* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Not while it captures. */
 synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket);
+
+/* Frees device memory behind all that the stream was given until now; *freed: so it did, or failed to. False: the
+ * stream is done, or gone, or captures. */
+synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed);
+
+/* Has the runtime see which frees on lanes are done: until then it keeps their memory. */
+void sm_stream_look_at_frees(int device);
+
+/* Waits on the host until what was freed in the order of any stream of the device has been freed. */
+void sm_stream_wait_for_frees(int device);
 
 /* Whether it takes no more work: synced_mem_stream_done() was called for it, or its thread has ended. */
 bool sm_stream_is_over(const struct sm_stream *stream);

@@ -359,6 +359,79 @@ static void pool_order(void)
     expect_bytes("which worked until then", 0x77, kit.pinned_a, SIZE);
 }
 
+static const enum cudaMemPoolAttr policies[] = {
+    cudaMemPoolReuseFollowEventDependencies,
+    cudaMemPoolReuseAllowOpportunistic,
+    cudaMemPoolReuseAllowInternalDependencies,
+};
+
+#if CUDART_VERSION >= 12020
+
+static cudaMemPool_t make_small_pool(size_t size)
+{
+    struct cudaMemPoolProps props;
+    cudaMemPool_t pool;
+
+    memset(&props, 0, sizeof props);
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    props.maxSize = size;
+    MUST(cudaMemPoolCreate(&pool, &props));
+    return pool;
+}
+
+static void pool_without_reuse(struct kit *kit)
+{
+    const size_t all = (size_t)64 << 20;
+    const cudaMemPool_t pool = make_small_pool(all);
+    int off = 0;
+    void *data;
+
+    for (int i = 0; i < 3; i++)
+        MUST(cudaMemPoolSetAttribute(pool, policies[i], &off));
+    hold_stream(kit->stream);
+    MUST(cudaMallocFromPoolAsync(&data, all, pool, kit->stream));
+    MUST(cudaFreeAsync(data, kit->stream));
+    expect_code("without reuse, what a pending free has is refused to another stream", cudaErrorMemoryAllocation,
+                cudaMallocFromPoolAsync(&data, all, pool, kit->other));
+    expect_code("but not to the same", cudaSuccess, cudaMallocFromPoolAsync(&data, all, pool, kit->stream));
+    MUST(cudaFreeAsync(data, kit->stream));
+    let_go();
+    MUST(cudaStreamSynchronize(kit->stream));
+    expect_code("and to any once the free is done", cudaSuccess, cudaMallocFromPoolAsync(&data, all, pool, kit->other));
+    MUST(cudaFreeAsync(data, kit->other));
+    MUST(cudaStreamSynchronize(kit->other));
+    MUST(cudaMemPoolDestroy(pool));
+}
+
+#else
+
+static void pool_without_reuse(struct kit *kit)
+{
+    (void)kit;
+    skip("a pool without reuse", "pools have no size before CUDA 12.2");
+}
+
+#endif
+
+static void pool_reuse(void)
+{
+    struct kit kit;
+
+    make_kit(&kit);
+    for (int i = 0; i < 3; i++) {
+        int on = -1;
+
+        MUST(cudaMemPoolGetAttribute(kit.pool, policies[i], &on));
+        expect_value("a policy of reuse is on at first", 1, on);
+        on = 0;
+        expect_code("and can be set", cudaSuccess, cudaMemPoolSetAttribute(kit.pool, policies[i], &on));
+        MUST(cudaMemPoolGetAttribute(kit.pool, policies[i], &on));
+        expect_value("as was said", 0, on);
+    }
+    pool_without_reuse(&kit);
+}
+
 static enum cudaMemAccessFlags access_from(cudaMemPool_t pool, int device)
 {
     struct cudaMemLocation location = {.type = cudaMemLocationTypeDevice, .id = device};
@@ -404,6 +477,7 @@ const struct section memory_sections[] = {
     {"managed memory", managed, 1, 0},
     {"pool statistics", pool_statistics, 1, 0},
     {"pool order", pool_order, 1, 0},
+    {"pool reuse", pool_reuse, 1, 0},
     {"pool access", pool_access, 2, 0},
     {NULL, NULL, 0, 0},
 };

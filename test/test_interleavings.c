@@ -12,7 +12,7 @@ enum { SIZE = 5000, LARGER = 100000 };
 
 /* ---- The order ---- */
 
-enum moment { NEVER, AT_THE_LOOK, AT_THE_RECORD, AFTER_THE_RECORD, AT_THE_WAIT };
+enum moment { NEVER, AT_THE_LOOK, AT_THE_RECORD, AFTER_THE_RECORD, AT_THE_WAIT, AT_THE_FREE, AFTER_THE_FREE };
 
 static struct {
     enum moment moment;
@@ -91,6 +91,16 @@ cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
     return here && second.fails ? cudaErrorUnknown : __real_cudaEventSynchronize(event);
 }
 
+cudaError_t __real_cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream)
+{
+    come_to(AT_THE_FREE);
+    const cudaError_t code = __real_cudaFreeAsync(data, stream);
+    come_to(AFTER_THE_FREE);
+    return code;
+}
+
 /* ---- A stream goes ---- */
 
 static synced_mem *mem;
@@ -131,6 +141,22 @@ START_TEST(a_stream_goes_while_its_use_ends)
     join_second();
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
+    if (next)
+        close_stream(next);
+}
+END_TEST
+
+/* The same while memory is freed in the stream's order: that is before the stream goes, or not on it. */
+START_TEST(a_stream_goes_while_memory_is_freed)
+{
+    static const enum moment moments[] = {AT_THE_LOOK, AT_THE_FREE, AFTER_THE_FREE};
+    mem = make_on(SIZE, 0);
+    stream = open_stream(NON_BLOCKING);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    run_second_at(moments[_i / 2], _i % 2 ? destroy_and_create : destroy);
+    OK(synced_mem_release(mem));
+    join_second();
+    ck_assert_uint_eq(stats_now().gpu_bytes, 0);
     if (next)
         close_stream(next);
 }
@@ -264,6 +290,7 @@ Suite *suite(void)
     Suite *const made = suite_create("interleavings");
     TCase *const tests = add_case(made, "interleavings");
     tcase_add_loop_test(tests, a_stream_goes_while_its_use_ends, 0, 16);
+    tcase_add_loop_test(tests, a_stream_goes_while_memory_is_freed, 0, 6);
     tcase_add_loop_test(tests, two_are_done_with_a_stream, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);

@@ -368,6 +368,24 @@ START_TEST(lost_with_work_on_streams)
 }
 END_TEST
 
+/* Nothing can be recorded on a stream that is done when the device is lost already, and nothing is owed. */
+START_TEST(done_on_a_lost_device)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)gpu_try_fill(data, SIZE, 2, stream);
+    happen(BROKEN, stream);
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_stream_done(stream));
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+    SAYS("was lost before stream");
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
 /* The question itself tells of contents that will not come, once. */
 START_TEST(asked_about_lost_contents)
 {
@@ -457,6 +475,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);
     tcase_add_loop_test(tests, lost_with_work_on_streams, 0, IN_FLIGHT * ENDS);
+    tcase_add_test(tests, done_on_a_lost_device);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
     tcase_add_test(tests, resized_on_a_lost_device);
     return made;

@@ -5,7 +5,7 @@
  * A block whose free is still queued is handed out at once to the same stream, since order is kept there. To another
  * stream it goes only when the device's limit is met, with a dependency on the free. If that does not help either,
  * the allocation runs the pool's queued frees; those of other pools it leaves alone, though it takes from them what
- * they only keep.
+ * they only keep. Where the pool may not add dependencies it does neither.
  */
 #include "emu.h"
 
@@ -97,7 +97,8 @@ static struct emu_block *find_block(struct emu_pool *pool, size_t size, struct e
         block = take_dependent(pool, class, op);
     if (block != NULL)
         return block;
-    run_frees(pool);
+    if (pool->reuse[2])
+        run_frees(pool);
     return reserve(pool, span);
 }
 

@@ -1,0 +1,164 @@
+/* The public functions on devices: what they can do, and the library's memory pools on them. */
+#include "gpu.h"
+
+#include "copy.h"
+#include "stats.h"
+#include "status.h"
+
+/* ---- What is held ---- */
+
+static struct held {
+    _Atomic uint64_t now, high;
+} held[SM_MAX_DEVICES];
+
+void sm_gpu_obtained(int device, size_t bytes)
+{
+    struct held *const on = &held[device];
+    const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
+    uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
+    sm_count_up(SM_COUNT_gpu_allocations, 1);
+    sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    bool raised = false;
+    while (!raised && high < now)
+        raised =
+            atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
+}
+
+void sm_gpu_freed(int device, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
+    sm_count_down(SM_COUNT_gpu_bytes, bytes);
+}
+
+synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
+{
+    const synced_mem_status status = sm_device_pool_numbers(device, numbers);
+    if (status != SYNCED_MEM_OK || numbers->known)
+        return status;
+    numbers->used = numbers->reserved = atomic_load_explicit(&held[device].now, memory_order_relaxed);
+    numbers->used_high = numbers->reserved_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Arguments ---- */
+
+static synced_mem_status find(int wanted, int *device)
+{
+    if (wanted < SYNCED_MEM_DEVICE_CURRENT)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", wanted);
+    return sm_device_resolve(wanted, device);
+}
+
+static synced_mem_status check_struct(const size_t *size, size_t known, const char *what)
+{
+    if (!size)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", what);
+    if (*size != known)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu", *size, known);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Devices ---- */
+
+static synced_mem_status get_info(int device, synced_mem_device_info *info)
+{
+    const synced_mem_status status = check_struct(info ? &info->struct_size : NULL, sizeof *info, "info");
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (device < SYNCED_MEM_DEVICE_CURRENT)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", device);
+    return sm_device_info(device, info);
+}
+
+synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info *info)
+{
+    return sm_report(get_info(device, info), __func__, NULL);
+}
+
+/* ---- Pools ---- */
+
+synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
+{
+    int on;
+    synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_pool_set_threshold(on, bytes);
+    return sm_report(status, __func__, NULL);
+}
+
+synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
+{
+    int on;
+    synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK) {
+        (void)sm_copy_reap(false);
+        sm_stream_look_at_frees(on);
+        status = sm_device_pool_trim(on, keep);
+    }
+    return sm_report(status, __func__, NULL);
+}
+
+static synced_mem_status get_stats(int device, synced_mem_gpu_pool_stats *stats)
+{
+    int on;
+    struct sm_pool_numbers numbers;
+    synced_mem_status status = check_struct(stats ? &stats->struct_size : NULL, sizeof *stats, "stats");
+    if (status == SYNCED_MEM_OK)
+        status = find(device, &on);
+    if (status == SYNCED_MEM_OK)
+        status = sm_gpu_numbers(on, &numbers);
+    if (status == SYNCED_MEM_OK)
+        *stats = (synced_mem_gpu_pool_stats){.struct_size = sizeof *stats,
+                                             .reserved = numbers.reserved,
+                                             .reserved_high = numbers.reserved_high,
+                                             .used = numbers.used,
+                                             .used_high = numbers.used_high};
+    return status;
+}
+
+synced_mem_status synced_mem_gpu_pool_get_stats(int device, synced_mem_gpu_pool_stats *stats)
+{
+    return sm_report(get_stats(device, stats), __func__, NULL);
+}
+
+synced_mem_status synced_mem_gpu_pool_reset_peaks(int device)
+{
+    int on;
+    synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_pool_reset_peaks(on);
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&held[on].high, atomic_load_explicit(&held[on].now, memory_order_relaxed),
+                              memory_order_relaxed);
+    return sm_report(status, __func__, NULL);
+}
+
+synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies)
+{
+    int on;
+    synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK && (policies & ~(unsigned)SYNCED_MEM_GPU_POOL_REUSE_ALL) != 0)
+        status = sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no policies have the bits %#x", policies);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_pool_set_reuse(on, policies);
+    return sm_report(status, __func__, NULL);
+}
+
+static synced_mem_status allow_peer(int device, int peer, bool allow)
+{
+    int on;
+    int from;
+    synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK)
+        status = find(peer, &from);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (on == from)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "device %d is no peer of itself", on);
+    return sm_device_pool_allow_peer(on, from, allow);
+}
+
+synced_mem_status synced_mem_gpu_pool_allow_peer(int device, int peer, int allow)
+{
+    return sm_report(allow_peer(device, peer, allow != 0), __func__, NULL);
+}

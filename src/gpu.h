@@ -1,0 +1,14 @@
+/* What the library holds on each device. */
+#ifndef SM_GPU_H
+#define SM_GPU_H
+
+#include "device.h"
+
+/* Device memory of the library's own that was obtained, and let go of. */
+void sm_gpu_obtained(int device, size_t bytes);
+void sm_gpu_freed(int device, size_t bytes);
+
+/* What the device's pool holds; without pools, what those two have counted. */
+synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers);
+
+#endif

@@ -1,0 +1,155 @@
+/* What is done when memory for contents is refused. */
+#include "relief.h"
+
+#include "copy.h"
+#include "gpu.h"
+#include "host_pool.h"
+#include "process.h"
+#include "stats.h"
+
+enum { REAP, WAIT, TRIM, ASK };
+enum { MOST_ASKED = 16 };
+
+static struct {
+    struct sm_lock lock; /* guards the pair, so that a handler gets its own user pointer */
+    synced_mem_out_of_memory_handler call;
+    void *user;
+} handler = {.lock = SM_LOCK_INITIALIZER};
+
+struct refusal {
+    int device; /* -1: of the host's memory */
+    size_t bytes;
+};
+
+static _Thread_local struct {
+    struct refusal last;
+    bool noted;      /* and nothing was done about it yet */
+    bool in_handler; /* what fails there asks no further */
+} self;
+
+synced_mem_status sm_relief_note(synced_mem_status status, int device, size_t bytes)
+{
+    self.noted = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    self.last = (struct refusal){.device = device, .bytes = bytes};
+    return status;
+}
+
+void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call, void *user)
+{
+    sm_lock(&handler.lock);
+    handler.call = call;
+    handler.user = user;
+    sm_unlock(&handler.lock);
+}
+
+/* ---- The steps ---- */
+
+static void reap(const struct refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_reaps, 1);
+    (void)sm_copy_reap(false);
+    if (refusal->device >= 0)
+        sm_stream_look_at_frees(refusal->device);
+}
+
+static void wait_for_pending(const struct refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_waits, 1);
+    (void)sm_copy_reap(true);
+    if (refusal->device >= 0)
+        sm_stream_wait_for_frees(refusal->device);
+}
+
+static void trim(const struct refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_trims, 1);
+    if (refusal->device >= 0)
+        (void)sm_device_pool_trim(refusal->device, 0);
+    else
+        (void)sm_host_pool_relieve();
+}
+
+static bool ask(struct sm_relief *relief, const struct refusal *refusal)
+{
+    sm_lock(&handler.lock);
+    const synced_mem_out_of_memory_handler call = handler.call;
+    void *const user = handler.user;
+    sm_unlock(&handler.lock);
+    if (!call || self.in_handler || relief->asked == MOST_ASKED)
+        return false;
+    const synced_mem_out_of_memory request = {
+        .struct_size = sizeof request, .device = refusal->device, .attempt = ++relief->asked, .bytes = refusal->bytes};
+    sm_count_up(SM_COUNT_oom_callbacks, 1);
+    self.in_handler = true;
+    const bool freed = call(&request, user) != 0;
+    self.in_handler = false;
+    return freed;
+}
+
+/* ---- Nothing has helped ---- */
+
+static void say_who_holds_host_memory(const struct sm_detail *first)
+{
+    (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                  "%s; the library holds %llu bytes pageable and %llu page-locked, with %llu copies retired and %llu "
+                  "quarantined",
+                  first->text, (unsigned long long)sm_count_of(SM_COUNT_pageable_bytes),
+                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes),
+                  (unsigned long long)sm_count_of(SM_COUNT_retired),
+                  (unsigned long long)sm_count_of(SM_COUNT_quarantined));
+}
+
+/* What can't be learned is said to be 0. */
+static void say_who_holds_device_memory(const struct sm_detail *first, int device)
+{
+    struct sm_pool_numbers numbers = {.known = false};
+    size_t free = 0;
+    size_t total = 0;
+    (void)sm_gpu_numbers(device, &numbers);
+    (void)sm_device_memory_info(device, &free, &total);
+    (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                  "%s; the library uses %llu of %llu bytes reserved there, with %llu copies retired and %llu "
+                  "quarantined, and %llu bytes page-locked; of the device's %zu bytes %zu are free",
+                  first->text, (unsigned long long)numbers.used, (unsigned long long)numbers.reserved,
+                  (unsigned long long)sm_count_of(SM_COUNT_retired),
+                  (unsigned long long)sm_count_of(SM_COUNT_quarantined),
+                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free);
+}
+
+static void fail(const struct sm_detail *first, const struct refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_failures, 1);
+    if (refusal->device >= 0)
+        say_who_holds_device_memory(first, refusal->device);
+    else
+        say_who_holds_host_memory(first);
+}
+
+/* After the handler has freed something all is tried again: that may be in flight still. */
+bool sm_relief_climb(struct sm_relief *relief)
+{
+    const struct refusal refusal = self.last;
+    const struct sm_detail first = sm_detail_get();
+    unsigned char *const step = &relief->step[refusal.device >= 0];
+    if (!self.noted)
+        return false;
+    self.noted = false;
+    switch ((*step)++) {
+    case REAP:
+        reap(&refusal);
+        return true;
+    case WAIT:
+        wait_for_pending(&refusal);
+        return true;
+    case TRIM:
+        trim(&refusal);
+        return true;
+    default:
+        break;
+    }
+    *step = REAP;
+    if (ask(relief, &refusal))
+        return true;
+    fail(&first, &refusal);
+    return false;
+}

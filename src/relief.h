@@ -1,0 +1,34 @@
+/*
+ * What is done when memory for contents is refused. A call that failed has left everything as it was and holds no lock,
+ * so it is simply made again after each step that may have helped:
+ *     do
+ *         status = call_once(...);
+ *     while (sm_relief_helps(&relief, status));
+ */
+#ifndef SM_RELIEF_H
+#define SM_RELIEF_H
+
+#include "status.h"
+
+#include <stdbool.h>
+
+/* How far a call has come; zeros at first. */
+struct sm_relief {
+    unsigned char step[2]; /* for host memory and for device memory: the next one */
+    unsigned asked;        /* how often the caller's handler was */
+};
+
+/* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's.
+ * Returns the status. */
+synced_mem_status sm_relief_note(synced_mem_status status, int device, size_t bytes);
+
+bool sm_relief_climb(struct sm_relief *relief);
+
+/* With no lock held: does the next thing that may help. False: the call was not refused memory, or nothing helps. */
+static inline bool sm_relief_helps(struct sm_relief *relief, synced_mem_status status)
+{
+    const bool refused = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    return refused && sm_relief_climb(relief);
+}
+
+#endif
