@@ -1,7 +1,9 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "page_lock.h"
 #include "status.h"
+#include "supply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +12,7 @@
 
 /* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
  * yet that one will be. */
-static int device_for_host(const struct synced_mem *mem)
+int sm_device_for_host(const struct synced_mem *mem)
 {
     int device = sm_device(mem);
     if (device >= 0)
@@ -24,7 +26,7 @@ static int device_for_host(const struct synced_mem *mem)
  * memory does as well. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
-    const int device = device_for_host(mem);
+    const int device = sm_device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
     synced_mem_status status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
@@ -65,8 +67,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_flight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    const bool callers = copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
-    if (callers || (sm_head(mem) & sm_bit(side)))
+    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bit(side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", copy->data);
     sm_put_copy(mem, side, NULL);
     sm_copy_quarantine(copy);
@@ -87,12 +88,20 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
     return status;
 }
 
-/* The runtime reads pageable memory when it is called, not in the stream's order; what the caller's memory is, it
- * does not
- * say. */
-struct sm_ticket *sm_unready_source(const struct sm_copy *from)
+/* The runtime reads pageable memory when it is called, not in the stream's order. */
+struct sm_ticket *sm_unready_source(const struct synced_mem *mem)
 {
-    return from->source == SYNCED_MEM_SOURCE_PINNED ? NULL : sm_flight_blocker(from, false);
+    struct sm_copy *const from = sm_copy_of(mem, SM_CPU);
+    struct sm_ticket *const ticket = sm_flight_blocker(from, false);
+    if (ticket)
+        (void)sm_page_lock_look(from, sm_device(mem));
+    return from->pinned ? NULL : ticket;
+}
+
+static synced_mem_status look_at_host(const struct synced_mem *mem, int device)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    return copy ? sm_page_lock_look(copy, device) : SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -100,10 +109,13 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     bool fresh = false;
-    *wait = side == SM_GPU ? sm_unready_source(from) : NULL;
+    *wait = side == SM_GPU ? sm_unready_source(mem) : NULL;
     if (*wait)
         return SYNCED_MEM_OK;
-    synced_mem_status status =
+    synced_mem_status status = look_at_host(mem, stream->device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status =
         side == SM_GPU ? make_device_memory(mem, stream, &fresh) : make_host_memory(mem, false, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -202,6 +214,8 @@ synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_
         return status;
     if (status == SYNCED_MEM_OK && !stream)
         status = lane_for(mem, side, work, &stream);
+    if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, side))
+        return sm_supply(mem, side, stream, wait);
     return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;
 }
 
@@ -317,11 +331,12 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
         const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][SM_GPU][mode].work;
         struct sm_ticket *wait;
         synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);
-        if (status == SYNCED_MEM_OK && wait)
+        const bool again = status == SYNCED_MEM_OK && wait;
+        if (again)
             status = sm_wait_unlocked(mem, wait);
         if (status != SYNCED_MEM_OK)
             return status;
-        if (work == SM_NOTHING)
+        if (work == SM_NOTHING && !again)
             return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
     }
 }

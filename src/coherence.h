@@ -29,8 +29,11 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 /* Host memory for size bytes; the object's own is as it was. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* What the host has to wait for before a transfer from this host copy can be queued. NULL: nothing. */
-struct sm_ticket *sm_unready_source(const struct sm_copy *from);
+/* Which device host memory of the object's is going to be transferred with; -1: nothing says that yet. */
+int sm_device_for_host(const struct synced_mem *mem);
+
+/* What the host has to wait for before a transfer from the object's host copy can be queued. NULL: nothing. */
+struct sm_ticket *sm_unready_source(const struct synced_mem *mem);
 
 /* Prepares the transfer of the contents to the side, whose copy gets memory if it has none, in the stream's order, and
  * queues it. *wait: nothing was done, and the host has to wait for that first. */

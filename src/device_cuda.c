@@ -186,21 +186,48 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_device_of_pointer(const void *data, int *device)
+static enum sm_pointer_kind kind_of(enum cudaMemoryType type)
+{
+    switch (type) {
+    case cudaMemoryTypeHost:
+        return SM_POINTER_PINNED;
+    case cudaMemoryTypeDevice:
+        return SM_POINTER_DEVICE;
+    case cudaMemoryTypeManaged:
+        return SM_POINTER_MANAGED;
+    case cudaMemoryTypeUnregistered:
+        break;
+    }
+    return SM_POINTER_HOST;
+}
+
+static synced_mem_status look_at_here(int device, const void *data, struct sm_pointer_facts *facts)
+{
+    struct cudaPointerAttributes attributes;
+    int concurrent = 0;
+    synced_mem_status status =
+        check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", device, 0);
+    if (status == SYNCED_MEM_OK && attributes.type == cudaMemoryTypeManaged)
+        status = check(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, attributes.device),
+                       "cudaDeviceGetAttribute", attributes.device, 0);
+    if (status == SYNCED_MEM_OK)
+        *facts = (struct sm_pointer_facts){
+            .kind = kind_of(attributes.type), .device = attributes.device, .concurrent = concurrent != 0};
+    return status;
+}
+
+synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
 {
     int count;
-    struct cudaPointerAttributes attributes;
+    struct before before;
     if (sm_process_lost_gpu())
         return forked();
     synced_mem_status status = count_devices(&count);
+    if (status == SYNCED_MEM_OK && device < 0)
+        status = check(cudaGetDevice(&device), "cudaGetDevice", 0, 0);
     if (status == SYNCED_MEM_OK)
-        status = check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", 0, 0);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", data);
-    *device = attributes.device;
-    return SYNCED_MEM_OK;
+        status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
 }
 
 /* ---- The library's own pool ---- */
@@ -282,6 +309,26 @@ synced_mem_status sm_device_pinned_free(int device, void *data)
     const synced_mem_status status = enter(device, &before);
     return status != SYNCED_MEM_OK ? status
                                    : leave(device, &before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
+}
+
+synced_mem_status sm_device_host_register(int device, void *data, size_t size)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before,
+                 check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaHostRegister(data, size, cudaHostRegisterPortable),
+                            "cudaHostRegister", device, size));
+}
+
+synced_mem_status sm_device_host_unregister(int device, void *data)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaHostUnregister(data), "cudaHostUnregister", device, 0));
 }
 
 static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
