@@ -47,8 +47,10 @@ synced_mem_status sm_page_lock_look(struct sm_copy *copy, int device)
         return SYNCED_MEM_OK;
     copy->pinned = false;
     copy->asked = sm_device_look_at(device, copy->data, &first) == SYNCED_MEM_OK;
+    const synced_mem_status status = copy->asked ? refuse(copy, &first) : SYNCED_MEM_OK;
+    copy->asked = copy->asked && status == SYNCED_MEM_OK; /* what was refused is refused again */
     if (!copy->asked || first.kind != SM_POINTER_PINNED)
-        return copy->asked ? refuse(copy, &first) : SYNCED_MEM_OK;
+        return status;
     copy->asked = sm_device_look_at(device, last_byte(copy), &last) == SYNCED_MEM_OK;
     copy->pinned = copy->asked && last.kind == SM_POINTER_PINNED;
     return SYNCED_MEM_OK;

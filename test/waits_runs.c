@@ -358,6 +358,24 @@ static void push_unready(enum way way)
     end(&it);
 }
 
+/* The same for an access on a stream. */
+static void access_unready(enum way way)
+{
+    struct things it = begin();
+    void *const pageable = calloc(1, SIZE);
+    MUST(cudaLaunchHostFunc(it.one, write_pageable, pageable) == cudaSuccess);
+    OK(synced_mem_set_cpu_data_on(it.mem, pageable, it.one));
+    const void *const data =
+        way == ONE ? synced_mem_gpu_data_on(it.mem, it.two) : synced_mem_mutable_gpu_data_on(it.mem, it.two);
+    gpu_copy(it.seen, data, SIZE, it.two);
+    OK(synced_mem_release_cpu_data(it.mem));
+    host_reads(synced_mem_cpu_data(it.mem), 1);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    free(pageable);
+    end(&it);
+}
+
 /* A side that is released moves its contents to memory that is still in use. */
 static void release_over_push(enum way way)
 {
@@ -514,6 +532,7 @@ static const struct {
                {grow_behind_push, 1},
                {grow_behind_pull, 1},
                {push_unready, WAYS},
+               {access_unready, 2},
                {no_event, 1},
                {out_of_sight, 1},
                {out_of_sight_on_device, 1},
