@@ -34,9 +34,8 @@ static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_
 {
     const char *const name = name_of(side);
     if (table->struct_size != sizeof *table)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "the %s allocator's struct_size is %zu, this version knows %zu", name, table->struct_size,
-                       sizeof *table);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator's struct_size is %zu, this version knows %zu",
+                       name, table->struct_size, sizeof *table);
     if (!table->alloc || !table->free)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
                        table->alloc ? "free" : "alloc");
@@ -129,8 +128,7 @@ void sm_allocator_shutdown(void)
 /* ---- Calls ---- */
 
 /* The runtime is asked what the memory is, unless the process uses no device; what it does not say is believed. */
-static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data,
-                      bool *pinned)
+static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data, bool *pinned)
 {
     struct sm_pointer_facts facts;
     *pinned = from->side == SM_CPU && (from->table.flags & SYNCED_MEM_ALLOCATOR_PINNED);
@@ -155,8 +153,7 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
                                     bool *pinned)
 {
     const synced_mem_allocator *const table = &from->table;
-    void *const data =
-        table->alloc(request->size, request->alignment, request->device, request->stream, table->user);
+    void *const data = table->alloc(request->size, request->alignment, request->device, request->stream, table->user);
     const char *wrong = NULL;
     if (!data)
         return no_memory(from, request);

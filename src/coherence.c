@@ -115,8 +115,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     synced_mem_status status = look_at_host(mem, stream->device);
     if (status != SYNCED_MEM_OK)
         return status;
-    status =
-        side == SM_GPU ? make_device_memory(mem, stream, &fresh) : make_host_memory(mem, false, &fresh);
+    status = side == SM_GPU ? make_device_memory(mem, stream, &fresh) : make_host_memory(mem, false, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
     *transfer = (struct sm_transfer){

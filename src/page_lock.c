@@ -87,13 +87,15 @@ static synced_mem_status lock_now(struct sm_copy *copy, int device)
     return SYNCED_MEM_OK;
 }
 
+/* A failure leaves the caller's memory page-locked, so there is a second try. */
 static void unlock_now(struct sm_registration *registration)
 {
     struct sm_registration **link = &registrations.first;
     while (*link != registration)
         link = &(*link)->next;
     *link = registration->next;
-    (void)sm_device_host_unregister(registration->device, registration->data);
+    if (sm_device_host_unregister(registration->device, registration->data) != SYNCED_MEM_OK)
+        (void)sm_device_host_unregister(registration->device, registration->data);
     free(registration);
 }
 

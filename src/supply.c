@@ -28,8 +28,8 @@ static synced_mem_status obtain(const struct synced_mem *mem, const struct sm_al
 {
     const bool host = sm_allocator_is_of_host(allocator);
     const int device = host ? sm_device_for_host(mem) : stream->device;
-    const synced_mem_status status = sm_copy_obtain_from(allocator, size, sm_object_alignment(mem), device,
-                                                         host ? NULL : stream->handle, out);
+    const synced_mem_status status =
+        sm_copy_obtain_from(allocator, size, sm_object_alignment(mem), device, host ? NULL : stream->handle, out);
     return status == SYNCED_MEM_OK && !host ? follow_allocation(*out, stream) : status;
 }
 

@@ -47,8 +47,8 @@ static synced_mem_status check_options(const synced_mem_options *options)
 
 static bool needs_extras(const synced_mem_options *options)
 {
-    return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
-                       options->gpu_allocator);
+    return options &&
+           (options->name || options->alignment || options->user || options->cpu_allocator || options->gpu_allocator);
 }
 
 /* None where all is default. */

@@ -80,6 +80,12 @@ void gpu_unregister(void *data)
     MUST(cudaHostUnregister(data));
 }
 
+void gpu_unregister_if_registered(void *data)
+{
+    if (cudaHostUnregister(data) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 synced_mem_stream gpu_stream_create(int device, bool blocking)
 {
     const int before = gpu_current_device();

@@ -75,6 +75,11 @@ void gpu_unregister(void *data)
     (void)data;
 }
 
+void gpu_unregister_if_registered(void *data)
+{
+    (void)data;
+}
+
 synced_mem_stream gpu_stream_create(int device, bool blocking)
 {
     (void)device, (void)blocking;

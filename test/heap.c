@@ -99,7 +99,8 @@ static void heap_free(void *data, size_t size, size_t alignment, int device, syn
     if (!heap->of_device)
         ck_assert_ptr_null(stream);
     block->freed = true;
-    if (i + 1 != heap->fails_at || heap->fault == HEAP_GIVES_NOTHING)
+    heap->freed_on = stream;
+    if (!heap->silent && (i + 1 != heap->fails_at || heap->fault == HEAP_GIVES_NOTHING))
         scribble(heap, block, stream);
     pthread_mutex_unlock(&lock);
 }
@@ -130,7 +131,24 @@ void heap_forget(struct heap *heap)
     heap->blocks_used = 0;
 }
 
-void heap_check_end(struct heap *heap)
+struct heaps heaps;
+
+synced_mem *heaps_make(size_t size)
 {
-    heap_forget(heap);
+    const synced_mem_allocator cpu = heap_table(&heaps.host, false);
+    const synced_mem_allocator gpu = heap_table(&heaps.device, true);
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.cpu_allocator = &cpu;
+    options.gpu_allocator = &gpu;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+void heaps_end(void)
+{
+    OK(synced_mem_shutdown());
+    heap_forget(&heaps.host);
+    heap_forget(&heaps.device);
 }

@@ -18,14 +18,16 @@ enum heap_fault {
 
 struct heap {
     bool of_device;
-    bool pinned;           /* says that its memory is page-locked */
-    bool lying;            /* but it is not */
-    unsigned patterns;     /* the last one that memory was filled with */
-    unsigned calls;        /* of alloc */
-    unsigned fails_at;     /* which of them has the fault; 0: none */
+    bool pinned;       /* says that its memory is page-locked */
+    bool lying;        /* but it is not */
+    unsigned patterns; /* the last one that memory was filled with */
+    unsigned calls;    /* of alloc */
+    unsigned fails_at; /* which of them has the fault; 0: none */
     enum heap_fault fault;
-    size_t asked;          /* by the last call */
-    void (*during)(void);  /* called by the next alloc */
+    size_t asked; /* by the last call */
+    bool silent;  /* makes no calls of the runtime when memory comes back */
+    synced_mem_stream freed_on;
+    void (*during)(void); /* called by the next alloc */
     unsigned blocks_used;
     struct heap_block {
         char *given;
@@ -45,7 +47,12 @@ synced_mem_allocator heap_table(struct heap *heap, bool of_device);
 unsigned heap_live(struct heap *heap);
 /* Once nothing is given out: takes up no more memory, and forgets what it had. */
 void heap_forget(struct heap *heap);
-/* Nothing is given out, and all that was came back rightly. */
-void heap_check_end(struct heap *heap);
+/* One for each side, and an object that has them. */
+extern struct heaps {
+    struct heap host, device;
+} heaps;
+synced_mem *heaps_make(size_t size);
+/* At the end of a test: shuts the library down, after which nothing may be given out. */
+void heaps_end(void);
 
 #endif
