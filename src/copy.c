@@ -277,9 +277,8 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = give_back(copy);
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
+    case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
         sm_page_unlock(copy);
-        break;
-    case SYNCED_MEM_SOURCE_NONE:
         break;
     }
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)

@@ -14,6 +14,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static enum heap_place place_for(const struct heap *heap, bool confused)
 {
+    if (heap->managed)
+        return HEAP_MANAGED;
     if (heap->of_device != confused)
         return HEAP_ON_DEVICE;
     return heap->pinned && !heap->lying ? HEAP_PINNED : HEAP_PAGEABLE;
@@ -24,6 +26,8 @@ static void *base_for(const struct heap_block *block, size_t room)
     switch (block->place) {
     case HEAP_ON_DEVICE:
         return gpu_alloc(block->device < 0 ? 0 : block->device, room);
+    case HEAP_MANAGED:
+        return gpu_managed_alloc(0, room);
     case HEAP_PINNED:
         return gpu_pinned_alloc(room);
     case HEAP_PAGEABLE:
@@ -34,7 +38,7 @@ static void *base_for(const struct heap_block *block, size_t room)
 
 static void release_base(const struct heap_block *block)
 {
-    if (block->place == HEAP_ON_DEVICE)
+    if (block->place == HEAP_ON_DEVICE || block->place == HEAP_MANAGED)
         gpu_free(block->base);
     else if (block->place == HEAP_PINNED)
         gpu_pinned_free(block->base);
@@ -46,7 +50,7 @@ static void release_base(const struct heap_block *block)
 static void scribble(struct heap *heap, const struct heap_block *block, synced_mem_stream stream)
 {
     const int current = gpu_current_device();
-    if (block->place != HEAP_ON_DEVICE) {
+    if (!heap->of_device && block->place != HEAP_ON_DEVICE) {
         host_fill(block->given, block->size, ++heap->patterns);
         return;
     }

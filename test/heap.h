@@ -20,6 +20,7 @@ struct heap {
     bool of_device;
     bool pinned;       /* says that its memory is page-locked */
     bool lying;        /* but it is not */
+    bool managed;      /* gives managed memory */
     unsigned patterns; /* the last one that memory was filled with */
     unsigned calls;    /* of alloc */
     unsigned fails_at; /* which of them has the fault; 0: none */
@@ -35,7 +36,7 @@ struct heap {
         size_t size;
         size_t alignment;
         int device;
-        enum heap_place { HEAP_PAGEABLE, HEAP_PINNED, HEAP_ON_DEVICE } place;
+        enum heap_place { HEAP_PAGEABLE, HEAP_PINNED, HEAP_MANAGED, HEAP_ON_DEVICE } place;
         bool freed;
     } blocks[HEAP_BLOCKS];
 };

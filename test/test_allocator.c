@@ -172,6 +172,23 @@ START_TEST(page_locked)
 }
 END_TEST
 
+/* Managed memory does for either side. */
+START_TEST(managed_memory)
+{
+    if (!gpu_expected())
+        return;
+    heaps.host.managed = heaps.device.managed = true;
+    synced_mem *const mem = heaps_make(SIZE);
+    gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 1, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 0);
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    heaps_end();
+}
+END_TEST
+
 /* ---- For all objects ---- */
 
 START_TEST(for_all_objects)
@@ -210,6 +227,7 @@ START_TEST(until_the_shutdown)
 {
     const synced_mem_allocator cpu = heap_table(&heaps.host, false);
     const synced_mem_allocator gpu = heap_table(&heaps.device, true);
+    OK(synced_mem_set_allocators(&cpu, &cpu));
     OK(synced_mem_set_allocators(&cpu, &gpu));
     OK(synced_mem_set_allocators(&cpu, &gpu));
     OK(synced_mem_shutdown());
@@ -408,6 +426,7 @@ Suite *suite(void)
     tcase_add_loop_test(life, each_first_access, 0, 12);
     tcase_add_test(life, given_back_when_it_is_idle);
     tcase_add_loop_test(life, page_locked, 0, 4);
+    tcase_add_test(life, managed_memory);
     TCase *const all = add_case(made, "for all objects");
     tcase_add_test(all, for_all_objects);
     tcase_add_test(all, until_the_shutdown);

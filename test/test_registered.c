@@ -337,7 +337,9 @@ START_TEST(shared)
     char *const host = host_memory(1);
     synced_mem *const first = make(SIZE);
     synced_mem *const second = make(1000);
+    synced_mem *const elsewhere = make(100);
     OK(synced_mem_register_cpu_data(first, host));
+    OK(synced_mem_register_cpu_data(elsewhere, host + SIZE));
     OK(_i ? synced_mem_set_cpu_data(second, host + 8) : synced_mem_register_cpu_data(second, host + 8));
     gpu_delay(stream);
     OK(synced_mem_async_gpu_push(second, stream));
@@ -345,6 +347,7 @@ START_TEST(shared)
     ck_assert_int_eq(synced_mem_cpu_is_pinned(second), 1);
     OK(synced_mem_release(second));
     check_unregistered(host, SIZE);
+    OK(synced_mem_release(elsewhere));
     close_stream(stream);
     free(host);
 }
