@@ -169,10 +169,11 @@ SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handle
  * whatever device current that the calling thread has. They may call the library, also with the object the memory is
  * for; they must not end a stream or a capture that the call in progress was given.
  *
- * Device memory. What alloc returns belongs to the device, and may be used by work queued on stream from then on. free
- * is called when all that the library, and the streams it tracks, did with the memory has been ordered before stream:
- * the memory may be used again by what is queued there from then on. That stream is one of the library's own, which may
- * be destroyed by synced_mem_shutdown(), so whatever is needed of it (an event, cudaFreeAsync) has to be queued by free
+ * Device memory. What alloc returns belongs to the device, and may be used by work queued on stream from then on: the
+ * handle that the caller's call was given (NULL: the legacy default stream), or a stream of the library's own. free is
+ * called when all that the library, and the streams it tracks, did with the memory has been ordered before stream: the
+ * memory may be used again by what is queued there from then on. That stream is one of the library's own, which may be
+ * destroyed by synced_mem_shutdown(), so whatever is needed of it (an event, cudaFreeAsync) has to be queued by free
  * itself; NULL: everything has finished, since the device is lost. Neither function gets a stream that was capturing
  * when the call began.
  *
@@ -574,8 +575,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * Ownership: the caller's throughout. The memory must stay until the object lets go of it: until the next call that
  * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
  * host for the library's transfers on borrowed memory that it replaces; otherwise not.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory of a
- *         device, managed memory that the host may not touch at any time, memory that this object owns);
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory
+ *         of a device, managed memory that the host may not touch at any time, memory that this object owns);
  *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that
  *         wait failed).
  * Source: Caffe, SyncedMemory::set_cpu_data.
@@ -589,7 +590,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *
  * that hands it back, it is no longer page-locked; memory that several objects borrow, when the last of them lets go.
  * Memory that the caller had page-locked stays so. Blocking: also for the runtime, which page-locks at some GB/s; to
  * undo it the runtime may wait for the device. If the runtime refuses to undo it, the memory is handed back all the
- * same, still page-locked, and no status tells; the same when it is quarantined, as work on it can't be told to be over.
+ * same, still page-locked, and no status tells; so it is where work on it is under way that nobody can wait for.
  * @return also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be page-locked), ERR_CUDA (refused: a
  *         part of it is page-locked, or it is no memory that can be). The memory is then not borrowed, and unchanged.
  * @since 0.1

@@ -42,7 +42,7 @@ static synced_mem_status check_pointers(const synced_mem *mem, const struct fore
     return status;
 }
 
-/* Nothing of a device's is started by handing in host memory; what is not looked at now is before its first transfer. */
+/* Nothing of CUDA's is started by handing in host memory; what is not looked at now is before its first transfer. */
 static synced_mem_status look_at(const synced_mem *mem, const struct foreign *foreign, struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
