@@ -162,6 +162,8 @@ START_TEST(a_lost_device)
     ck_assert_uint_eq(heap_live(&heaps.device), 0);
     ck_assert_uint_eq(heap_live(&heaps.host), 0);
     ck_assert_ptr_null(heaps.device.freed_on);
+    (void)synced_mem_shutdown();
+    emu_reset(0);
     free(mine);
     free(seen);
 }
