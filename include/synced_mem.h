@@ -159,6 +159,43 @@ SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handle
 /** The device that is current in the calling thread when the object first needs one. */
 #define SYNCED_MEM_DEVICE_CURRENT (-1)
 
+/** Of an allocator of host memory: all that it gives is page-locked. */
+#define SYNCED_MEM_ALLOCATOR_PINNED 1u
+
+/**
+ * An allocator of the caller's, such as a framework's cache, for host memory or for device memory.
+ *
+ * Both functions are called with no lock held, in any thread that calls the library; never in a CUDA callback, and with
+ * whatever device current that the calling thread has. They may call the library, also with the object the memory is
+ * for; they must not end a stream or a capture that the call in progress was given.
+ *
+ * Device memory. What alloc returns belongs to the device, and may be used by work queued on stream from then on: the
+ * handle that the caller's call was given (NULL: the legacy default stream), or a stream of the library's own. free is
+ * called when all that the library, and the streams it tracks, did with the memory has been ordered before stream: the
+ * memory may be used again by what is queued there from then on. That stream is one of the library's own, which may be
+ * destroyed by synced_mem_shutdown(), so whatever is needed of it (an event, cudaFreeAsync) has to be queued by free
+ * itself; NULL: everything has finished, since the device is lost. Neither function gets a stream that was capturing
+ * when the call began.
+ *
+ * Host memory. stream is NULL; device is the one that the memory will be transferred with, or -1 if that is not known.
+ * free is called when everything has finished.
+ *
+ * Memory is always freed by the table that it came from, once, by a call that gets what alloc was asked for: size,
+ * alignment and device. The exception is memory that is quarantined, see synced_mem_release_callback.
+ */
+typedef struct synced_mem_allocator {
+    /** sizeof(synced_mem_allocator); sizes of no known version are refused. */
+    size_t struct_size;
+    /** size bytes, at least 1, aligned to alignment, a power of two; contents undefined. NULL: there is no memory. */
+    void *(*alloc)(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
+    /** Takes back what alloc gave. */
+    void (*free)(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
+    /** Yours, handed to both; neither read nor freed. */
+    void *user;
+    /** 0, or SYNCED_MEM_ALLOCATOR_PINNED. */
+    unsigned flags;
+} synced_mem_allocator;
+
 /** How an object is made. Fill it with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {
     /** sizeof(synced_mem_options), set by synced_mem_options_init(); sizes of no known version are refused. */
@@ -178,6 +215,11 @@ typedef struct synced_mem_options {
     size_t alignment;
     /** Yours, returned by synced_mem_user(); neither read nor freed; NULL by default. */
     void *user;
+    /** Where the host copy's memory comes from; read during the call only; NULL (default): as for all objects, see
+     * synced_mem_set_allocators(). */
+    const synced_mem_allocator *cpu_allocator;
+    /** The same for the device copy's memory. */
+    const synced_mem_allocator *gpu_allocator;
 } synced_mem_options;
 
 /**
@@ -194,10 +236,27 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
- *         device below -1 or above 32767, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
+ *         device below -1 or above 32767, an alignment that is no power of two or too large, a bad allocator);
+ *         ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
+
+/**
+ * Sets the allocators that objects without their own get new memory from, for the whole process; memory that is there
+ * stays, and is freed by the table it came from. What an allocator does not give is not taken from elsewhere: the call
+ * that needs it answers ERR_OUT_OF_HOST_MEMORY or ERR_OUT_OF_DEVICE_MEMORY, and ERR_INVALID_STATE for memory that is of
+ * no use (not aligned, or as the runtime says of the wrong kind or device), which goes back to its free at once.
+ * @param cpu  of host memory; NULL (the default): the library's own. Read during the call only
+ * @param gpu  of device memory; NULL (the default): the library's own. Read during the call only
+ * Ownership: none taken; the functions and the user pointers must stay usable until the objects that have memory from
+ * them are gone and synced_mem_shutdown() has returned, which also sets back both to NULL. Never blocks.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (an unknown struct_size or flag, a function that is NULL: neither is
+ *         set); ERR_OUT_OF_HOST_MEMORY.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu,
+                                                           const synced_mem_allocator *gpu);
 
 /**
  * Adds a reference. Atomic; never blocks.
@@ -270,7 +329,8 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_PINNED = 2,   /**< the library's: page-locked host memory */
     SYNCED_MEM_SOURCE_DEVICE = 3,   /**< the library's: device memory */
     SYNCED_MEM_SOURCE_BORROWED = 4, /**< the caller's, set by synced_mem_set_*_data() */
-    SYNCED_MEM_SOURCE_ADOPTED = 5   /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_ADOPTED = 5,  /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_ALLOCATOR = 6 /**< from an allocator of the caller's */
 } synced_mem_source;
 
 /** Where the host copy's memory comes from; NONE for NULL. @since 0.1 */
@@ -278,6 +338,13 @@ SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
 
 /** Where the device copy's memory comes from; NONE for NULL. @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
+
+/**
+ * Whether the host copy is known to be page-locked: 1 or 0; 0 without one, and for NULL. Of memory of the caller's the
+ * CUDA runtime is asked, if the process uses a GPU through the library; what it does not say is 0.
+ * @since 0.1
+ */
+SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
 /** How many bytes the host copy has room for: 0 without one, and for NULL. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
@@ -368,8 +435,8 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * event recorded on the stream at that moment stands for it, so everything queued on the stream till then is waited
  * for; synced_mem_done_on() records it earlier. Readers on several streams do not wait for one another.
  * Blocking: not when the host copy is page-locked or no transfer is needed. A transfer from pageable memory returns
- * when the source has been read out; and the host waits for host memory of unknown kind that is still being filled in
- * the order of another stream (synced_mem_set_cpu_data_on()).
+ * when the source has been read out; and the host waits for pageable memory of the caller's that is still being filled
+ * in the order of another stream (synced_mem_set_cpu_data_on()).
  * @param stream  see the facts for every function. Before it is destroyed, synced_mem_stream_done() must be called
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
@@ -482,6 +549,19 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Memory of the caller ---- */
 
+/*
+ * What the memory is, the CUDA runtime is asked: when it is handed in, if the process uses a GPU through the library by
+ * then or device memory or a stream comes with it, else before its first transfer; handing in host memory starts
+ * nothing of CUDA's. Host memory that is page-locked from its first byte to its last (cudaMallocHost, cudaHostRegister)
+ * is treated like the library's own page-locked memory: pushes and pulls return at once. It is asked about again before
+ * each transfer, and treated as pageable once it no longer is. Memory that was found pageable is not asked about again:
+ * page-lock it before it is handed in, or with synced_mem_register_cpu_data(). Managed memory is taken for either copy;
+ * for the host copy only where the device lets the host touch it while kernels run (concurrentManagedAccess).
+ *
+ * Memory that the caller unmaps, frees or takes back from the runtime while an object uses it is the caller's mistake,
+ * as with any buffer; a transfer that the runtime then refuses answers ERR_CUDA.
+ */
+
 /**
  * Called once for each adopted pointer when the library has let go of it, with no lock held, in synced_mem_release(),
  * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback. The exception: memory
@@ -501,13 +581,27 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * Ownership: the caller's throughout. The memory must stay until the object lets go of it: until the next call that
  * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
  * host for the library's transfers on borrowed memory that it replaces; otherwise not.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked);
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory
+ *         of a device, managed memory that the host may not touch at any time, memory that this object owns);
  *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that
  *         wait failed).
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
+
+/**
+ * As synced_mem_set_cpu_data(), and page-locks the memory if it is not page-locked already (cudaHostRegister, of these
+ * bytes alone: buffers that share a page don't disturb one another). When the object lets go of the memory, by the call
+ * that hands it back, it is no longer page-locked; memory that several objects borrow, when the last of them lets go.
+ * Memory that the caller had page-locked stays so. Blocking: also for the runtime, which page-locks at some GB/s; to
+ * undo it the runtime may wait for the device. If the runtime refuses to undo it, the memory is handed back all the
+ * same, still page-locked, and no status tells; so it is where work on it is under way that nobody can wait for.
+ * @return also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be page-locked), ERR_CUDA (refused: a
+ *         part of it is page-locked, or it is no memory that can be). The memory is then not borrowed, and unchanged.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_register_cpu_data(synced_mem *mem, void *data);
 
 /**
  * As synced_mem_set_cpu_data(), for the device copy: the head becomes AT_GPU, the host copy stale. An object that has
@@ -533,7 +627,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_
  * @param user      handed to the callback; the library neither reads nor frees it
  * Ownership: the library's after success; still the caller's after failure, and the callback is then not called.
  * Blocking: as synced_mem_set_cpu_data().
- * @return also ERR_INVALID_ARGUMENT for a NULL callback.
+ * @return also ERR_INVALID_ARGUMENT for a NULL callback, and for memory that was adopted before, by any object, and
+ *         not handed back yet.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data,

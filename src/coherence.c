@@ -1,9 +1,11 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "page_lock.h"
 #include "relief.h"
 #include "staged.h"
 #include "status.h"
+#include "supply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,7 @@
 
 /* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
  * yet that one will be. */
-static int device_for_host(const struct synced_mem *mem)
+int sm_device_for_host(const struct synced_mem *mem)
 {
     int device = sm_device(mem);
     if (device >= 0)
@@ -26,7 +28,7 @@ static int device_for_host(const struct synced_mem *mem)
  * memory does as well. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
-    const int device = device_for_host(mem);
+    const int device = sm_device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
     synced_mem_status status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
@@ -67,8 +69,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_flight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    const bool callers = copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
-    if (callers || (sm_head(mem) & sm_bit(side)))
+    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bit(side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
     sm_put_copy(mem, side, NULL);
     sm_copy_quarantine(copy);
@@ -109,12 +110,13 @@ synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool cal
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
-    synced_mem_status status = SYNCED_MEM_OK;
+    struct sm_copy *const host = side == SM_GPU ? from : to;
+    synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     *wait = NULL;
-    if (side == SM_GPU && !sm_copy_is_pinned(from))
+    if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_flight_blocker(from, false);
-    if (*wait || !is_staged(mem))
-        return SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK || *wait || !is_staged(mem))
+        return status;
     if (to)
         status = blocker_of(to, true, wait);
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
@@ -263,6 +265,8 @@ synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_
         return status;
     if (status == SYNCED_MEM_OK && !stream)
         status = lane_for(mem, side, work, &stream);
+    if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, side))
+        return sm_supply(mem, side, stream, wait);
     return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;
 }
 
@@ -389,11 +393,12 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
         struct sm_ticket *wait;
         bool over;
         synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);
-        if (status == SYNCED_MEM_OK && wait)
+        const bool again = status == SYNCED_MEM_OK && wait;
+        if (again)
             status = sm_wait_unlocked(mem, wait, &over);
         if (status != SYNCED_MEM_OK)
             return status;
-        if (work != SM_NOTHING)
+        if (work != SM_NOTHING || again)
             continue;
         wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), mode != SM_READ);
         if (!wait)

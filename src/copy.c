@@ -1,11 +1,14 @@
 /* One copy: where its memory comes from and goes to. */
 #include "copy.h"
 
+#include "adopted.h"
+#include "allocator.h"
 #include "flight.h"
 #include "free.h"
 #include "gpu.h"
 #include "host_memory.h"
 #include "host_pool.h"
+#include "page_lock.h"
 #include "relief.h"
 #include "slab.h"
 #include "stats.h"
@@ -39,8 +42,9 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     }
     const unsigned writes = copy->writes + 1;
     memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
-    copy->device = device;
+    copy->device = (short)device;
     copy->source = (unsigned char)source;
+    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED;
     copy->writes = writes;
     return copy;
 }
@@ -115,12 +119,38 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size_t size, size_t alignment, int device,
+                                      synced_mem_stream stream, struct sm_copy **out)
+{
+    const struct sm_request request = {
+        .size = size > 0 ? size : 1, .alignment = alignment, .device = device, .stream = stream};
+    struct sm_copy *const copy = take_copy(device, SYNCED_MEM_SOURCE_ALLOCATOR);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    void *data;
+    const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &copy->pinned);
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return sm_relief_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
+    }
+    place(copy, data, request.size, 1);
+    copy->allocator = allocator;
+    copy->alignment = alignment;
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out)
 {
     struct sm_copy *const copy = take_copy(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const synced_mem_status status = callback ? sm_adopted_add(data) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return status;
+    }
     place(copy, data, size, 1);
     copy->callback = callback;
     copy->user = user;
@@ -130,8 +160,13 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
 
 void sm_copy_unwrap(struct sm_copy *copy)
 {
-    if (copy)
-        give_copy(copy);
+    if (!copy)
+        return;
+    if (copy->source == SYNCED_MEM_SOURCE_ADOPTED)
+        sm_adopted_remove(sm_copy_data(copy));
+    else
+        sm_page_unlock(copy);
+    give_copy(copy);
 }
 
 /* ---- Letting go ---- */
@@ -162,8 +197,25 @@ void sm_copy_quarantine(struct sm_copy *copy)
     give_copy(copy);
 }
 
+/* To the allocator that it came from; with a lost device all work on the memory has ended. */
+static synced_mem_status give_back(struct sm_copy *copy)
+{
+    struct sm_stream *stream = NULL;
+    const bool on_device = !sm_allocator_is_of_host(copy->allocator);
+    const synced_mem_status status = on_device ? sm_free_order(copy, &stream) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return status;
+    const struct sm_request request = {.size = copy->bytes,
+                                       .alignment = copy->alignment,
+                                       .device = copy->device,
+                                       .stream = on_device && status == SYNCED_MEM_OK ? stream->handle : NULL};
+    sm_allocator_give(copy->allocator, &request, copy->base);
+    return status;
+}
+
 static void hand_over(struct sm_copy *copy)
 {
+    sm_adopted_remove(sm_copy_data(copy));
     copy->callback(sm_copy_data(copy), copy->user, NULL);
 }
 
@@ -171,6 +223,24 @@ static void free_pageable(struct sm_copy *copy)
 {
     sm_host_memory_free(copy->base, copy->bytes);
     sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+}
+
+/* Device memory is freed in stream order, and what was borrowed has nothing in flight. */
+static bool must_be_idle(const struct sm_copy *copy)
+{
+    switch ((synced_mem_source)copy->source) {
+    case SYNCED_MEM_SOURCE_PAGEABLE:
+    case SYNCED_MEM_SOURCE_PINNED:
+    case SYNCED_MEM_SOURCE_ADOPTED:
+        return true;
+    case SYNCED_MEM_SOURCE_ALLOCATOR:
+        return sm_allocator_is_of_host(copy->allocator);
+    case SYNCED_MEM_SOURCE_DEVICE:
+    case SYNCED_MEM_SOURCE_BORROWED:
+    case SYNCED_MEM_SOURCE_NONE:
+        break;
+    }
+    return false;
 }
 
 /* True: the copy is gone. False: not yet, as work on it is pending, or for the reason in status. Memory of a lost
@@ -185,9 +255,9 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         return true;
     }
     const synced_mem_source source = (synced_mem_source)copy->source;
-    if (source == SYNCED_MEM_SOURCE_DEVICE && is_queueing(copy))
+    if (!must_be_idle(copy) && is_queueing(copy))
         return false;
-    if (source != SYNCED_MEM_SOURCE_DEVICE && source != SYNCED_MEM_SOURCE_BORROWED && !is_idle(copy, status))
+    if (must_be_idle(copy) && !is_idle(copy, status))
         return false;
     switch (source) {
     case SYNCED_MEM_SOURCE_DEVICE:
@@ -202,8 +272,12 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     case SYNCED_MEM_SOURCE_ADOPTED:
         hand_over(copy);
         break;
+    case SYNCED_MEM_SOURCE_ALLOCATOR:
+        *status = give_back(copy);
+        break;
     case SYNCED_MEM_SOURCE_BORROWED:
-    case SYNCED_MEM_SOURCE_NONE:
+    case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
+        sm_page_unlock(copy);
         break;
     }
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)

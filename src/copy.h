@@ -22,8 +22,15 @@ struct sm_copy {
     _Atomic(void *) data;
     void *base;   /* what was allocated: base <= data, data + size of the object <= base + bytes */
     size_t bytes; /* of that */
-    synced_mem_release_callback callback; /* of adopted memory */
-    void *user;
+    union {
+        synced_mem_release_callback callback; /* of adopted memory */
+        const struct sm_allocator *allocator; /* of memory from one */
+        struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see page_lock.h */
+    };
+    union {
+        void *user;       /* of adopted memory */
+        size_t alignment; /* that the allocator was asked for */
+    };
     /* Work in flight, see flight.h. Only device memory is given to streams, so a host copy has no writer. */
     struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
@@ -34,11 +41,13 @@ struct sm_copy {
     struct sm_copy *next;           /* in the retired list */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     unsigned given;                 /* counts the calls that gave out its pointer */
-    int device;                     /* of device memory and of page-locked memory; else -1 */
+    short device;                   /* of device memory and of the library's page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
     bool arriving;                  /* the contents are those that write will bring; if it fails they are lost */
     bool write_is_owed;             /* a later turn comes after write too */
     unsigned char untracked;        /* enum sm_untracked */
+    bool pinned; /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
+    bool asked;  /* of the caller's: the runtime, whether it is */
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in
@@ -56,12 +65,6 @@ static inline size_t sm_copy_capacity(const struct sm_copy *copy)
     return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
 }
 
-/* Whether the runtime may read and write a host copy's memory while the host goes on. */
-static inline bool sm_copy_is_pinned(const struct sm_copy *copy)
-{
-    return copy->source == SYNCED_MEM_SOURCE_PINNED;
-}
-
 /* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents
  * are zeros. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
@@ -70,7 +73,19 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out);
 
-/* Memory of the caller's: borrowed if callback is NULL, else adopted. */
+/* Memory from an allocator of the caller's, with no lock held. device: of device memory, whose stream it is usable on;
+ * or which host memory will be transferred with, -1 if nobody knows. ERR_INVALID_STATE: what it gave is of no use. */
+synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size_t size, size_t alignment, int device,
+                                      synced_mem_stream stream, struct sm_copy **out);
+
+/* Whether the memory was handed in by the caller. */
+static inline bool sm_copy_is_foreign(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
+}
+
+/* Memory of the caller's: borrowed if callback is NULL, else adopted. ERR_INVALID_ARGUMENT: it was adopted before, and
+ * is the library's still. */
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out);
 /* Undoes sm_copy_wrap(): the memory is the caller's again, no callback is called. */

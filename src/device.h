@@ -43,8 +43,20 @@ synced_mem_status sm_device_resolve(int wanted, int *device);
 /* Makes the device current in a thread of the library's own, once and for all: the calls it makes need not change it. */
 void sm_device_stay(int device);
 
-/* Which device a pointer given by a caller is memory of. ERR_INVALID_ARGUMENT for memory of the host. */
-synced_mem_status sm_device_of_pointer(const void *data, int *device);
+/* What memory is at a pointer given by a caller, as far as the runtime knows. */
+enum sm_pointer_kind {
+    SM_POINTER_HOST, /* pageable; also what the runtime has never heard of */
+    SM_POINTER_PINNED,
+    SM_POINTER_DEVICE,
+    SM_POINTER_MANAGED
+};
+struct sm_pointer_facts {
+    enum sm_pointer_kind kind;
+    int device;      /* of all but pageable memory: whose it is, or in whose context it was page-locked */
+    bool concurrent; /* managed memory that the host may touch while kernels run */
+};
+/* device: is asked while that one is current; -1: the caller's current one. */
+synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts);
 
 /* Gives back the pools of all devices, and what was set on them. */
 synced_mem_status sm_device_shutdown(void);
@@ -62,6 +74,11 @@ enum { SM_DEVICE_ALIGNMENT = 256 };
 /* Page-locked host memory, contents undefined. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out);
 synced_mem_status sm_device_pinned_free(int device, void *data);
+
+/* Page-locks memory of the host that is there already, for all devices. Ranges may share a page, but no byte. */
+synced_mem_status sm_device_host_register(int device, void *data, size_t size);
+/* data: as registered. Nothing queued may use the memory. */
+synced_mem_status sm_device_host_unregister(int device, void *data);
 
 /* Device memory, contents undefined, usable by work on the stream queued from now on.
  * ERR_OUT_OF_DEVICE_MEMORY. Where pools do not exist it is usable at once, everywhere. */

@@ -167,21 +167,48 @@ void sm_device_stay(int device)
         (void)cudaGetLastError();
 }
 
-synced_mem_status sm_device_of_pointer(const void *data, int *device)
+static enum sm_pointer_kind kind_of(enum cudaMemoryType type)
+{
+    switch (type) {
+    case cudaMemoryTypeHost:
+        return SM_POINTER_PINNED;
+    case cudaMemoryTypeDevice:
+        return SM_POINTER_DEVICE;
+    case cudaMemoryTypeManaged:
+        return SM_POINTER_MANAGED;
+    case cudaMemoryTypeUnregistered:
+        break;
+    }
+    return SM_POINTER_HOST;
+}
+
+static synced_mem_status look_at_here(int device, const void *data, struct sm_pointer_facts *facts)
+{
+    struct cudaPointerAttributes attributes;
+    int concurrent = 0;
+    synced_mem_status status =
+        check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", device, 0);
+    if (status == SYNCED_MEM_OK && attributes.type == cudaMemoryTypeManaged)
+        status = check(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, attributes.device),
+                       "cudaDeviceGetAttribute", attributes.device, 0);
+    if (status == SYNCED_MEM_OK)
+        *facts = (struct sm_pointer_facts){
+            .kind = kind_of(attributes.type), .device = attributes.device, .concurrent = concurrent != 0};
+    return status;
+}
+
+synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
 {
     int count;
-    struct cudaPointerAttributes attributes;
+    struct before before;
     if (sm_process_lost_gpu())
         return forked();
     synced_mem_status status = count_devices(&count);
+    if (status == SYNCED_MEM_OK && device < 0)
+        status = check(cudaGetDevice(&device), "cudaGetDevice", 0, 0);
     if (status == SYNCED_MEM_OK)
-        status = check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", 0, 0);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (attributes.type != cudaMemoryTypeDevice && attributes.type != cudaMemoryTypeManaged)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", data);
-    *device = attributes.device;
-    return SYNCED_MEM_OK;
+        status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
 }
 
 /* ---- Streams ---- */

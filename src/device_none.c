@@ -29,9 +29,9 @@ void sm_device_stay(int device)
     (void)device;
 }
 
-synced_mem_status sm_device_of_pointer(const void *data, int *device)
+synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
 {
-    (void)data, (void)device;
+    (void)device, (void)data, (void)facts;
     return no_gpu();
 }
 
@@ -59,6 +59,18 @@ synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
 }
 
 synced_mem_status sm_device_pinned_free(int device, void *data)
+{
+    (void)device, (void)data;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_host_register(int device, void *data, size_t size)
+{
+    (void)device, (void)data, (void)size;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_host_unregister(int device, void *data)
 {
     (void)device, (void)data;
     return no_gpu();

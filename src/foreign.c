@@ -1,6 +1,7 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
 #include "argument.h"
 #include "flight.h"
+#include "page_lock.h"
 #include "storage.h"
 
 static synced_mem_status check_foreign(const synced_mem *mem, const void *data, const char *what)
@@ -19,6 +20,7 @@ static synced_mem_status check_foreign(const synced_mem *mem, const void *data, 
 struct foreign {
     void *cpu; /* NULL: not that side */
     void *gpu;
+    bool locked; /* on request, for as long as the object borrows it */
     bool adopted;
     synced_mem_release_callback callback;
     void *user;
@@ -40,15 +42,37 @@ static synced_mem_status check_pointers(const synced_mem *mem, const struct fore
     return status;
 }
 
+/* Nothing of CUDA's is started by handing in host memory; what is not looked at now is before its first transfer. */
+static synced_mem_status look_at(const synced_mem *mem, const struct foreign *foreign, struct sm_copy *copy)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (foreign->locked)
+        return sm_page_lock(copy, sm_device(mem));
+    if (foreign->gpu || foreign->ordered || sm_device_in_use())
+        status = sm_page_lock_look(copy, sm_device(mem));
+    if (status == SYNCED_MEM_OK)
+        sm_page_lock_share(copy);
+    return status;
+}
+
+static synced_mem_status wrap_cpu(const synced_mem *mem, const struct foreign *foreign, struct sm_copy **out)
+{
+    synced_mem_status status = sm_copy_wrap(foreign->cpu, sm_size(mem), -1, foreign->callback, foreign->user, out);
+    return status == SYNCED_MEM_OK ? look_at(mem, foreign, *out) : status;
+}
+
 /* What fills device memory is the caller's work: without a stream, as if it had been given out to be written. */
 static synced_mem_status wrap_gpu(const synced_mem *mem, const struct foreign *foreign, struct sm_copy **out)
 {
-    int device;
-    synced_mem_status status = sm_device_of_pointer(foreign->gpu, &device);
-    if (status == SYNCED_MEM_OK)
-        status = sm_copy_wrap(foreign->gpu, sm_size(mem), device, foreign->callback, foreign->user, out);
+    struct sm_pointer_facts facts;
+    synced_mem_status status = sm_device_look_at(sm_device(mem), foreign->gpu, &facts);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", foreign->gpu);
+    status = sm_copy_wrap(foreign->gpu, sm_size(mem), facts.device, foreign->callback, foreign->user, out);
     if (status == SYNCED_MEM_OK && !foreign->ordered)
-        sm_flight_given(*out, NULL, sm_stream_any(device), true);
+        sm_flight_given(*out, NULL, sm_stream_any(facts.device), true);
     return status;
 }
 
@@ -58,7 +82,7 @@ static synced_mem_status put(synced_mem *mem, const struct foreign *foreign, boo
     struct sm_copy *gpu = NULL;
     synced_mem_status status = check_pointers(mem, foreign, with_cpu, with_gpu);
     if (status == SYNCED_MEM_OK && with_cpu)
-        status = sm_copy_wrap(foreign->cpu, sm_size(mem), -1, foreign->callback, foreign->user, &cpu);
+        status = wrap_cpu(mem, foreign, &cpu);
     if (status == SYNCED_MEM_OK && with_gpu)
         status = wrap_gpu(mem, foreign, &gpu);
     if (status == SYNCED_MEM_OK)
@@ -88,6 +112,11 @@ static synced_mem_status put_both(synced_mem *mem, struct foreign foreign, const
 synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data)
 {
     return put_cpu(mem, (struct foreign){.cpu = data}, __func__);
+}
+
+synced_mem_status synced_mem_register_cpu_data(synced_mem *mem, void *data)
+{
+    return put_cpu(mem, (struct foreign){.cpu = data, .locked = true}, __func__);
 }
 
 synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)

@@ -26,14 +26,18 @@ static synced_mem_status lane_to_wait(int device, struct sm_stream **out)
     return sm_stream_lane(device, (enum sm_lane)(SM_LANE_FREE_BEHIND + next), out);
 }
 
+synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **lane)
+{
+    const bool idle = sm_flight_is_idle(copy);
+    const synced_mem_status status =
+        idle ? sm_stream_lane(copy->device, SM_LANE_FREE, lane) : lane_to_wait(copy->device, lane);
+    return status == SYNCED_MEM_OK && !idle ? sm_flight_order(copy, true, *lane) : status;
+}
+
 static synced_mem_status free_on_lane(struct sm_copy *copy)
 {
     struct sm_stream *lane;
-    const bool idle = sm_flight_is_idle(copy);
-    synced_mem_status status =
-        idle ? sm_stream_lane(copy->device, SM_LANE_FREE, &lane) : lane_to_wait(copy->device, &lane);
-    if (status == SYNCED_MEM_OK && !idle)
-        status = sm_flight_order(copy, true, lane);
+    const synced_mem_status status = sm_free_order(copy, &lane);
     return status == SYNCED_MEM_OK ? sm_device_free(copy->device, copy->base, lane->handle) : status;
 }
 

@@ -7,6 +7,7 @@
 #include "relief.h"
 #include "staged.h"
 #include "status.h"
+#include "supply.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +85,8 @@ static synced_mem_status nothing_to_move(const struct batch *batch, synced_mem_s
 static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
 {
     struct sm_ticket *wait;
-    synced_mem_status status = sm_make_usable(mem, batch->side);
-    if (status == SYNCED_MEM_OK)
-        status = sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
+    const synced_mem_status status =
+        sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
     if (status != SYNCED_MEM_OK)
         return status;
     if (batch->transfers[batch->queued].staged) {
@@ -155,14 +155,33 @@ static synced_mem_status enter_queued(struct batch *batch, synced_mem_status sta
     return status != SYNCED_MEM_OK ? status : entered;
 }
 
-/* Nothing is queued before everything that can be told is known to be right. */
-static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle)
+/* *without: an object that has no memory for what it is to receive, and an allocator to ask for some. NULL: none. */
+static synced_mem_status find_memory(const struct batch *batch, struct synced_mem *mem, struct synced_mem **without)
 {
+    if (sm_head(mem) == SYNCED_MEM_SYNCED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_make_usable(mem, batch->side);
+    if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, batch->side))
+        *without = mem;
+    return status;
+}
+
+/* Nothing is queued before everything that can be told is known to be right, and all memory is there that allocators
+ * are asked for. */
+static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
+{
+    *without = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
         batch->failed = batch->mems[i];
         status = check_one(batch, batch->mems[i], handle);
     }
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !*without; i++) {
+        batch->failed = batch->mems[i];
+        status = find_memory(batch, batch->mems[i], without);
+    }
+    if (*without)
+        return SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
         batch->failed = batch->mems[i];
         status = move_one(batch, batch->mems[i]);
@@ -222,23 +241,44 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
     return status;
 }
 
+/* One object's, with no other locked. To enter it can't fail: it was entered just before. */
+static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
+{
+    struct sm_call call;
+    struct sm_ticket *again;
+    (void)sm_enter(&call, mem);
+    call.ends_nothing = true;
+    return sm_leave(&call, sm_supply(mem, batch->side, batch->stream, &again));
+}
+
+static synced_mem_status wait_for(struct sm_ticket *wait)
+{
+    const synced_mem_status status = sm_ticket_wait(wait);
+    sm_ticket_drop(wait);
+    return status;
+}
+
 static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
 {
     for (;;) {
+        struct synced_mem *without = NULL;
+        struct sm_ticket *wait;
         synced_mem_status status = enter_all(batch);
         if (status != SYNCED_MEM_OK)
             return status;
-        struct sm_ticket *wait;
         status = first_wait(batch, &wait);
         if (!wait && status == SYNCED_MEM_OK)
-            status = move_all(batch, handle);
-        if (!wait)
-            return leave_all(batch, batch->objects, status);
-        (void)leave_all(batch, batch->objects, SYNCED_MEM_OK);
-        status = sm_ticket_wait(wait);
-        sm_ticket_drop(wait);
-        if (status != SYNCED_MEM_OK)
+            status = move_all(batch, handle, &without);
+        (void)leave_all(batch, batch->objects, status);
+        if (wait)
+            status = wait_for(wait);
+        else if (without)
+            status = supply(batch, without);
+        if (status != SYNCED_MEM_OK || (!wait && !without))
             return status;
+        /* The stream may begin to capture while nothing is locked. */
+        sm_stream_drop(batch->stream);
+        batch->stream = NULL;
     }
 }
 

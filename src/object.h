@@ -2,6 +2,7 @@
 #ifndef SM_OBJECT_H
 #define SM_OBJECT_H
 
+#include "allocator.h"
 #include "copy.h"
 #include "steps.h"
 
@@ -12,6 +13,7 @@ struct sm_extras {
     size_t asked; /* the alignment of the options; 0: any will do for memory of the caller */
     size_t alignment;
     void *user;
+    const struct sm_allocator *allocators[SM_SIDES]; /* NULL: as for all objects */
     char name[48];
 };
 
@@ -48,6 +50,13 @@ enum { SM_DEFAULT_ALIGNMENT = 64 };
 static inline size_t sm_object_alignment(const struct synced_mem *mem)
 {
     return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
+}
+
+/* Who is asked for new memory of the side; NULL: nobody, the library has its own. */
+static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
+    return own ? own : sm_allocator_of_all(side);
 }
 
 static inline unsigned sm_bit(enum sm_side side)

@@ -310,7 +310,7 @@ static void drop(struct sm_host_work *work)
 
 bool sm_is_staged(const struct sm_copy *host, size_t size)
 {
-    return !sm_copy_is_pinned(host) && size >= sm_staging_minimum() && size > 0;
+    return !host->pinned && size >= sm_staging_minimum() && size > 0;
 }
 
 bool sm_staged_goes_on(void)

@@ -4,7 +4,9 @@
 #include "coherence.h"
 #include "relief.h"
 #include "status.h"
+#include "supply.h"
 
+#include <stdint.h>
 #include <string.h>
 
 /* ---- Handing back ---- */
@@ -99,6 +101,16 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 
 /* ---- Replacing ---- */
 
+/* Whether what is handed in begins in memory that is not the caller's to hand in, and would go when it comes. */
+static bool owns(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    if (!copy || copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return false;
+    const uintptr_t into = (uintptr_t)sm_copy_data(incoming) - (uintptr_t)copy->base;
+    return into < copy->bytes;
+}
+
 static synced_mem_status replace(struct sm_call *call, struct sm_copy *const incoming[SM_SIDES])
 {
     struct synced_mem *const mem = call->mem;
@@ -115,6 +127,10 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side] && sm_copy_capacity(incoming[side]) < sm_size(mem))
             return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was resized by another call meanwhile");
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
+                           sm_copy_data(incoming[side]));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
@@ -183,54 +199,11 @@ static void set_size(struct sm_call *call, size_t size, unsigned head)
     sm_commit(mem, head);
 }
 
-/* The contents, and zeros behind them, in larger host memory. */
-static synced_mem_status grow_host(struct sm_call *call, size_t size)
-{
-    struct synced_mem *const mem = call->mem;
-    struct sm_copy *larger;
-    const synced_mem_status status = sm_obtain_host(mem, size, true, &larger);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
-    sm_let_go(call, SM_CPU);
-    sm_put_copy(mem, SM_CPU, larger);
-    return SYNCED_MEM_OK;
-}
-
-/* The contents, and zeros behind them, in larger device memory, on a stream of the library's own. */
-static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct sm_copy **out)
-{
-    struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
-    struct sm_stream *stream;
-    struct sm_copy *larger;
-    synced_mem_status status = sm_stream_lane(from->device, SM_LANE_ALLOC, &stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_copy_obtain_device(size, sm_object_alignment(mem), stream, &larger);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    struct sm_transfer transfer = {.direction = SM_D2D, .to = larger, .from = from, .size = sm_size(mem)};
-    status = sm_transfer_queue(&transfer, stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_transfer_enter(&transfer, 1, stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_transfer_zeros(larger, sm_size(mem), size, stream);
-    if (status != SYNCED_MEM_OK) {
-        const struct sm_detail first = sm_detail_get();
-        if (!larger->untracked)
-            (void)sm_transfer_none(larger, stream);
-        sm_copy_retire(larger);
-        sm_detail_set(&first);
-        return status;
-    }
-    *out = larger;
-    return SYNCED_MEM_OK;
-}
-
-/* Larger memory that has the contents of a copy, and is not the object's yet: borrowed memory has to be read out
- * before it
- * is let go of. */
+/* Larger memory for the contents of a copy, which is not the object's yet: borrowed memory has to be read out before it
+ * is let go of, and an allocator is called with nothing locked. */
 struct growth {
-    struct sm_copy *larger;
+    struct sm_copy *spare[SM_SIDES]; /* contents undefined */
+    struct sm_copy *larger;          /* with the contents of the copy from */
     const struct sm_copy *from;
     unsigned writes; /* to that when it was read */
     size_t size;     /* of the contents */
@@ -238,8 +211,84 @@ struct growth {
 
 static void drop_growth(struct growth *growth)
 {
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_copy_retire(growth->spare[side]);
     sm_copy_retire(growth->larger);
-    *growth = (struct growth){.larger = NULL};
+}
+
+/* Memory from an allocator, if there is one and nothing is at hand. *wait: afterwards all has to be looked at again. */
+static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
+                                       struct sm_ticket **wait)
+{
+    const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
+    struct sm_stream *stream = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (growth->spare[side] || growth->larger || !allocator)
+        return SYNCED_MEM_OK;
+    if (side == SM_GPU)
+        status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_supply_unlocked(mem, allocator, size, stream, &growth->spare[side]);
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_ticket_done;
+    return status;
+}
+
+static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
+{
+    struct sm_copy *const spare = growth->spare[side];
+    growth->spare[side] = NULL;
+    return spare;
+}
+
+/* The contents, and zeros behind them, in larger host memory. */
+static synced_mem_status grow_host(struct sm_call *call, size_t size, struct growth *growth)
+{
+    struct synced_mem *const mem = call->mem;
+    struct sm_copy *larger = take_spare(growth, SM_CPU);
+    const bool zeroed = !larger;
+    const synced_mem_status status = larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
+    if (!zeroed)
+        memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
+    sm_let_go(call, SM_CPU);
+    sm_put_copy(mem, SM_CPU, larger);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size, struct sm_copy *larger,
+                                      struct sm_stream *stream)
+{
+    struct sm_transfer transfer = {
+        .direction = SM_D2D, .to = larger, .from = sm_copy_of(mem, SM_GPU), .size = sm_size(mem)};
+    synced_mem_status status = sm_transfer_queue(&transfer, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_transfer_enter(&transfer, 1, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_transfer_zeros(larger, sm_size(mem), size, stream);
+    return status;
+}
+
+/* The contents, and zeros behind them, in larger device memory, on a stream of the library's own. */
+static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
+{
+    struct sm_stream *stream;
+    struct sm_copy *larger = take_spare(growth, SM_GPU);
+    synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    if (status == SYNCED_MEM_OK && !larger)
+        status = sm_copy_obtain_device(size, sm_object_alignment(mem), stream, &larger);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = queue_growth(mem, size, larger, stream);
+    growth->larger = larger;
+    if (status != SYNCED_MEM_OK && !larger->untracked) {
+        const struct sm_detail first = sm_detail_get();
+        (void)sm_transfer_none(larger, stream);
+        sm_detail_set(&first);
+    }
+    return status;
 }
 
 static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
@@ -248,8 +297,11 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
     if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
-        drop_growth(growth);
-        status = copy_to_larger(mem, size, &growth->larger);
+        /* What was read before is stale, and its memory does for another try. */
+        if (growth->larger)
+            growth->spare[SM_GPU] = growth->larger;
+        growth->larger = NULL;
+        status = copy_to_larger(mem, size, growth);
     }
     if (status != SYNCED_MEM_OK)
         return status;
@@ -261,8 +313,17 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
         return status;
     sm_let_go(call, SM_GPU);
     sm_put_copy(mem, SM_GPU, growth->larger);
-    *growth = (struct growth){.larger = NULL};
+    growth->larger = NULL;
     return SYNCED_MEM_OK;
+}
+
+static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size_t size, struct growth *growth,
+                                   struct sm_ticket **wait)
+{
+    const synced_mem_status status = supply_growth(call->mem, side, size, growth, wait);
+    if (status != SYNCED_MEM_OK || *wait)
+        return status;
+    return side == SM_GPU ? grow_device(call, size, growth, wait) : grow_host(call, size, growth);
 }
 
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
@@ -295,7 +356,7 @@ static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *
     synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = next == sm_bit(SM_GPU) ? grow_device(call, size, growth, wait) : grow_host(call, size);
+        status = grow_side(call, next == sm_bit(SM_GPU) ? SM_GPU : SM_CPU, size, growth, wait);
     } else {
         status = zero_tails(call, size, next);
     }

@@ -2,10 +2,12 @@
  * work is done by coherence.c, move.c and storage.c. */
 #include "synced_mem.h"
 
+#include "adopted.h"
 #include "argument.h"
 #include "coherence.h"
 #include "host_pool.h"
 #include "move.h"
+#include "page_lock.h"
 #include "slab.h"
 #include "staged.h"
 #include "stats.h"
@@ -19,7 +21,7 @@
 enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767 };
 
 static_assert(sizeof(struct synced_mem) <= 128, "a million untouched objects cost 128 MB at most");
-static_assert(sizeof(struct sm_copy) <= 128, "an object in use adds two copies");
+static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
 
 static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
 
@@ -46,21 +48,36 @@ static synced_mem_status check_options(const synced_mem_options *options)
 
 static bool needs_extras(const synced_mem_options *options)
 {
-    return options && (options->name || options->alignment || options->user);
+    return options &&
+           (options->name || options->alignment || options->user || options->cpu_allocator || options->gpu_allocator);
 }
 
-static struct sm_extras *create_extras(const synced_mem_options *options)
+/* None where all is default. */
+static synced_mem_status create_extras(const synced_mem_options *options, struct sm_extras **out)
 {
+    const struct sm_allocator *cpu;
+    const struct sm_allocator *gpu;
+    *out = NULL;
+    if (!needs_extras(options))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_allocator_record(options->cpu_allocator, SM_CPU, &cpu);
+    if (status == SYNCED_MEM_OK)
+        status = sm_allocator_record(options->gpu_allocator, SM_GPU, &gpu);
+    if (status != SYNCED_MEM_OK)
+        return status;
     struct sm_extras *const extras = calloc(1, sizeof *extras);
     if (!extras)
-        return NULL;
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
+    extras->allocators[SM_CPU] = cpu;
+    extras->allocators[SM_GPU] = gpu;
     const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
     extras->asked = options->alignment;
     extras->user = options->user;
     if (options->name)
         (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
-    return extras;
+    *out = extras;
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status check_size(size_t size)
@@ -78,10 +95,12 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
     synced_mem_status status = options ? check_options(options) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
         status = check_size(size);
+    struct sm_extras *extras = NULL;
+    if (status == SYNCED_MEM_OK)
+        status = create_extras(options, &extras);
     if (status != SYNCED_MEM_OK)
         return status;
-    struct sm_extras *const extras = needs_extras(options) ? create_extras(options) : NULL;
-    struct synced_mem *const mem = !needs_extras(options) || extras ? sm_slab_take(&objects) : NULL;
+    struct synced_mem *const mem = sm_slab_take(&objects);
     if (!mem) {
         free(extras);
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
@@ -181,6 +200,9 @@ static synced_mem_status shut_down(void)
         status = sm_host_pool_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_device_shutdown();
+    if (status == SYNCED_MEM_OK)
+        sm_allocator_shutdown();
+    sm_adopted_trim();
     sm_copy_trim();
     sm_slab_trim(&objects);
     return status;
@@ -238,9 +260,11 @@ const char *synced_mem_name(const synced_mem *mem)
 struct facts {
     synced_mem_source source;
     size_t capacity;
+    bool pinned;
 };
 
-static struct facts facts_of(const synced_mem *mem, enum sm_side side, const char *function)
+/* look: at what the runtime says of the caller's host memory, if a device is in use. */
+static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
     struct sm_call call;
@@ -252,31 +276,39 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, const cha
         return facts;
     }
     call.ends_nothing = true;
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    if (copy && look && sm_device_in_use())
+        (void)sm_page_lock_look(copy, sm_device(mem));
     if (copy)
-        facts = (struct facts){.source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy)};
+        facts = (struct facts){
+            .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
     (void)sm_leave(&call, SYNCED_MEM_OK);
     return facts;
 }
 
 synced_mem_source synced_mem_cpu_source(const synced_mem *mem)
 {
-    return facts_of(mem, SM_CPU, __func__).source;
+    return facts_of(mem, SM_CPU, false, __func__).source;
 }
 
 synced_mem_source synced_mem_gpu_source(const synced_mem *mem)
 {
-    return facts_of(mem, SM_GPU, __func__).source;
+    return facts_of(mem, SM_GPU, false, __func__).source;
 }
 
 size_t synced_mem_cpu_capacity(const synced_mem *mem)
 {
-    return facts_of(mem, SM_CPU, __func__).capacity;
+    return facts_of(mem, SM_CPU, false, __func__).capacity;
 }
 
 size_t synced_mem_gpu_capacity(const synced_mem *mem)
 {
-    return facts_of(mem, SM_GPU, __func__).capacity;
+    return facts_of(mem, SM_GPU, false, __func__).capacity;
+}
+
+int synced_mem_cpu_is_pinned(const synced_mem *mem)
+{
+    return facts_of(mem, SM_CPU, true, __func__).pinned;
 }
 
 int synced_mem_device_count(void)

@@ -100,6 +100,9 @@ void sm_ticket_close(struct sm_ticket *ticket, enum sm_ticket_state state, bool 
     atomic_store_explicit(&ticket->state, (unsigned char)state, memory_order_release);
 }
 
+static struct sm_ticket done_for_ever = {.holders = 1, .state = SM_TICKET_DONE};
+struct sm_ticket *const sm_ticket_done = &done_for_ever;
+
 struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket)
 {
     atomic_fetch_add_explicit(&ticket->holders, 1, memory_order_relaxed);

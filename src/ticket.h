@@ -53,6 +53,9 @@ struct sm_ticket *sm_ticket_hold(struct sm_ticket *ticket);
 /* NULL is ignored. */
 void sm_ticket_drop(struct sm_ticket *ticket);
 
+/* Done from the beginning, for ever: who has released a lock meanwhile asks with it to look at everything again. */
+extern struct sm_ticket *const sm_ticket_done;
+
 /* What is known without asking the device. NULL is done. */
 static inline enum sm_ticket_state sm_ticket_state(const struct sm_ticket *ticket)
 {

@@ -30,6 +30,10 @@ void *gpu_managed_alloc(int device, size_t size);
 void gpu_free(void *data);
 void *gpu_pinned_alloc(size_t size);
 void gpu_pinned_free(void *data);
+/* Page-locks memory that is there, and undoes it. */
+void gpu_register(void *data, size_t size);
+void gpu_unregister(void *data);
+void gpu_unregister_if_registered(void *data);
 
 /* A stream of the device; what is not blocking does not wait for the legacy stream, nor that for it. */
 synced_mem_stream gpu_stream_create(int device, bool blocking);

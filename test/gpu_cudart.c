@@ -70,6 +70,22 @@ void gpu_pinned_free(void *data)
     MUST(cudaFreeHost(data));
 }
 
+void gpu_register(void *data, size_t size)
+{
+    MUST(cudaHostRegister(data, size, cudaHostRegisterDefault));
+}
+
+void gpu_unregister(void *data)
+{
+    MUST(cudaHostUnregister(data));
+}
+
+void gpu_unregister_if_registered(void *data)
+{
+    if (cudaHostUnregister(data) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
 synced_mem_stream gpu_stream_create(int device, bool blocking)
 {
     const int before = gpu_current_device();

@@ -65,6 +65,21 @@ void gpu_pinned_free(void *data)
     (void)data;
 }
 
+void gpu_register(void *data, size_t size)
+{
+    (void)data, (void)size;
+}
+
+void gpu_unregister(void *data)
+{
+    (void)data;
+}
+
+void gpu_unregister_if_registered(void *data)
+{
+    (void)data;
+}
+
 synced_mem_stream gpu_stream_create(int device, bool blocking)
 {
     (void)device, (void)blocking;

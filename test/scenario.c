@@ -1,6 +1,8 @@
 /* Lives of objects in which something may fail. */
 #include "scenario.h"
 
+#include "slots.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +18,7 @@ static const enum step scenarios[][STEPS] = {
      RELEASE, RELEASE},
     {CREATE, CPU_WRITE, SHRINK,  REGROW,   CPU_READ, GROW, CPU_READ, SET_CPU,   SHRINK, CPU_WRITE,
      GROW,   CPU_READ,  DISCARD, CPU_READ, QUERY,    WAIT, REAP,     ADOPT_CPU, GROW,   RELEASE},
+    {CREATE_ALLOC, CPU_READ, CPU_WRITE, GROW, RELEASE_DATA, CPU_OVERWRITE, SHRINK, CPU_READ, DISCARD, RELEASE},
     /* Back and forth */
     {CREATE, CPU_WRITE, GPU_READ, CPU_READ, GPU_WRITE, CPU_READ, CPU_WRITE, GPU_WRITE, CPU_WRITE, GPU_READ, GPU_WRITE,
      RELEASE},
@@ -34,6 +37,14 @@ static const enum step scenarios[][STEPS] = {
      CPU_READ, GPU_READ, RELEASE},
     {CREATE_NAMED, ADOPT_CPU, PUSH_STREAM, CPU_WRITE, GPU_WRITE, RELEASE_DATA, ADOPT_GPU, CPU_READ, GPU_WRITE, RELEASE},
     {CREATE, ADOPT_BOTH, GPU_READ, CPU_WRITE, PUSH_STREAM, SET_CPU, GPU_READ, RELEASE_GPU, PUSH_LEGACY, RELEASE},
+    {CREATE, REGISTER_CPU, PUSH_STREAM, GPU_WRITE, PULL_STREAM, SET_CPU, REGISTER_CPU, PUSH_N, SHRINK, GROW, CPU_READ,
+     RELEASE},
+    {CREATE_NAMED, REGISTER_CPU, WRITE_ON, RELEASE_CPU, CPU_READ, RELEASE},
+    /* Memory from allocators */
+    {CREATE_ALLOC, CPU_WRITE, READ_ON, WRITE_ON_2, CPU_READ, GPU_WRITE, GROW, PULL_STREAM, RELEASE_GPU, PUSH_N,
+     RELEASE},
+    {CREATE_ALLOC, OVERWRITE_ON, PULL_N, CPU_WRITE, GROW, PUSH_STREAM, RELEASE_CPU, READ_ON_2, DISCARD, GPU_READ,
+     RELEASE_DATA, GPU_OVERWRITE, RELEASE_GPU, RELEASE, REAP},
     /* Streams */
     {CREATE, CPU_WRITE, READ_ON, READ_ON_2, WRITE_ON, READ_ON_2, WRITE_ON_2, CPU_READ, WRITE_ON, DONE_ON, CPU_WRITE,
      OVERWRITE_ON, READ_ON_2, STREAM_DONE, WRITE_ON_2, RELEASE},
@@ -53,7 +64,7 @@ static const enum step scenarios[][STEPS] = {
      PUSH_STREAM,  GROW,     READ_ON, CPU_WRITE, PUSH_STREAM, GROW,     WRITE_ON, PULL_N,  DISCARD,  RELEASE},
 };
 const int scenario_count = sizeof scenarios / sizeof scenarios[0];
-const int scenario_count_without_gpu = 3;
+const int scenario_count_without_gpu = 4;
 
 /* Where all is on the host, it is enough for pages of its own; to compare more than a little takes time. */
 static size_t usual_size(int scenario)
@@ -80,13 +91,16 @@ static struct {
 
 /* What the caller brings. */
 static struct {
-    void *host, *host_of_both, *adopted_host; /* all different, so that none is written while the object uses it */
+    void *host, *host_of_both, *adopted_host,
+        *registered_host; /* all different, so that none is written while the object uses it */
     void *device, *device_of_both, *adopted_device;
     void *device_memory;              /* what these three are in */
     void *seen;                       /* what kernels read goes there */
     synced_mem_stream stream, second; /* those of pushes and kernels */
     synced_mem_stream kernels;        /* a blocking stream, of kernels that the library is not told the stream of */
     int devices;
+    struct slots cpu_slots, gpu_slots; /* of the allocators */
+    void *gpu_slots_memory;
 } mine;
 
 #define REQUIRE(condition)                                                                                             \
@@ -111,6 +125,23 @@ static void *host_memory(void)
     return data;
 }
 
+static char *aligned(void *memory)
+{
+    return (char *)memory + (0 - (uintptr_t)memory) % ALIGNMENT;
+}
+
+static void prepare_allocators(int scenario)
+{
+    if (scenarios[scenario][0] != CREATE_ALLOC)
+        return;
+    mine.cpu_slots = (struct slots){.memory = aligned_alloc(ALIGNMENT, SLOTS * ROOM), .size = ROOM};
+    ck_assert_ptr_nonnull(mine.cpu_slots.memory);
+    if (!gpu_expected())
+        return;
+    mine.gpu_slots_memory = gpu_alloc(home(), SLOTS * ROOM + ALIGNMENT);
+    mine.gpu_slots = (struct slots){.memory = aligned(mine.gpu_slots_memory), .size = ROOM};
+}
+
 void scenario_prepare(int scenario, int device_count, bool at_home)
 {
     mine.devices = device_count;
@@ -119,10 +150,12 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.host = host_memory();
     mine.host_of_both = host_memory();
     mine.adopted_host = host_memory();
+    mine.registered_host = host_memory();
+    prepare_allocators(scenario);
     if (!gpu_expected())
         return;
     char *const memory = mine.device_memory = gpu_alloc(on, 4 * ROOM + ALIGNMENT);
-    mine.device = memory + (0 - (uintptr_t)memory) % ALIGNMENT;
+    mine.device = aligned(memory);
     mine.device_of_both = (char *)mine.device + ROOM;
     mine.adopted_device = (char *)mine.device + 2 * ROOM;
     mine.seen = (char *)mine.device + 3 * ROOM;
@@ -138,14 +171,21 @@ void scenario_clean_up(void)
     free(mine.host);
     free(mine.host_of_both);
     free(mine.adopted_host);
-    if (!gpu_expected())
+    free(mine.cpu_slots.memory);
+    if (!gpu_expected()) {
+        free(mine.registered_host);
         return;
+    }
+    /* The runtime may have refused to undo it. */
+    gpu_unregister_if_registered(mine.registered_host);
+    free(mine.registered_host);
     synced_mem_stream const streams[] = {mine.stream, mine.second, mine.kernels};
     for (int i = 0; i < 3; i++) {
         gpu_stream_sync(streams[i]);
         gpu_stream_destroy(streams[i]);
     }
     gpu_free(mine.device_memory);
+    gpu_free(mine.gpu_slots_memory);
 }
 
 /* ---- Steps ---- */
@@ -241,16 +281,9 @@ static synced_mem_status resize(size_t size, bool keep)
     return status;
 }
 
-static synced_mem_status create(bool named)
+static synced_mem_status create(const synced_mem_options *options)
 {
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    if (named) {
-        options.name = "named";
-        options.alignment = ALIGNMENT;
-        options.device = home();
-    }
-    const synced_mem_status status = synced_mem_create(&now.mem, now.usual, named ? &options : NULL);
+    const synced_mem_status status = synced_mem_create(&now.mem, now.usual, options);
     REQUIRE((status == SYNCED_MEM_OK) == (now.mem != NULL));
     if (status == SYNCED_MEM_OK) {
         now.references = 1;
@@ -261,11 +294,34 @@ static synced_mem_status create(bool named)
     return status;
 }
 
+static synced_mem_status create_named(void)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = "named";
+    options.alignment = ALIGNMENT;
+    options.device = home();
+    return create(&options);
+}
+
+static synced_mem_status create_with_allocators(void)
+{
+    const synced_mem_allocator cpu = slots_table(&mine.cpu_slots);
+    const synced_mem_allocator gpu = slots_table(&mine.gpu_slots);
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.cpu_allocator = &cpu;
+    options.gpu_allocator = &gpu;
+    options.device = home();
+    return create(&options);
+}
+
 /* What the caller hands in. */
 struct offer {
     void *host, *device;
     bool adopt;
     bool ordered; /* ready in the order of the stream */
+    bool locked;  /* to be page-locked */
 };
 
 static synced_mem_status adopt(const struct offer *offer)
@@ -288,6 +344,8 @@ static synced_mem_status set(const struct offer *offer)
     if (offer->host && offer->device)
         return offer->ordered ? synced_mem_set_data_on(now.mem, offer->host, offer->device, stream)
                               : synced_mem_set_data(now.mem, offer->host, offer->device);
+    if (offer->locked)
+        return synced_mem_register_cpu_data(now.mem, offer->host);
     if (offer->host)
         return offer->ordered ? synced_mem_set_cpu_data_on(now.mem, offer->host, stream)
                               : synced_mem_set_cpu_data(now.mem, offer->host);
@@ -343,8 +401,9 @@ static synced_mem_status perform(enum step step)
         return call;
     switch (step) {
         STEP(END, SYNCED_MEM_OK)
-        STEP(CREATE, create(false))
-        STEP(CREATE_NAMED, create(true))
+        STEP(CREATE, create(NULL))
+        STEP(CREATE_NAMED, create_named())
+        STEP(CREATE_ALLOC, create_with_allocators())
         STEP(CPU_READ, on_host((void *)synced_mem_cpu_data(now.mem), false))
         STEP(CPU_WRITE, on_host(synced_mem_mutable_cpu_data(now.mem), true))
         STEP(CPU_OVERWRITE, on_host(synced_mem_overwrite_cpu_data(now.mem), true))
@@ -372,6 +431,7 @@ static synced_mem_status perform(enum step step)
         STEP(REGROW, resize(now.usual, true))
         STEP(DISCARD, resize(now.usual, false))
         STEP(SET_CPU, hand_in((struct offer){.host = mine.host}))
+        STEP(REGISTER_CPU, hand_in((struct offer){.host = mine.registered_host, .locked = true}))
         STEP(SET_GPU, hand_in((struct offer){.device = mine.device}))
         STEP(SET_BOTH, hand_in((struct offer){.host = mine.host_of_both, .device = mine.device_of_both}))
         STEP(ADOPT_CPU, hand_in((struct offer){.host = mine.adopted_host, .adopt = true}))
@@ -382,7 +442,8 @@ static synced_mem_status perform(enum step step)
         STEP(SET_BOTH_ON, hand_in((struct offer){mine.host_of_both, mine.device_of_both, .ordered = true}))
         STEP(ADOPT_CPU_ON, hand_in((struct offer){.host = mine.adopted_host, .adopt = true, .ordered = true}))
         STEP(ADOPT_GPU_ON, hand_in((struct offer){.device = mine.adopted_device, .adopt = true, .ordered = true}))
-        STEP(ADOPT_BOTH_ON, hand_in((struct offer){mine.adopted_host, mine.adopted_device, true, true}))
+        STEP(ADOPT_BOTH_ON,
+             hand_in((struct offer){mine.adopted_host, mine.adopted_device, .adopt = true, .ordered = true}))
         STEP(RELEASE_CPU, let_go(synced_mem_release_cpu_data(now.mem)))
         STEP(RELEASE_GPU, let_go(synced_mem_release_gpu_data(now.mem)))
         STEP(RELEASE_DATA, let_go(synced_mem_release_data(now.mem)))
@@ -490,6 +551,8 @@ void scenario_check_end(enum outcome expected)
     if (stats.quarantined > 0)
         return;
     REQUIRE(now.called == now.owed);
+    REQUIRE(mine.cpu_slots.freed == mine.cpu_slots.used && !mine.cpu_slots.wrong);
+    REQUIRE(mine.gpu_slots.freed == mine.gpu_slots.used && !mine.gpu_slots.wrong);
     REQUIRE(stats.pageable_bytes == 0);
     REQUIRE(stats.pinned_bytes == 0);
     REQUIRE(stats.gpu_bytes == 0);

@@ -11,6 +11,7 @@ enum step {
     END,
     CREATE,       /* an object of no device */
     CREATE_NAMED, /* of the last device, with a name and an alignment */
+    CREATE_ALLOC, /* of the last device, with allocators for both copies */
     CPU_READ,
     CPU_WRITE,
     CPU_OVERWRITE,
@@ -38,6 +39,7 @@ enum step {
     REGROW, /* within it */
     DISCARD,
     SET_CPU,
+    REGISTER_CPU,
     SET_GPU,
     SET_BOTH,
     ADOPT_CPU,

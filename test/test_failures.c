@@ -432,7 +432,7 @@ END_TEST
 /* Contents that fill on a stream are waited for on the host before they are pushed, and that wait fails. */
 START_TEST(a_failed_wait_before_a_push)
 {
-    void *const host = gpu_pinned_alloc(SIZE);
+    void *const host = malloc(SIZE);
     void *const device = gpu_alloc(0, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem *const mem = make(SIZE);
@@ -447,7 +447,7 @@ START_TEST(a_failed_wait_before_a_push)
     OK(synced_mem_release(mem));
     OK(synced_mem_stream_done(stream));
     gpu_stream_destroy(stream);
-    gpu_pinned_free(host);
+    free(host);
     gpu_free(device);
 }
 END_TEST

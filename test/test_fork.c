@@ -240,13 +240,16 @@ static void use_the_seam(const void *unused)
     sm_event event = NULL;
     bool done = false;
     struct sm_stream_facts facts;
+    struct sm_pointer_facts pointer;
     synced_mem_stream stream = NULL;
     (void)unused;
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     const synced_mem_status answers[] = {
         sm_device_resolve(0, &device),
-        sm_device_of_pointer(data, &device),
+        sm_device_look_at(0, data, &pointer),
+        sm_device_host_register(0, data, 8),
+        sm_device_host_unregister(0, data),
         sm_device_pinned_alloc(0, 8, &data),
         sm_device_pinned_free(0, data),
         sm_device_alloc(0, 8, NULL, &data),

@@ -285,6 +285,32 @@ START_TEST(memory_handed_in_meets_a_new_size)
 }
 END_TEST
 
+static void write_what_is_read(void)
+{
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, next);
+    sound(data && gpu_try_fill(data, SIZE, 7, next));
+}
+
+/* Borrowed memory was copied to larger memory, and is written again before it is handed back. */
+START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
+{
+    void *const device = gpu_alloc(0, SIZE);
+    next = open_stream(NON_BLOCKING);
+    mem = make(SIZE);
+    gpu_fill(device, SIZE, 1, next);
+    OK(synced_mem_set_gpu_data_on(mem, device, next));
+    run_second_at(AT_THE_WAIT, write_what_is_read);
+    OK(synced_mem_resize(mem, LARGER));
+    join_second();
+    gpu_fill(device, SIZE, 2, next); /* it is the caller's again */
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 7));
+    ck_assert(pattern_is((const char *)synced_mem_cpu_data(mem) + SIZE, LARGER - SIZE, 0));
+    OK(synced_mem_release(mem));
+    close_stream(next);
+    gpu_free(device);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("interleavings");
@@ -294,5 +320,6 @@ Suite *suite(void)
     tcase_add_loop_test(tests, two_are_done_with_a_stream, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
+    tcase_add_test(tests, borrowed_memory_is_written_while_it_is_outgrown);
     return made;
 }

@@ -249,9 +249,10 @@ static synced_mem *make_foreign(void *host, void *device, bool adopt)
 {
     synced_mem *const mem = make(100);
     host_fill(host, 100, 1);
-    OK(adopt ? synced_mem_adopt_cpu_data(mem, host, count, NULL) : synced_mem_set_cpu_data(mem, host));
-    if (!device)
+    if (!device) {
+        OK(adopt ? synced_mem_adopt_cpu_data(mem, host, count, NULL) : synced_mem_set_cpu_data(mem, host));
         return mem;
+    }
     gpu_fill(device, 100, 1, NULL);
     OK(adopt ? synced_mem_adopt_data(mem, host, device, count, NULL) : synced_mem_set_data(mem, host, device));
     return mem;

@@ -251,6 +251,7 @@ START_TEST(seam_without_gpu)
     synced_mem_device_info info = {.device = 77};
     size_t free_bytes = 77;
     size_t total = 77;
+    struct sm_pointer_facts pointer;
     if (gpu_expected())
         return;
     ck_assert(!sm_device_frees_in_order(0));
@@ -259,7 +260,9 @@ START_TEST(seam_without_gpu)
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
-        sm_device_of_pointer(data, &device),
+        sm_device_look_at(0, data, &pointer),
+        sm_device_host_register(0, data, 8),
+        sm_device_host_unregister(0, data),
         sm_device_pinned_alloc(0, 8, &data),
         sm_device_pinned_free(0, data),
         sm_device_alloc(0, 8, NULL, &data),

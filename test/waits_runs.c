@@ -358,6 +358,24 @@ static void push_unready(enum way way)
     end(&it);
 }
 
+/* The same for an access on a stream. */
+static void access_unready(enum way way)
+{
+    struct things it = begin();
+    void *const pageable = calloc(1, SIZE);
+    MUST(cudaLaunchHostFunc(it.one, write_pageable, pageable) == cudaSuccess);
+    OK(synced_mem_set_cpu_data_on(it.mem, pageable, it.one));
+    const void *const data =
+        way == ONE ? synced_mem_gpu_data_on(it.mem, it.two) : synced_mem_mutable_gpu_data_on(it.mem, it.two);
+    gpu_copy(it.seen, data, SIZE, it.two);
+    OK(synced_mem_release_cpu_data(it.mem));
+    host_reads(synced_mem_cpu_data(it.mem), 1);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    free(pageable);
+    end(&it);
+}
+
 /* A side that is released moves its contents to memory that is still in use. */
 static void release_over_push(enum way way)
 {
@@ -492,35 +510,21 @@ static void without_pools(enum way way)
 static const struct {
     void (*play)(enum way way);
     int ways;
-} scripts[] = {{push_twice, WAYS},
-               {push_what_callers_bring, WAYS},
-               {pull_twice, WAYS},
-               {pull_what_callers_bring, WAYS},
-               {push_over_callers, WAYS},
-               {pull_over_push, WAYS},
-               {pull_zeros, WAYS},
-               {discard_zeros, 2},
-               {pull_over_pull, WAYS},
-               {pull_over_callers, WAYS},
-               {push_over_readers, WAYS},
-               {push_over_push, WAYS},
-               {push_over_pull, WAYS},
-               {release_over_push, 2},
-               {release_over_callers, 1},
-               {read_over, 2},
-               {read_over_callers, 2},
-               {read_over_pull, 2},
-               {grow_behind, 1},
-               {grow_behind_push, 1},
-               {grow_behind_pull, 1},
-               {push_unready, WAYS},
-               {no_event, 1},
-               {out_of_sight, 1},
-               {out_of_sight_on_device, 1},
-               {adopt_over_pull, 1},
-               {adopted_to_the_end, 1},
-               {failed_read, 1},
-               {without_pools, 1}};
+} scripts[] = {{push_twice, WAYS},        {push_what_callers_bring, WAYS},
+               {pull_twice, WAYS},        {pull_what_callers_bring, WAYS},
+               {push_over_callers, WAYS}, {pull_over_push, WAYS},
+               {pull_zeros, WAYS},        {discard_zeros, 2},
+               {pull_over_pull, WAYS},    {pull_over_callers, WAYS},
+               {push_over_readers, WAYS}, {push_over_push, WAYS},
+               {push_over_pull, WAYS},    {release_over_push, 2},
+               {release_over_callers, 1}, {read_over, 2},
+               {read_over_callers, 2},    {read_over_pull, 2},
+               {grow_behind, 1},          {grow_behind_push, 1},
+               {grow_behind_pull, 1},     {push_unready, WAYS},
+               {access_unready, 2},       {no_event, 1},
+               {out_of_sight, 1},         {out_of_sight_on_device, 1},
+               {adopt_over_pull, 1},      {adopted_to_the_end, 1},
+               {failed_read, 1},          {without_pools, 1}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
