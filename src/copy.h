@@ -20,8 +20,13 @@ struct sm_copy {
     void *data;   /* what accessors return */
     void *base;   /* what was allocated: base <= data, data + size of the object <= base + bytes */
     size_t bytes; /* of that */
-    synced_mem_release_callback callback; /* of adopted memory */
-    void *user;
+    union {
+        struct { /* of adopted memory */
+            synced_mem_release_callback callback;
+            void *user;
+        };
+        void *owner; /* of page-locked memory: whatever the pool wants back with it */
+    };
     /* Work in flight, see flight.h. Only device memory is given to streams, so a host copy has no writer. */
     struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
@@ -60,8 +65,8 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
 void sm_copy_unwrap(struct sm_copy *copy);
 
 /* Lets go of a copy, with no lock held: frees it, calls its callback, or puts it in the retired list until its last use
- * has finished. Waits for none of that work; but to free page-locked memory, and device memory where there are no
- * pools, the CUDA runtime may wait for the device. NULL is ignored. Borrowed memory must have nothing of the
+ * has finished. Waits for none of that work; but to free device memory where there are no pools, the CUDA runtime may
+ * wait for the device. NULL is ignored. Borrowed memory must have nothing of the
  * library's in
  * flight. */
 void sm_copy_retire(struct sm_copy *copy);

@@ -43,6 +43,10 @@ synced_mem_status sm_device_resolve(int wanted, int *device);
 /* Which device a pointer given by a caller is memory of. ERR_INVALID_ARGUMENT for memory of the host. */
 synced_mem_status sm_device_of_pointer(const void *data, int *device);
 
+/* Where the device is on the PCI bus: "0000:3B:00.0". */
+enum { SM_PCI_ID_BYTES = 32 };
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES]);
+
 /* Gives back the pools of all devices. */
 synced_mem_status sm_device_shutdown(void);
 
@@ -51,9 +55,11 @@ synced_mem_status sm_device_shutdown(void);
 /* What the two allocation functions below align their memory to. */
 enum { SM_DEVICE_ALIGNMENT = 256 };
 
-/* Page-locked host memory, contents undefined. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out);
-synced_mem_status sm_device_pinned_free(int device, void *data);
+/* Page-locks host memory, so that all devices can reach it, by its own address too where they have unified addressing.
+ * ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_device_host_register(int device, void *data, size_t size);
+/* No work may be in flight on it. May wait for the device. */
+synced_mem_status sm_device_host_unregister(int device, void *data);
 
 /* Device memory, contents undefined, usable by work on the stream queued from now on.
  * ERR_OUT_OF_DEVICE_MEMORY. Where pools do not exist it is usable at once, everywhere. */

@@ -203,6 +203,13 @@ synced_mem_status sm_device_of_pointer(const void *data, int *device)
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
+{
+    if (sm_process_lost_gpu())
+        return forked();
+    return check(cudaDeviceGetPCIBusId(id, SM_PCI_ID_BYTES, device), "cudaDeviceGetPCIBusId", device, 0);
+}
+
 /* ---- The library's own pool ---- */
 
 static synced_mem_status ask_for_pools(int device, int *supported)
@@ -265,23 +272,24 @@ static synced_mem_status pools_of(int device, enum pools *pools)
 
 /* ---- Memory ---- */
 
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
+synced_mem_status sm_device_host_register(int device, void *data, size_t size)
 {
     struct before before;
     const synced_mem_status status = enter(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(
-        device, &before,
-        check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaMallocHost(out, size), "cudaMallocHost", device, size));
+    const cudaError_t code = cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped);
+    return leave(device, &before,
+                 check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, code, "cudaHostRegister", device, size));
 }
 
-synced_mem_status sm_device_pinned_free(int device, void *data)
+synced_mem_status sm_device_host_unregister(int device, void *data)
 {
     struct before before;
     const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status
-                                   : leave(device, &before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaHostUnregister(data), "cudaHostUnregister", device, 0));
 }
 
 static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)

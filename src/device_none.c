@@ -35,13 +35,19 @@ synced_mem_status sm_device_shutdown(void)
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 {
-    (void)device, (void)size, (void)out;
+    (void)device, (void)id;
     return no_gpu();
 }
 
-synced_mem_status sm_device_pinned_free(int device, void *data)
+synced_mem_status sm_device_host_register(int device, void *data, size_t size)
+{
+    (void)device, (void)data, (void)size;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_host_unregister(int device, void *data)
 {
     (void)device, (void)data;
     return no_gpu();
