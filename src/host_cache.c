@@ -5,13 +5,17 @@
 
 #include <string.h>
 
-enum { SHARDS = 16, BINS = 64, ENTRIES = 4, CACHE_LINE = 64 };
+/* What is kept here can't be merged with its neighbours. So there are
+ * few: with four times as many, more than twice as much is held beyond what is in use. */
+enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
+enum { SHARDS = 16, BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 4, CACHE_LINE = 64 };
+static const size_t LARGE = 16 << 10;
 
 struct shard {
-    struct sm_lock lock; /* guards the bins and the highest */
+    struct sm_lock lock;       /* guards all below, but anybody may read what is atomic */
     _Atomic int64_t requested; /* less than nothing where blocks of another thread's are given back */
     _Atomic uint64_t allocations;
-    int64_t highest;
+    int64_t highest;                      /* requested, since the peak was reset */
     struct sm_cached bins[BINS][ENTRIES]; /* the latest first; those without a key last */
     char apart[CACHE_LINE];
 };
@@ -37,7 +41,9 @@ static struct shard *my_shard(void)
 
 static struct sm_cached *bin_of(struct shard *shard, size_t key)
 {
-    return shard->bins[key * UINT64_C(0x9e3779b97f4a7c15) >> 58];
+    const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    return key < LARGE ? shard->bins[hash >> (64 - SMALL_BINS_LOG)]
+                       : shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
 }
 
 /* With the shard locked. The sum of what it has. */

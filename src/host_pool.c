@@ -134,14 +134,21 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
     return status;
 }
 
+static synced_mem_status check_size(size_t size)
+{
+    if (size > SM_SPACE_LARGEST)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out)
 {
     struct sm_cached cached;
     assert(size > 0);
     if (sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "page-locked memory is the parent process's");
-    if (size > SM_SPACE_LARGEST)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
+    if (check_size(size) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const unsigned place = sm_host_place_of(device);
     if (sm_host_cache_take(key_of(size, place), size, &cached)) {
         *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
@@ -211,6 +218,8 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 {
     bool grew;
     struct sm_pinned memory;
+    if (check_size(bytes) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     pthread_mutex_lock(&growth.lock);
     growth.wanted = most(growth.wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
