@@ -10,6 +10,7 @@ struct tensor {
     void *data;
     void *owner;
     size_t size;
+    size_t asked; /* before it was shrunk */
 };
 
 static struct {
@@ -33,8 +34,9 @@ static void take(size_t size)
         return;
     play.left--;
     struct tensor *const tensor = &play.live[play.count++];
-    tensor->size = size;
-    tensor->data = play.user->alloc(size, &tensor->owner);
+    tensor->asked = size;
+    tensor->size = play.user->shrink > 1 ? size / play.user->shrink + 1 : size;
+    tensor->data = play.user->alloc(tensor->size, &tensor->owner);
 }
 
 static void give(unsigned index)
@@ -170,7 +172,7 @@ static void backward(unsigned weights)
 {
     while (play.count > weights && play.left > 0) {
         const unsigned last = play.count - 1;
-        const size_t size = play.live[last].size;
+        const size_t size = play.live[last].asked;
         take(size);
         give(last);
         if (play.count > weights && draw(3) > 0)

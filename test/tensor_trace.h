@@ -17,6 +17,7 @@ enum trace_kind {
 struct trace_user {
     void *(*alloc)(size_t size, void **owner);
     void (*free)(void *data, size_t size, void *owner);
+    unsigned shrink; /* all sizes are divided by it; 0 and 1: they stay as they are */
 };
 
 /* Plays so many allocations and frees, and then frees the rest. */
