@@ -636,20 +636,20 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Page-locked memory ---- */
 /*
- * Page-locked host memory of the library's own comes from a pool for the whole process. The pool takes slabs from the system:
- * a few megabytes at least, more the more it holds, and as much as one object needs that needs more. What objects let go of
- * stays in the pool for the next. A slab goes back to the system only when nothing of it is in use, and only by one of
- * the functions below, by synced_mem_shutdown(), or before the pool grows beyond what was wanted at a time.
- * On machines with several memory nodes slabs come from the node that the object's device is near, if the library was
- * built with libnuma.
+ * Page-locked host memory of the library's own comes from a pool for the whole process. The pool takes slabs from the
+ * system: a few megabytes at least, more the more it holds, and as much as one object needs that needs more. What
+ * objects let go of stays in the pool for the next. A slab goes back to the system only when nothing of it is in use,
+ * and only by one of the functions below, by synced_mem_shutdown(), or before the pool grows beyond what was wanted at
+ * a time. On machines with several memory nodes slabs come from the node that the object's device is near, if the
+ * library was built with libnuma.
  *
  * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use.
  */
 
 /**
- * Sets how much the pool may hold. If it holds more, what is unused goes back to the system, as far as it has to; what is in
- * use stays. From then on, growth beyond the limit is refused with SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, and the detail has
- * the limit, what is held, and what was asked for.
+ * Sets how much the pool may hold. If it holds more, what is unused goes back to the system, as far as it has to; what
+ * is in use stays. From then on, growth beyond the limit is refused with SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, and the
+ * detail has the limit, what is held, and what was asked for.
  * @param bytes  0 (the default) for no limit
  * Blocking: if slabs go back, the CUDA runtime may wait for the device.
  * @return SYNCED_MEM_OK; ERR_FORKED.
@@ -658,8 +658,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
 /**
- * Gives unused slabs back to the system until the pool holds at most so much, or has no unused one; those that nobody has
- * used for the longest go first. A slab that the CUDA runtime refuses to let go of stays, and is tried again next time.
+ * Gives unused slabs back to the system until the pool holds at most so much, or has no unused one; those that nobody
+ * has used for the longest go first. A slab that the CUDA runtime refuses to let go of stays, and is tried again next
+ * time.
  * @param keep  in bytes; 0 for none
  * Blocking: the CUDA runtime may wait for the device.
  * @return SYNCED_MEM_OK; ERR_FORKED.
@@ -668,8 +669,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
 
 /**
- * Sets after which time a slab of which nothing was in use goes back to the system. This is looked at in synced_mem_reap()
- * and when the pool grows, and nowhere else: no access waits for it.
+ * Sets after which time a slab of which nothing was in use goes back to the system. This is looked at in
+ * synced_mem_reap() and when the pool grows, and nowhere else: an access that finds memory never waits for it.
  * @param milliseconds  0 (the default) for never
  * @return SYNCED_MEM_OK; ERR_FORKED. Never blocks.
  * @since 0.1
@@ -682,8 +683,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned millise
  * @param device  which the memory is for, and in whose context it is page-locked; or SYNCED_MEM_DEVICE_CURRENT
  * @param bytes   0 for nothing
  * Blocking: as long as page-locking takes.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also
- *         by the limit); GPU errors. After a failure the pool is as it was, less what was unused.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY
+ *         (also by the limit); GPU errors. After a failure the pool is as it was, less what was unused.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes);
@@ -714,8 +715,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
 
 /**
- * Whether an object's host copy may be pageable where no memory can be page-locked for it: because of the limit, or because
- * the system or the CUDA runtime has no more. Without, which is the default, such an access answers
+ * Whether an object's host copy may be pageable where no memory can be page-locked for it: because of the limit, or
+ * because the system or the CUDA runtime has no more. Without, which is the default, such an access answers
  * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. synced_mem_cpu_source() tells which it became, and pageable_fallbacks in
  * synced_mem_stats how many there were.
  * @param allow  0 or not
@@ -739,14 +740,14 @@ typedef struct synced_mem_stats {
     uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own, in use or kept for reuse */
     /** Host copies that are pageable because nothing more could be page-locked: synced_mem_set_pageable_fallback(). */
     uint64_t pageable_fallbacks;
-    uint64_t gpu_allocations;  /**< device copies obtained by the library */
-    uint64_t gpu_bytes;        /**< held: device memory of the library's own */
-    uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
-    uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
-    uint64_t events;           /**< held: CUDA events, in use or kept for reuse */
-    uint64_t event_records;    /**< events recorded on streams */
-    uint64_t stream_waits;     /**< waits of a stream for an event */
-    uint64_t host_waits;       /**< waits of the host for an event */
+    uint64_t gpu_allocations; /**< device copies obtained by the library */
+    uint64_t gpu_bytes;       /**< held: device memory of the library's own */
+    uint64_t retired;         /**< held: copies let go of whose last use has not finished yet */
+    uint64_t quarantined;     /**< copies never to be used again, because nobody can tell when their last use ends */
+    uint64_t events;          /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;   /**< events recorded on streams */
+    uint64_t stream_waits;    /**< waits of a stream for an event */
+    uint64_t host_waits;      /**< waits of the host for an event */
 } synced_mem_stats;
 
 /**

@@ -21,9 +21,15 @@ struct shard {
 };
 
 static struct shard shards[SHARDS] = {
-#define SHARD {.lock = SM_LOCK_INITIALIZER}
+#define SHARD                                                                                                          \
+    {                                                                                                                  \
+        .lock = SM_LOCK_INITIALIZER                                                                                    \
+    }
 #define FOUR SHARD, SHARD, SHARD, SHARD
-    FOUR, FOUR, FOUR, FOUR,
+    FOUR,
+    FOUR,
+    FOUR,
+    FOUR,
 #undef FOUR
 #undef SHARD
 };
@@ -68,9 +74,10 @@ static void look_for_peak(void)
 {
     const uint64_t now = sm_host_cache_requested();
     uint64_t before = atomic_load_explicit(&peak, memory_order_relaxed);
-    while (now > before && !atomic_compare_exchange_weak_explicit(&peak, &before, now, memory_order_relaxed,
-                                                                  memory_order_relaxed))
-        continue;
+    bool settled = false;
+    while (!settled)
+        settled = now <= before || atomic_compare_exchange_weak_explicit(&peak, &before, now, memory_order_relaxed,
+                                                                         memory_order_relaxed);
 }
 
 uint64_t sm_host_cache_peak(void)

@@ -1,6 +1,7 @@
 /*
- * Blocks of page-locked memory that were given back last, for the next that asks for the very size: a few shards, each with
- * a lock and counts of its own, so that threads seldom meet. Which shard is a thread's is settled at its first use.
+ * Blocks of page-locked memory that were given back last, for the next that asks for the very size: a few shards, each
+ * with a lock and counts of its own, so that threads seldom meet. Which shard is a thread's is settled at its first
+ * use.
  */
 #ifndef SM_HOST_CACHE_H
 #define SM_HOST_CACHE_H
@@ -26,8 +27,8 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
 /* Empties all shards, each with its lock held only while it is looked at. */
 void sm_host_cache_flush(void (*give)(const struct sm_cached *cached));
 
-/* The sum of what was asked for and not given back, and how much of that there has been at a time. One thread's is exact;
- * of several that take from their own shards, the sum is looked at when one of them has more than ever. */
+/* The sum of what was asked for and not given back, and how much of that there has been at a time. One thread's is
+ * exact; of several that take from their own shards, the sum is looked at when one of them has more than ever. */
 uint64_t sm_host_cache_requested(void);
 uint64_t sm_host_cache_peak(void);
 void sm_host_cache_reset_peak(void);

@@ -9,8 +9,8 @@
 
 #include <assert.h>
 
-/* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't use, and
- * large ones don't have many slabs. */
+/* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't
+ * use, and large ones don't have many slabs. */
 enum { SHARE = 8 };
 static const size_t SMALLEST_SLAB = (size_t)2 << 20;
 static const size_t LARGEST_SLAB = (size_t)64 << 20;
@@ -20,8 +20,8 @@ enum { SLACK = 16 };
 
 static const uint64_t EVER = UINT64_MAX;
 
-/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it, since the child has no
- * pool. */
+/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it, since the
+ * child has no pool. */
 static struct {
     pthread_mutex_t lock;
     size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
@@ -165,8 +165,7 @@ void sm_host_pool_free(void *data, size_t bytes, void *owner)
     struct sm_cached pushed_out;
     if (sm_process_lost_gpu())
         return;
-    const struct sm_cached cached = {
-        .key = key_of(bytes, sm_host_store_place_of(owner)), .data = data, .owner = owner};
+    const struct sm_cached cached = {.key = key_of(bytes, sm_host_store_place_of(owner)), .data = data, .owner = owner};
     if (sm_host_cache_put(&cached, bytes, &pushed_out))
         give_cached(&pushed_out);
 }

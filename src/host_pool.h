@@ -1,8 +1,8 @@
 /*
  * Page-locked host memory, kept for reuse: to page-lock memory is slow, and to free it may wait for the device.
  *
- * The memory is in slabs (host_slab.h), which the store (host_store.h) divides. What is given back stays with a shard of the
- * cache (host_cache.h) for a while and goes from there to the store.
+ * The memory is in slabs (host_slab.h), which the store (host_store.h) divides. What is given back stays with a shard
+ * of the cache (host_cache.h) for a while and goes from there to the store.
  *
  * In a child of a process that used a GPU there is no pool: to allocate is refused, and what is given back stays the
  * parent's.
@@ -12,12 +12,13 @@
 
 #include "host_store.h"
 
-/* Memory of the size, which is not 0, that every device can reach; contents undefined. device: which it will be used with
- * most, and in whose context new memory is page-locked. ERR_OUT_OF_HOST_MEMORY, or what the runtime answers. */
+/* Memory of the size, which is not 0, that every device can reach; contents undefined. device: which it will be
+ * used with most, and in whose context new memory is page-locked. ERR_OUT_OF_HOST_MEMORY, or what the runtime
+ * answers. */
 synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out);
 
-/* Keeps the memory for the next that asks for as much: no work may be in flight on it. All three as they were given out.
- * Calls no function of the runtime's. */
+/* Keeps the memory for the next that asks for as much: no work may be in flight on it. All three as they were given
+ * out. Calls no function of the runtime's. */
 void sm_host_pool_free(void *data, size_t bytes, void *owner);
 
 /* Gives back to the system all that nobody uses; whether that was anything. May wait for the device. */

@@ -1,7 +1,7 @@
 /*
- * Slabs: what the pool of page-locked memory takes from the system and gives back to it. Huge pages, touched by several
- * threads, then registered with the runtime as one: many times faster than cudaMallocHost, and one mapping of the driver's,
- * which has a limit of some 65,000.
+ * Slabs: what the pool of page-locked memory takes from the system and gives back to it. Huge pages, touched by
+ * several threads, then registered with the runtime as one: many times faster than cudaMallocHost, and one mapping of
+ * the driver's, which has a limit of some 65,000.
  */
 #ifndef SM_HOST_SLAB_H
 #define SM_HOST_SLAB_H

@@ -1,6 +1,6 @@
 /*
- * Small pieces of page-locked memory: a run is a block of a space cut into equal cells, so that what is known of a cell is
- * a bit. The lock of the spaces guards it.
+ * Small pieces of page-locked memory: a run is a block of a space cut into equal cells, so that what is known of a
+ * cell is a bit. The lock of the spaces guards it.
  */
 #ifndef SM_RUNS_H
 #define SM_RUNS_H

@@ -25,7 +25,7 @@ struct sm_block {
     size_t bytes;
     struct sm_block *before; /* its neighbours in the stretch, by address */
     struct sm_block *after;
-    void *stretch;          /* as given to sm_space_add() */
+    void *stretch; /* as given to sm_space_add() */
     union {
         struct {
             struct sm_block *next; /* in the list of free blocks of about the size */
@@ -45,8 +45,8 @@ struct sm_space {
 /* A block that is in no space yet; NULL when the system has no memory. */
 struct sm_block *sm_space_block(void);
 
-/* Adds free memory: a block of sm_space_block()'s becomes the whole of a stretch, whose bytes are a multiple of the granule.
- * stretch: whatever the caller knows it by. */
+/* Adds free memory: a block of sm_space_block()'s becomes the whole of a stretch, whose bytes are a multiple of the
+ * granule. stretch: whatever the caller knows it by. */
 void sm_space_add(struct sm_space *space, struct sm_block *block, void *start, size_t bytes, void *stretch);
 
 /* A block of the size, which is a multiple of the granule, or a larger one where there is no memory to note the rest.

@@ -1,7 +1,7 @@
 /*
- * A trace of allocations and frees with the sizes of real networks' tensors: a ResNet-50 and a small GPT, which train in
- * turn, with batches that differ, buffers of a data loader that come and go between, and lives that end in any order.
- * The same in each run.
+ * A trace of allocations and frees with the sizes of real networks' tensors: a ResNet-50 and a small GPT, which train
+ * in turn, with batches that differ, buffers of a data loader that come and go between, and lives that end in any
+ * order. The same in each run.
  */
 #ifndef TENSOR_TRACE_H
 #define TENSOR_TRACE_H

@@ -1,6 +1,6 @@
 /*
- * The pool of page-locked memory. Most of it needs no GPU: what registers memory with the runtime is replaced (--wrap) by
- * functions of this file that only count, where a test says so; the others use the runtime's.
+ * The pool of page-locked memory. Most of it needs no GPU: what registers memory with the runtime is replaced (--wrap)
+ * by functions of this file that only count, where a test says so; the others use the runtime's.
  */
 #include "fixture.h"
 #include "tensor_trace.h"
@@ -231,6 +231,8 @@ static void free_for_trace(void *data, size_t size, void *owner)
 START_TEST(waste)
 {
     static const struct trace_user user = {.alloc = alloc_for_trace, .free = free_for_trace};
+    if (fixture_schedule() > 0)
+        return;
     use_fake();
     fake.untouched = true;
     trace_play(_i == 0 ? TRACE_TRAINING : TRACE_MIXED, 100000, &user);
@@ -374,6 +376,8 @@ START_TEST(many_threads)
 {
     pthread_t threads[WORKERS];
     const struct sm_pinned nothing = {.data = NULL};
+    if (fixture_schedule() > 1)
+        return;
     use_fake();
     for (int i = 0; i < WORKERS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, work, (void *)(uintptr_t)(i + 1)), 0);
@@ -394,6 +398,8 @@ END_TEST
 START_TEST(touched)
 {
     const size_t size = 24 * MIB + 5000;
+    if (fixture_schedule() > 0)
+        return;
     char *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(pages, MAP_FAILED);
     lacks = _i ? THREAD : NOTHING;

@@ -1,8 +1,8 @@
 /*
- * What page-locked memory costs: the first time beside cudaMallocHost, and when it is used again, with one thread and with
- * several; and how much is held for what is in use. Medians of runs that are taken in turn.
+ * What page-locked memory costs: the first time beside cudaMallocHost, and when it is used again, with one thread and
+ * with several; and how much is held for what is in use. Medians of runs that are taken in turn.
  *
- *     pool
+ * pool
  */
 #include "reference.h"
 #include "tensor_trace.h"
