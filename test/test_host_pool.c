@@ -191,6 +191,7 @@ static void give(struct sm_pinned memory)
 static void use_fake(void)
 {
     fake.on = true;
+    fake.untouched = true;
 }
 
 /* All is given back. */
@@ -234,7 +235,6 @@ START_TEST(waste)
     if (fixture_schedule() > 0)
         return;
     use_fake();
-    fake.untouched = true;
     trace_play(_i == 0 ? TRACE_TRAINING : TRACE_MIXED, 100000, &user);
     const synced_mem_host_pool_stats stats = pool_now();
     ck_assert_uint_eq(stats.peak_requested_bytes, most_in_use);
@@ -282,7 +282,6 @@ END_TEST
 START_TEST(slabs)
 {
     use_fake();
-    fake.untouched = true;
     const struct sm_pinned small = alloc(100);
     ck_assert_uint_eq(pool_now().held_bytes, 2 * MIB);
     const struct sm_pinned large = alloc(5 * MIB + 1);
