@@ -2,7 +2,7 @@
 #include "host_node.h"
 
 #include "device.h"
-#include "numa.h"
+#include "numa_nodes.h"
 
 #include <ctype.h>
 #include <stdatomic.h>

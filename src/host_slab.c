@@ -2,7 +2,7 @@
 #include "host_slab.h"
 
 #include "device.h"
-#include "numa.h"
+#include "numa_nodes.h"
 #include "stats.h"
 #include "status.h"
 #include "touch.h"

@@ -1,6 +1,6 @@
 /* Memory nodes: numa.c where the build has libnuma, else numa_none.c. */
-#ifndef SM_NUMA_H
-#define SM_NUMA_H
+#ifndef SM_NUMA_NODES_H
+#define SM_NUMA_NODES_H
 
 #include <stddef.h>
 
