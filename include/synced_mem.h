@@ -269,7 +269,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 /**
  * Gives up a reference; with the last one the object and its memory go. NULL is ignored and answers SYNCED_MEM_OK.
  * Blocking: memory of the library's own is freed in stream order or when transfers on it have finished, without a wait
- * for them; but cudaFreeHost, and cudaFree where there are no memory pools, may wait for all work of the device.
+ * for them; but cudaFree, where there are no memory pools, may wait for all work of the device.
  * Adopted memory gets its callback when what is pending on it has finished: in this call if it has, else in a later
  * call into the library. Borrowed memory is handed back by this call, which therefore waits on the host for the
  * library's own transfers on it (with the last reference only).
@@ -295,8 +295,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  * Frees what was let go of and whose last use has finished, and calls the callbacks of adopted memory that are due.
  * Other calls do the same in passing when they take their slow path; a program that makes none for a while can call
  * this one.
- * Blocking: asks each pending piece of work whether it has finished and waits for none; but see synced_mem_release() on
- * freeing page-locked memory.
+ * Blocking: asks each pending piece of work whether it has finished and waits for none; but see
+ * synced_mem_host_pool_set_decay().
  * @return SYNCED_MEM_OK, also when something is pending still; ERR_FORKED.
  * @since 0.1
  */
@@ -735,6 +735,97 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
  */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
+/* ---- Page-locked memory ---- */
+/*
+ * Page-locked host memory of the library's own comes from a pool for the whole process. The pool takes slabs from the
+ * system: a few megabytes at least, more the more it holds, and as much as one object needs that needs more. What
+ * objects let go of stays in the pool for the next. A slab goes back to the system only when nothing of it is in use,
+ * and only by one of the functions below, by synced_mem_shutdown(), or before the pool grows beyond what was wanted at
+ * a time. On machines with several memory nodes slabs come from the node that the object's device is near, if the
+ * library was built with libnuma.
+ *
+ * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use.
+ */
+
+/**
+ * Sets how much the pool may hold. If it holds more, what is unused goes back to the system, as far as it has to; what
+ * is in use stays. From then on, growth beyond the limit is refused with SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, and the
+ * detail has the limit, what is held, and what was asked for.
+ * @param bytes  0 (the default) for no limit
+ * Blocking: if slabs go back, the CUDA runtime may wait for the device.
+ * @return SYNCED_MEM_OK; ERR_FORKED.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
+
+/**
+ * Gives unused slabs back to the system until the pool holds at most so much, or has no unused one; those that nobody
+ * has used for the longest go first. A slab that the CUDA runtime refuses to let go of stays, and is tried again next
+ * time.
+ * @param keep  in bytes; 0 for none
+ * Blocking: the CUDA runtime may wait for the device.
+ * @return SYNCED_MEM_OK; ERR_FORKED.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
+
+/**
+ * Sets after which time a slab of which nothing was in use goes back to the system. This is looked at in
+ * synced_mem_reap() and when the pool grows, and nowhere else: an access that finds memory never waits for it.
+ * @param milliseconds  0 (the default) for never
+ * @return SYNCED_MEM_OK; ERR_FORKED. Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds);
+
+/**
+ * Makes sure that so many bytes in one piece are free in the pool, so that a program can pay for page-locking when it
+ * starts. They stay until they are used, or unused slabs are given back.
+ * @param device  which the memory is for, and in whose context it is page-locked; or SYNCED_MEM_DEVICE_CURRENT
+ * @param bytes   0 for nothing
+ * Blocking: as long as page-locking takes.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY
+ *         (also by the limit); GPU errors. After a failure the pool is as it was, less what was unused.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes);
+
+/** What the pool of page-locked memory has, and has done. */
+typedef struct synced_mem_host_pool_stats {
+    size_t struct_size;       /**< set it to sizeof(synced_mem_host_pool_stats) before the call; others are refused */
+    uint64_t requested_bytes; /**< what was asked for and is in use, before any rounding */
+    /** The most of that at a time. Exact for one thread; of several that take turns a moment may be missed. */
+    uint64_t peak_requested_bytes;
+    uint64_t held_bytes;         /**< page-locked, in use or not */
+    uint64_t peak_held_bytes;    /**< the most of that at a time */
+    uint64_t free_bytes;         /**< held and not in use */
+    uint64_t slabs;              /**< slabs held: registrations with the CUDA runtime */
+    uint64_t registrations;      /**< slabs ever page-locked */
+    uint64_t reused_allocations; /**< allocations from memory that was page-locked already */
+    uint64_t fresh_allocations;  /**< allocations for which memory was page-locked */
+} synced_mem_host_pool_stats;
+
+/**
+ * Fills stats. Never blocks on a stream; the numbers are read one by one while other threads go on.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, or an unknown struct_size).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats);
+
+/** Both peaks begin again with what is so now. @return SYNCED_MEM_OK. Never blocks on a stream. @since 0.1 */
+SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
+
+/**
+ * Whether an object's host copy may be pageable where no memory can be page-locked for it: because of the limit, or
+ * because the system or the CUDA runtime has no more. Without, which is the default, such an access answers
+ * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. synced_mem_cpu_source() tells which it became, and pageable_fallbacks in
+ * synced_mem_stats how many there were.
+ * @param allow  0 or not
+ * Never blocks. Holds for host copies that are made from then on.
+ * @since 0.1
+ */
+SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
+
 /* ---- Staged transfers ---- */
 
 /**
@@ -944,20 +1035,22 @@ typedef struct synced_mem_stats {
     uint64_t staged_transfers; /**< those of both kinds that were staged */
     uint64_t host_allocations; /**< host copies obtained by the library, pageable or page-locked */
     uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
-    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own */
-    uint64_t gpu_allocations;  /**< device copies obtained by the library */
-    uint64_t gpu_bytes;        /**< held: device memory of the library's own */
-    uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
-    uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
-    uint64_t events;           /**< held: CUDA events, in use or kept for reuse */
-    uint64_t event_records;    /**< events recorded on streams */
-    uint64_t stream_waits;     /**< waits of a stream for an event */
-    uint64_t host_waits;       /**< waits of the host for an event */
-    uint64_t oom_reaps;        /**< memory was refused: what had finished was freed, see "Out of memory" */
-    uint64_t oom_waits;        /**< ... what was let go of was waited for */
-    uint64_t oom_trims;        /**< ... what is kept for reuse was given back */
-    uint64_t oom_callbacks;    /**< ... the caller was asked */
-    uint64_t oom_failures;     /**< ... and all of that was in vain */
+    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own, in use or kept for reuse */
+    /** Host copies that are pageable because nothing more could be page-locked: synced_mem_set_pageable_fallback(). */
+    uint64_t pageable_fallbacks;
+    uint64_t gpu_allocations; /**< device copies obtained by the library */
+    uint64_t gpu_bytes;       /**< held: device memory of the library's own */
+    uint64_t retired;         /**< held: copies let go of whose last use has not finished yet */
+    uint64_t quarantined;     /**< copies never to be used again, because nobody can tell when their last use ends */
+    uint64_t events;          /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;   /**< events recorded on streams */
+    uint64_t stream_waits;    /**< waits of a stream for an event */
+    uint64_t host_waits;      /**< waits of the host for an event */
+    uint64_t oom_reaps;       /**< memory was refused: what had finished was freed, see "Out of memory" */
+    uint64_t oom_waits;       /**< ... what was let go of was waited for */
+    uint64_t oom_trims;       /**< ... what is kept for reuse was given back */
+    uint64_t oom_callbacks;   /**< ... the caller was asked */
+    uint64_t oom_failures;    /**< ... and all of that was in vain */
 } synced_mem_stats;
 
 /**

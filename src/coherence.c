@@ -1,9 +1,11 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "host_pool.h"
 #include "page_lock.h"
 #include "relief.h"
 #include "staged.h"
+#include "stats.h"
 #include "status.h"
 #include "supply.h"
 
@@ -25,14 +27,18 @@ int sm_device_for_host(const struct synced_mem *mem)
 }
 
 /* Host memory is no work for the device: where it can't page-lock any for another reason than its amount, pageable
- * memory does as well. */
+ * memory does as well; where there is too little, if the caller has said so. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
     const int device = sm_device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
     synced_mem_status status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
-        status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
+    const bool too_much = status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status == SYNCED_MEM_OK || (too_much && !sm_host_pool_may_fall_back(device)))
+        return status;
+    status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
+    if (status == SYNCED_MEM_OK && too_much)
+        sm_count_up(SM_COUNT_pageable_fallbacks, 1);
     return status;
 }
 

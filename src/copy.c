@@ -80,7 +80,10 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
     void *base = NULL;
     if (pinned) {
-        status = sm_host_pool_alloc(device, bytes, &base);
+        struct sm_pinned memory = {.data = NULL};
+        status = sm_host_pool_alloc(device, bytes, &memory);
+        base = memory.data;
+        copy->owner = memory.owner;
     } else {
         base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
         if (!base)
@@ -264,7 +267,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
-        sm_host_pool_free(copy->device, copy->base, copy->bytes);
+        sm_host_pool_free(copy->base, copy->bytes, copy->owner);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
         free_pageable(copy);

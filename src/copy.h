@@ -26,6 +26,7 @@ struct sm_copy {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from one */
         struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see page_lock.h */
+        void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
     };
     union {
         void *user;       /* of adopted memory */
@@ -92,8 +93,8 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
 void sm_copy_unwrap(struct sm_copy *copy);
 
 /* Lets go of a copy, with no lock held: frees it, calls its callback, or puts it in the retired list until its last use
- * has finished. Waits for none of that work; but to free page-locked memory, and device memory where there are no
- * pools, the CUDA runtime may wait for the device. NULL is ignored. Borrowed memory must have nothing of the
+ * has finished. Waits for none of that work; but to free device memory where there are no pools, the CUDA runtime may
+ * wait for the device. NULL is ignored. Borrowed memory must have nothing of the
  * library's in
  * flight. */
 void sm_copy_retire(struct sm_copy *copy);

@@ -58,6 +58,10 @@ struct sm_pointer_facts {
 /* device: is asked while that one is current; -1: the caller's current one. */
 synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts);
 
+/* Where the device is on the PCI bus: "0000:3B:00.0". */
+enum { SM_PCI_ID_BYTES = 32 };
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES]);
+
 /* Gives back the pools of all devices, and what was set on them. */
 synced_mem_status sm_device_shutdown(void);
 
@@ -71,13 +75,10 @@ synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 /* What the two allocation functions below align their memory to. */
 enum { SM_DEVICE_ALIGNMENT = 256 };
 
-/* Page-locked host memory, contents undefined. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out);
-synced_mem_status sm_device_pinned_free(int device, void *data);
-
-/* Page-locks memory of the host that is there already, for all devices. Ranges may share a page, but no byte. */
+/* Page-locks memory of the host that is there already, so that all devices can reach it, by its own address too where
+ * they have unified addressing. Ranges may share a page, but no byte. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_device_host_register(int device, void *data, size_t size);
-/* data: as registered. Nothing queued may use the memory. */
+/* data: as registered. No work may be in flight on it. May wait for the device. */
 synced_mem_status sm_device_host_unregister(int device, void *data);
 
 /* Device memory, contents undefined, usable by work on the stream queued from now on.

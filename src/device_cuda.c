@@ -211,6 +211,13 @@ synced_mem_status sm_device_look_at(int device, const void *data, struct sm_poin
     return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
 }
 
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
+{
+    if (sm_process_lost_gpu())
+        return forked();
+    return check(cudaDeviceGetPCIBusId(id, SM_PCI_ID_BYTES, device), "cudaDeviceGetPCIBusId", device, 0);
+}
+
 /* ---- Streams ---- */
 
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)

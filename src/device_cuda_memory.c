@@ -93,25 +93,6 @@ bool sm_device_frees_in_order(int device)
 
 /* ---- Memory ---- */
 
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(
-        device, &before,
-        check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaMallocHost(out, size), "cudaMallocHost", device, size));
-}
-
-synced_mem_status sm_device_pinned_free(int device, void *data)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status
-                                   : leave(device, &before, check(cudaFreeHost(data), "cudaFreeHost", device, 0));
-}
-
 synced_mem_status sm_device_host_register(int device, void *data, size_t size)
 {
     struct before before;
@@ -119,7 +100,8 @@ synced_mem_status sm_device_host_register(int device, void *data, size_t size)
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, &before,
-                 check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaHostRegister(data, size, cudaHostRegisterPortable),
+                 check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                            cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped),
                             "cudaHostRegister", device, size));
 }
 

@@ -52,15 +52,9 @@ synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
     return no_gpu();
 }
 
-synced_mem_status sm_device_pinned_alloc(int device, size_t size, void **out)
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 {
-    (void)device, (void)size, (void)out;
-    return no_gpu();
-}
-
-synced_mem_status sm_device_pinned_free(int device, void *data)
-{
-    (void)device, (void)data;
+    (void)device, (void)id;
     return no_gpu();
 }
 

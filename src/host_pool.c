@@ -1,121 +1,267 @@
-/* Page-locked memory by size class, eight to each power of two, so that at most an eighth is wasted. */
+/* The pool of page-locked memory: from where a request is met, and when the pool grows and shrinks. */
 #include "host_pool.h"
 
-#include "device.h"
+#include "host_cache.h"
+#include "host_node.h"
 #include "process.h"
-#include "stats.h"
+#include "runs.h"
+#include "status.h"
 
-#include <stdbool.h>
+#include <assert.h>
 
-enum { SMALLEST_BITS = 9, STEPS = 8, CLASSES = (64 - SMALLEST_BITS) * STEPS };
+/* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't
+ * use, and large ones don't have many slabs. */
+enum { SHARE = 8 };
+static const size_t SMALLEST_SLAB = (size_t)2 << 20;
+static const size_t LARGEST_SLAB = (size_t)64 << 20;
 
-/* What stands in memory that nobody uses. */
-struct block {
-    struct block *next;
-    size_t bytes;
-    int device;
-};
+/* Before more is held than was asked for at a time, and this share of it, what is unused goes back to the system. */
+enum { SLACK = 16 };
 
+static const uint64_t EVER = UINT64_MAX;
+
+/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it, since the
+ * child has no pool. */
 static struct {
-    struct sm_lock lock;
-    struct block *kept[CLASSES];
-    unsigned char generation; /* of the process that page-locked them */
-} pool = {.lock = SM_LOCK_INITIALIZER};
+    pthread_mutex_t lock;
+    size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
+} growth = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The first class that holds the size; bytes receives how much that is. */
-static unsigned class_of(size_t size, size_t *bytes)
+static atomic_uint decay; /* in milliseconds; 0: never */
+static atomic_bool fallback;
+static _Atomic uint64_t fresh; /* allocations for which the pool grew */
+
+static size_t most(size_t a, size_t b)
 {
-    unsigned bits = SMALLEST_BITS;
-    while (size > (size_t)2 << bits)
-        bits++;
-    const size_t base = (size_t)1 << bits;
-    const size_t step = base / STEPS;
-    const size_t steps = size <= base ? 0 : (size - base + step - 1) / step;
-    *bytes = base + steps * step;
-    return (bits - SMALLEST_BITS) * STEPS + (unsigned)steps;
+    return a > b ? a : b;
 }
 
-/* With the pool locked. A child can use its parent's memory, but page-locked it is in the parent. */
-static void leave_to_parent(void)
+static_assert((int)SM_HOST_PLACES <= (int)SM_RUNS_SMALLEST, "the place is in the bits below the smallest size");
+
+static size_t key_of(size_t size, unsigned place)
 {
-    if (pool.generation == sm_process_generation())
-        return;
-    for (unsigned i = 0; i < CLASSES; i++)
-        pool.kept[i] = NULL;
-    pool.generation = sm_process_generation();
+    return sm_host_store_rounded(size) | place;
 }
 
-static struct block *take(unsigned class)
+/* ---- Giving back to the system ---- */
+
+static void give_cached(const struct sm_cached *cached)
 {
-    sm_lock(&pool.lock);
-    leave_to_parent();
-    struct block *const block = pool.kept[class];
-    if (block)
-        pool.kept[class] = block->next;
-    sm_unlock(&pool.lock);
-    return block;
+    sm_host_store_give(cached->data, cached->owner);
 }
 
-static void keep(unsigned class, struct block *block)
+static synced_mem_status release_all(bool *any)
 {
-    sm_lock(&pool.lock);
-    leave_to_parent();
-    block->next = pool.kept[class];
-    pool.kept[class] = block;
-    sm_unlock(&pool.lock);
-}
-
-/* What was page-locked in the context of a lost device went with it. */
-static synced_mem_status free_class(unsigned class)
-{
-    struct block *block;
-    while ((block = take(class)) != NULL) {
-        const size_t bytes = block->bytes;
-        const synced_mem_status status = sm_device_pinned_free(block->device, block);
-        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST) {
-            keep(class, block);
-            return status;
-        }
-        sm_count_down(SM_COUNT_pinned_bytes, bytes);
-    }
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status sm_host_pool_shutdown(void)
-{
-    synced_mem_status first = SYNCED_MEM_OK;
-    for (unsigned class = 0; class < CLASSES; class ++) {
-        const synced_mem_status status = free_class(class);
-        first = first != SYNCED_MEM_OK ? first : status;
-    }
-    return first;
+    sm_host_cache_flush(give_cached);
+    return sm_host_store_release(0, EVER, any);
 }
 
 bool sm_host_pool_relieve(void)
 {
-    return sm_host_pool_shutdown() == SYNCED_MEM_OK;
+    bool any = false;
+    if (!sm_process_lost_gpu())
+        (void)release_all(&any);
+    return any;
 }
 
-synced_mem_status sm_host_pool_alloc(int device, size_t size, void **out)
+void sm_host_pool_decay(void)
 {
-    size_t bytes;
-    const unsigned class = class_of(size, &bytes);
-    *out = take(class);
-    if (*out)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_device_pinned_alloc(device, bytes, out);
-    if (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_pool_shutdown() == SYNCED_MEM_OK)
-        status = sm_device_pinned_alloc(device, bytes, out);
-    if (status != SYNCED_MEM_OK)
+    bool any;
+    const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
+    if (after == 0)
+        return;
+    sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+}
+
+/* ---- Growing ---- */
+
+/* How large the next slab is to be. */
+static size_t usual_slab(size_t held)
+{
+    const size_t share = held / SHARE / SMALLEST_SLAB * SMALLEST_SLAB;
+    return most(share < LARGEST_SLAB ? share : LARGEST_SLAB, SMALLEST_SLAB);
+}
+
+/* Slabs that are too small for what is wanted now would be held beside the new one. */
+static void make_room(size_t bytes)
+{
+    bool any;
+    growth.wanted = most(growth.wanted, sm_host_cache_requested());
+    const size_t most_held = growth.wanted + growth.wanted / SLACK;
+    sm_host_pool_decay();
+    (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
+}
+
+/* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
+ * enough; the last resort is memory that is not near the device. */
+static synced_mem_status grow(int device, unsigned place, size_t size, struct sm_pinned *out)
+{
+    bool any;
+    const size_t least = sm_host_store_least(size);
+    const size_t bytes = most(usual_slab(sm_host_store_facts().held), least);
+    make_room(bytes);
+    synced_mem_status status = sm_host_store_grow(device, place, bytes, size, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         return status;
-    sm_count_up(SM_COUNT_pinned_bytes, bytes);
+    (void)release_all(&any);
+    status = sm_host_store_grow(device, place, least, size, out);
+    if (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_store_take_anywhere(size, out))
+        status = SYNCED_MEM_OK;
+    return status;
+}
+
+/* With growth locked. What the caches keep may be all that is missing. */
+static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+{
+    sm_host_cache_flush(give_cached);
+    *grew = !sm_host_store_take(place, size, true, out);
+    return *grew ? grow(device, place, size, out) : SYNCED_MEM_OK;
+}
+
+/* ---- Memory ---- */
+
+static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
+{
+    bool grew;
+    if (sm_host_store_take(place, size, false, out))
+        return SYNCED_MEM_OK;
+    pthread_mutex_lock(&growth.lock);
+    const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
+    pthread_mutex_unlock(&growth.lock);
+    if (status == SYNCED_MEM_OK && grew)
+        atomic_fetch_add_explicit(&fresh, 1, memory_order_relaxed);
+    return status;
+}
+
+static synced_mem_status check_size(size_t size)
+{
+    if (size > SM_SPACE_LARGEST)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
     return SYNCED_MEM_OK;
 }
 
-void sm_host_pool_free(int device, void *data, size_t size)
+synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out)
 {
-    struct block *const block = data;
-    const unsigned class = class_of(size, &block->bytes);
-    block->device = device;
-    keep(class, block);
+    struct sm_cached cached;
+    assert(size > 0);
+    if (sm_process_lost_gpu())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "page-locked memory is the parent process's");
+    if (check_size(size) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const unsigned place = sm_host_place_of(device);
+    if (sm_host_cache_take(key_of(size, place), size, &cached)) {
+        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+        return SYNCED_MEM_OK;
+    }
+    const synced_mem_status status = take_shared(device, place, size, out);
+    if (status != SYNCED_MEM_OK)
+        sm_host_cache_uncount(size);
+    return status;
+}
+
+void sm_host_pool_free(void *data, size_t bytes, void *owner)
+{
+    struct sm_cached pushed_out;
+    if (sm_process_lost_gpu())
+        return;
+    const struct sm_cached cached = {.key = key_of(bytes, sm_host_store_place_of(owner)), .data = data, .owner = owner};
+    if (sm_host_cache_put(&cached, bytes, &pushed_out))
+        give_cached(&pushed_out);
+}
+
+/* ---- What the caller may set and ask ---- */
+
+bool sm_host_pool_may_fall_back(int device)
+{
+    return device >= 0 && atomic_load_explicit(&fallback, memory_order_relaxed);
+}
+
+void sm_host_pool_set_fallback(bool allow)
+{
+    atomic_store_explicit(&fallback, allow, memory_order_relaxed);
+}
+
+void sm_host_pool_set_decay(unsigned milliseconds)
+{
+    atomic_store_explicit(&decay, milliseconds, memory_order_relaxed);
+}
+
+/* With growth locked. */
+static void trim(size_t keep)
+{
+    bool any;
+    sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(keep, EVER, &any);
+    growth.wanted = 0;
+}
+
+void sm_host_pool_trim(size_t keep)
+{
+    pthread_mutex_lock(&growth.lock);
+    trim(keep);
+    pthread_mutex_unlock(&growth.lock);
+}
+
+/* The pool does not grow meanwhile, so that it keeps to the limit from here on. */
+void sm_host_pool_set_limit(size_t bytes)
+{
+    pthread_mutex_lock(&growth.lock);
+    if (sm_host_store_set_limit(bytes))
+        trim(bytes);
+    pthread_mutex_unlock(&growth.lock);
+}
+
+/* Taken and given back, and so in one piece. */
+synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
+{
+    bool grew;
+    struct sm_pinned memory;
+    if (check_size(bytes) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    pthread_mutex_lock(&growth.lock);
+    growth.wanted = most(growth.wanted, sm_host_cache_requested() + bytes);
+    const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
+    if (status == SYNCED_MEM_OK)
+        sm_host_store_give(memory.data, memory.owner);
+    pthread_mutex_unlock(&growth.lock);
+    return status;
+}
+
+static uint64_t bytes_of(const struct sm_cached *cached)
+{
+    return sm_host_store_bytes_of(cached->owner);
+}
+
+void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)
+{
+    const uint64_t cached = sm_host_cache_sum(bytes_of);
+    const struct sm_host_store_facts facts = sm_host_store_facts();
+    stats->requested_bytes = sm_host_cache_requested();
+    stats->peak_requested_bytes = sm_host_cache_peak();
+    stats->held_bytes = facts.held;
+    stats->peak_held_bytes = facts.peak_held;
+    stats->free_bytes = facts.held - facts.used + cached;
+    stats->slabs = facts.slabs;
+    stats->registrations = facts.registrations;
+    stats->fresh_allocations = atomic_load_explicit(&fresh, memory_order_relaxed);
+    stats->reused_allocations = sm_host_cache_allocations() - stats->fresh_allocations;
+}
+
+void sm_host_pool_reset_peaks(void)
+{
+    sm_host_cache_reset_peak();
+    sm_host_store_reset_peak();
+}
+
+synced_mem_status sm_host_pool_shutdown(void)
+{
+    bool any;
+    const synced_mem_status status = release_all(&any);
+    pthread_mutex_lock(&growth.lock);
+    growth.wanted = 0;
+    pthread_mutex_unlock(&growth.lock);
+    sm_host_store_trim();
+    sm_host_places_forget();
+    return status;
 }

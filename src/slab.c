@@ -15,52 +15,76 @@ struct chunk {
     size_t bytes;
 };
 
-static void **link_of(const struct sm_slab *slab, void *cell)
+static void **link_of(const struct sm_cells *cells, void *cell)
 {
-    return (void **)((char *)cell + slab->cell - sizeof(void *));
+    return (void **)((char *)cell + cells->cell - sizeof(void *));
 }
 
-static bool grow(struct sm_slab *slab)
+static bool grow(struct sm_cells *cells)
 {
-    const struct chunk *const last = slab->chunks;
+    const struct chunk *const last = cells->chunks;
     const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
     const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
     struct chunk *const chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (chunk == MAP_FAILED)
         return false;
-    *chunk = (struct chunk){.next = slab->chunks, .bytes = bytes};
-    slab->chunks = chunk;
-    slab->fresh = (char *)chunk + CACHE_LINE;
-    slab->fresh_cells = (bytes - CACHE_LINE) / slab->cell;
+    *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
+    cells->chunks = chunk;
+    cells->fresh = (char *)chunk + CACHE_LINE;
+    cells->fresh_cells = (bytes - CACHE_LINE) / cells->cell;
     return true;
 }
 
-static void *take_fresh(struct sm_slab *slab)
+static void *take_fresh(struct sm_cells *cells)
 {
-    if (slab->fresh_cells == 0 && !grow(slab))
+    if (cells->fresh_cells == 0 && !grow(cells))
         return NULL;
-    void *const cell = slab->fresh;
-    slab->fresh = (char *)slab->fresh + slab->cell;
-    slab->fresh_cells--;
+    void *const cell = cells->fresh;
+    cells->fresh = (char *)cells->fresh + cells->cell;
+    cells->fresh_cells--;
     return cell;
 }
 
-static void *take(struct sm_slab *slab)
+static void *take_free(struct sm_cells *cells)
 {
-    void *const cell = slab->free;
-    if (!cell)
-        return take_fresh(slab);
-    slab->free = *link_of(slab, cell);
-    *link_of(slab, cell) = NULL;
+    void *const cell = cells->free;
+    cells->free = *link_of(cells, cell);
+    *link_of(cells, cell) = NULL;
     return cell;
+}
+
+void *sm_cells_take(struct sm_cells *cells)
+{
+    assert(cells->cell % alignof(void *) == 0);
+    void *const cell = cells->free ? take_free(cells) : take_fresh(cells);
+    cells->used += cell != NULL;
+    return cell;
+}
+
+void sm_cells_give(struct sm_cells *cells, void *cell)
+{
+    *link_of(cells, cell) = cells->free;
+    cells->free = cell;
+    cells->used--;
+}
+
+void sm_cells_trim(struct sm_cells *cells)
+{
+    if (cells->used > 0)
+        return;
+    while (cells->chunks) {
+        struct chunk *const chunk = cells->chunks;
+        cells->chunks = chunk->next;
+        (void)munmap(chunk, chunk->bytes);
+    }
+    cells->free = NULL;
+    cells->fresh_cells = 0;
 }
 
 void *sm_slab_take(struct sm_slab *slab)
 {
-    assert(slab->cell % alignof(void *) == 0);
     sm_lock(&slab->lock);
-    void *const cell = take(slab);
-    slab->used += cell != NULL;
+    void *const cell = sm_cells_take(&slab->cells);
     sm_unlock(&slab->lock);
     return cell;
 }
@@ -68,27 +92,13 @@ void *sm_slab_take(struct sm_slab *slab)
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
     sm_lock(&slab->lock);
-    *link_of(slab, cell) = slab->free;
-    slab->free = cell;
-    slab->used--;
+    sm_cells_give(&slab->cells, cell);
     sm_unlock(&slab->lock);
-}
-
-static void free_chunks(struct sm_slab *slab)
-{
-    while (slab->chunks) {
-        struct chunk *const chunk = slab->chunks;
-        slab->chunks = chunk->next;
-        (void)munmap(chunk, chunk->bytes);
-    }
-    slab->free = NULL;
-    slab->fresh_cells = 0;
 }
 
 void sm_slab_trim(struct sm_slab *slab)
 {
     sm_lock(&slab->lock);
-    if (slab->used == 0)
-        free_chunks(slab);
+    sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);
 }

@@ -10,19 +10,33 @@
 
 #include <stddef.h>
 
-struct sm_slab {
-    struct sm_lock lock; /* guards all below */
-    const size_t cell;   /* size of the struct; its last pointer-sized bytes are the slab's while the cell is free */
-    void *free;          /* cells that were given back, linked through those bytes */
-    void *fresh;         /* cells that nobody has had yet follow one another from here */
-    size_t fresh_cells;  /* so many */
+struct sm_cells {
+    const size_t cell;  /* size of the struct; its last pointer-sized bytes are not the user's while the cell is free */
+    void *free;         /* cells that were given back, linked through those bytes */
+    void *fresh;        /* cells that nobody has had yet follow one another from here */
+    size_t fresh_cells; /* so many */
     void *chunks;
     size_t used; /* cells given out */
 };
 
+#define SM_CELLS_INITIALIZER(type)                                                                                     \
+    {                                                                                                                  \
+        .cell = sizeof(type)                                                                                           \
+    }
+
+/* As those of a slab below, for whoever has a lock of its own. */
+void *sm_cells_take(struct sm_cells *cells);
+void sm_cells_give(struct sm_cells *cells, void *cell);
+void sm_cells_trim(struct sm_cells *cells);
+
+struct sm_slab {
+    struct sm_lock lock; /* guards the cells */
+    struct sm_cells cells;
+};
+
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER, .cell = sizeof(type)                                                              \
+        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type)                                               \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

@@ -39,7 +39,8 @@ struct job {
 
 /* A page-locked buffer of one thread's, and the chunk that is in it. */
 struct buffer {
-    void *data;
+    struct sm_pinned memory;
+    char *data;
     size_t offset;
     size_t bytes;             /* 0: it is empty */
     struct sm_ticket *ticket; /* the device's part, unless that is done */
@@ -78,7 +79,9 @@ static synced_mem_status status_of(struct job *job)
 
 static bool get_buffer(const struct job *job, struct buffer *buffer)
 {
-    return buffer->data || sm_host_pool_alloc(job->lane->device, job->chunk, &buffer->data) == SYNCED_MEM_OK;
+    if (!buffer->data && sm_host_pool_alloc(job->lane->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+        buffer->data = buffer->memory.data;
+    return buffer->data != NULL;
 }
 
 static void put_buffer(const struct job *job, struct buffer *buffer)
@@ -86,7 +89,7 @@ static void put_buffer(const struct job *job, struct buffer *buffer)
     if (buffer->stray)
         sm_count_up(SM_COUNT_quarantined, 1);
     else if (buffer->data)
-        sm_host_pool_free(job->lane->device, buffer->data, job->chunk);
+        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.owner);
 }
 
 /* The device has done with the buffer, if that can be told. */

@@ -17,6 +17,7 @@
     X(host_allocations)                                                                                                \
     X(pageable_bytes)                                                                                                  \
     X(pinned_bytes)                                                                                                    \
+    X(pageable_fallbacks)                                                                                              \
     X(gpu_allocations)                                                                                                 \
     X(gpu_bytes)                                                                                                       \
     X(retired)                                                                                                         \

@@ -216,7 +216,11 @@ synced_mem_status synced_mem_shutdown(void)
 synced_mem_status synced_mem_reap(void)
 {
     const synced_mem_status status = check_not_forked();
-    return sm_report(status == SYNCED_MEM_OK ? sm_copy_reap(false) : status, __func__, NULL);
+    if (status != SYNCED_MEM_OK)
+        return sm_report(status, __func__, NULL);
+    (void)sm_copy_reap(false);
+    sm_host_pool_decay();
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Facts ---- */

@@ -22,7 +22,7 @@ START_TEST(no_gpu)
     check_cpu_only(SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_ERR_NO_GPU);
     check_cpu_only(0, SYNCED_MEM_ERR_NO_GPU);
     check_cpu_only(3, SYNCED_MEM_ERR_NO_GPU);
-    ck_assert_uint_eq(emu_calls("cudaMallocHost") + emu_calls("cudaMalloc") + emu_calls("cudaStreamCreateWithFlags"),
+    ck_assert_uint_eq(emu_calls("cudaHostRegister") + emu_calls("cudaMalloc") + emu_calls("cudaStreamCreateWithFlags"),
                       0);
 }
 END_TEST
@@ -165,7 +165,7 @@ START_TEST(out_of_pinned_memory)
     emu_set_pinned_memory(100);
     const struct facts before = facts_of(mem);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_cpu_data(mem));
-    SAYS("cudaMallocHost");
+    SAYS("cudaHostRegister");
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
     FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_release_gpu_data(mem));
     check_unchanged(mem, &before);
@@ -260,7 +260,7 @@ END_TEST
 START_TEST(no_page_locking)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
-    emu_fail("cudaMallocHost", 1, _i == 0 ? cudaErrorNotSupported : cudaErrorUnknown, false);
+    emu_fail("cudaHostRegister", 1, _i == 0 ? cudaErrorNotSupported : cudaErrorUnknown, false);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
     OK(synced_mem_release(mem));

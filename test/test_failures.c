@@ -223,7 +223,7 @@ START_TEST(host_memory_without_the_runtime)
     synced_mem *const first = make_at_cpu(SIZE, 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data(first));
     synced_mem *const mem = make(SIZE);
-    emu_fail(_i ? "cudaMallocHost" : "cudaGetDevice", 1, cudaErrorUnknown, false);
+    emu_fail(_i ? "cudaHostRegister" : "cudaGetDevice", 1, cudaErrorUnknown, false);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
     OK(synced_mem_release(mem));
@@ -262,9 +262,9 @@ END_TEST
 START_TEST(a_failed_growth_of_host_memory)
 {
     synced_mem *const mem = make_on(SIZE, 0);
+    emu_set_pinned_memory(8192);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
     const struct facts before = facts_of(mem);
-    emu_set_pinned_memory(2 * SIZE);
     FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_resize(mem, 9 * SIZE));
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));

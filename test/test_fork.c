@@ -239,6 +239,7 @@ static void use_the_seam(const void *unused)
     void *data = &device;
     sm_event event = NULL;
     bool done = false;
+    char id[SM_PCI_ID_BYTES];
     struct sm_stream_facts facts;
     struct sm_pointer_facts pointer;
     synced_mem_stream stream = NULL;
@@ -248,10 +249,9 @@ static void use_the_seam(const void *unused)
     const synced_mem_status answers[] = {
         sm_device_resolve(0, &device),
         sm_device_look_at(0, data, &pointer),
+        sm_device_pci_id(0, id),
         sm_device_host_register(0, data, 8),
         sm_device_host_unregister(0, data),
-        sm_device_pinned_alloc(0, 8, &data),
-        sm_device_pinned_free(0, data),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
         sm_device_stream_create(0, &stream),

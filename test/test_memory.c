@@ -144,7 +144,7 @@ START_TEST(page_locked)
     synced_mem *const late = make_at_cpu(100, 1);
     ck_assert_int_eq(synced_mem_cpu_source(late), SYNCED_MEM_SOURCE_PINNED);
     const synced_mem_stats stats = stats_now();
-    ck_assert_uint_eq(stats.pinned_bytes, 2 * 512);
+    ck_assert_uint_eq(stats.pinned_bytes, 2 << 20);
     ck_assert_uint_eq(stats.pageable_bytes, 100);
     ck_assert_uint_eq(stats.host_allocations, 3);
     ck_assert_uint_eq(stats.gpu_allocations, 1);

@@ -201,7 +201,7 @@ START_TEST(each_step)
         emu_fail("cudaMallocFromPoolAsync", i, cudaErrorMemoryAllocation, false);
     /* The page-locked pool tries twice. */
     for (unsigned i = 1; i <= 2 * refusals; i++)
-        emu_fail("cudaMallocHost", i, cudaErrorMemoryAllocation, false);
+        emu_fail("cudaHostRegister", i, cudaErrorMemoryAllocation, false);
     emu_set_pinned_memory(ROOM);
     ck_assert_ptr_nonnull(host ? synced_mem_overwrite_cpu_data(mem) : synced_mem_overwrite_gpu_data(mem));
     emu_fail_clear();
@@ -230,7 +230,7 @@ START_TEST(page_locked_in_flight)
     ck_assert_uint_eq(stats_now().oom_failures, 0);
     synced_mem *const more = make_on(LARGE, 0);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(more));
-    SAYS("cudaMallocHost");
+    SAYS("cudaHostRegister");
     SAYS("0 bytes pageable");
     ck_assert_uint_eq(stats_now().oom_failures, 1);
     ck_assert(host_is(synced_mem_cpu_data(mem), LARGE, 2));

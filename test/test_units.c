@@ -6,7 +6,6 @@
 #include "device.h"
 #include "flight.h"
 #include "host_memory.h"
-#include "host_pool.h"
 #include "slab.h"
 #include "status.h"
 #include "ticket.h"
@@ -32,7 +31,7 @@ START_TEST(slab)
         ck_assert(pattern_is(taken[i], sizeof *taken[i], 0));
         pattern_write(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1);
     }
-    ck_assert_uint_eq(cells.used, MANY);
+    ck_assert_uint_eq(cells.cells.used, MANY);
     for (int i = 0; i < MANY; i++)
         ck_assert(pattern_is(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1));
     sm_slab_trim(&cells);
@@ -43,8 +42,8 @@ START_TEST(slab)
     for (int i = 0; i < MANY; i++)
         sm_slab_give(&cells, taken[i]);
     sm_slab_trim(&cells);
-    ck_assert_ptr_null(cells.chunks);
-    ck_assert_ptr_null(cells.free);
+    ck_assert_ptr_null(cells.cells.chunks);
+    ck_assert_ptr_null(cells.cells.free);
     struct cell *const again = sm_slab_take(&cells);
     ck_assert(pattern_is(again, sizeof *again, 0));
     sm_slab_give(&cells, again);
@@ -246,6 +245,7 @@ START_TEST(seam_without_gpu)
     synced_mem_stream stream = (synced_mem_stream)(void *)&device;
     sm_event event = (sm_event)(void *)&device;
     bool done = true;
+    char id[SM_PCI_ID_BYTES] = "77";
     struct sm_stream_facts facts = {.id = 77};
     struct sm_pool_numbers numbers = {.used = 77};
     synced_mem_device_info info = {.device = 77};
@@ -261,10 +261,9 @@ START_TEST(seam_without_gpu)
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
         sm_device_look_at(0, data, &pointer),
+        sm_device_pci_id(0, id),
         sm_device_host_register(0, data, 8),
         sm_device_host_unregister(0, data),
-        sm_device_pinned_alloc(0, 8, &data),
-        sm_device_pinned_free(0, data),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
         sm_device_stream_create(0, &stream),
@@ -301,6 +300,7 @@ START_TEST(seam_without_gpu)
     ck_assert_uint_eq(numbers.used, 77);
     ck_assert_int_eq(info.device, 77);
     ck_assert_uint_eq(free_bytes + total, 2 * 77);
+    ck_assert_str_eq(id, "77");
 }
 END_TEST
 
@@ -326,41 +326,6 @@ START_TEST(lanes)
     OK(sm_stream_shutdown());
     OK(sm_device_shutdown());
     ck_assert(!sm_device_in_use());
-}
-END_TEST
-
-/* ---- Page-locked memory ---- */
-
-/* What was given back is what the next one gets that asks for about as much; at most an eighth is wasted. */
-START_TEST(host_pool)
-{
-    static const size_t sizes[] = {1, 512, 513, 1000, 5000, 65536, 70000, 1 << 20};
-    int device;
-    if (!gpu_expected())
-        return;
-    OK(sm_device_resolve(0, &device));
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        void *data = NULL;
-        void *again = NULL;
-        void *third = NULL;
-        const uint64_t before = stats_now().pinned_bytes;
-        OK(sm_host_pool_alloc(0, sizes[i], &data));
-        const uint64_t held = stats_now().pinned_bytes - before;
-        ck_assert_uint_ge(held, sizes[i]);
-        ck_assert_uint_le(held, sizes[i] < 512 ? 512 : sizes[i] + sizes[i] / 8 + 1);
-        ck_assert_uint_eq((uintptr_t)data % SM_DEVICE_ALIGNMENT, 0);
-        pattern_write(data, sizes[i], 1);
-        sm_host_pool_free(0, data, sizes[i]);
-        OK(sm_host_pool_alloc(0, sizes[i], &again));
-        ck_assert_ptr_eq(again, data);
-        OK(sm_host_pool_alloc(0, sizes[i], &third));
-        ck_assert_ptr_ne(third, data);
-        sm_host_pool_free(0, again, sizes[i]);
-        sm_host_pool_free(0, third, sizes[i]);
-        ck_assert_uint_eq(stats_now().pinned_bytes, before + 2 * held);
-        OK(sm_host_pool_shutdown());
-        ck_assert_uint_eq(stats_now().pinned_bytes, before);
-    }
 }
 END_TEST
 
@@ -485,7 +450,6 @@ Suite *suite(void)
     tcase_add_test(tests, copies);
     tcase_add_test(tests, seam_without_gpu);
     tcase_add_test(tests, lanes);
-    tcase_add_test(tests, host_pool);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, invariants_of_both_copies);

@@ -1,0 +1,188 @@
+/* Sixteen small caches of free blocks. */
+#include "host_cache.h"
+
+#include "process.h"
+
+#include <string.h>
+
+/* What is kept here can't be merged with its neighbours. So there are
+ * few: with four times as many, more than twice as much is held beyond what is in use. */
+enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
+enum { SHARDS = 16, BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 4, CACHE_LINE = 64 };
+static const size_t LARGE = 16 << 10;
+
+struct shard {
+    struct sm_lock lock;       /* guards all below, but anybody may read what is atomic */
+    _Atomic int64_t requested; /* less than nothing where blocks of another thread's are given back */
+    _Atomic uint64_t allocations;
+    int64_t highest;                      /* requested, since the peak was reset */
+    struct sm_cached bins[BINS][ENTRIES]; /* the latest first; those without a key last */
+    char apart[CACHE_LINE];
+};
+
+static struct shard shards[SHARDS] = {
+#define SHARD                                                                                                          \
+    {                                                                                                                  \
+        .lock = SM_LOCK_INITIALIZER                                                                                    \
+    }
+#define FOUR SHARD, SHARD, SHARD, SHARD
+    FOUR,
+    FOUR,
+    FOUR,
+    FOUR,
+#undef FOUR
+#undef SHARD
+};
+
+static _Atomic uint64_t peak;
+
+static struct shard *my_shard(void)
+{
+    static atomic_uint threads;
+    static _Thread_local struct shard *mine;
+    if (!mine)
+        mine = &shards[atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SHARDS];
+    return mine;
+}
+
+static struct sm_cached *bin_of(struct shard *shard, size_t key)
+{
+    const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    return key < LARGE ? shard->bins[hash >> (64 - SMALL_BINS_LOG)]
+                       : shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
+}
+
+/* With the shard locked. The sum of what it has. */
+static int64_t count(struct shard *shard, int64_t change)
+{
+    const int64_t now = atomic_load_explicit(&shard->requested, memory_order_relaxed) + change;
+    atomic_store_explicit(&shard->requested, now, memory_order_relaxed);
+    return now;
+}
+
+/* ---- What was asked for ---- */
+
+uint64_t sm_host_cache_requested(void)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < SHARDS; i++)
+        sum += atomic_load_explicit(&shards[i].requested, memory_order_relaxed);
+    return sum > 0 ? (uint64_t)sum : 0;
+}
+
+static void look_for_peak(void)
+{
+    const uint64_t now = sm_host_cache_requested();
+    uint64_t before = atomic_load_explicit(&peak, memory_order_relaxed);
+    bool settled = false;
+    while (!settled)
+        settled = now <= before || atomic_compare_exchange_weak_explicit(&peak, &before, now, memory_order_relaxed,
+                                                                         memory_order_relaxed);
+}
+
+uint64_t sm_host_cache_peak(void)
+{
+    look_for_peak();
+    return atomic_load_explicit(&peak, memory_order_relaxed);
+}
+
+void sm_host_cache_reset_peak(void)
+{
+    for (int i = 0; i < SHARDS; i++) {
+        sm_lock(&shards[i].lock);
+        shards[i].highest = count(&shards[i], 0);
+        sm_unlock(&shards[i].lock);
+    }
+    atomic_store_explicit(&peak, sm_host_cache_requested(), memory_order_relaxed);
+}
+
+uint64_t sm_host_cache_allocations(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SHARDS; i++)
+        sum += atomic_load_explicit(&shards[i].allocations, memory_order_relaxed);
+    return sum;
+}
+
+/* ---- Taking and putting ---- */
+
+static bool take_from(struct sm_cached *bin, size_t key, struct sm_cached *out)
+{
+    for (int i = 0; i < ENTRIES; i++)
+        if (bin[i].key == key) {
+            *out = bin[i];
+            memmove(&bin[i], &bin[i + 1], (size_t)(ENTRIES - 1 - i) * sizeof *bin);
+            bin[ENTRIES - 1].key = 0;
+            return true;
+        }
+    return false;
+}
+
+bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    const bool found = take_from(bin_of(shard, key), key, out);
+    const int64_t requested = count(shard, (int64_t)size);
+    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
+    const bool is_high = requested > shard->highest;
+    atomic_store_explicit(&shard->allocations, allocations + 1, memory_order_relaxed);
+    if (is_high)
+        shard->highest = requested;
+    sm_unlock(&shard->lock);
+    if (is_high)
+        look_for_peak();
+    return found;
+}
+
+void sm_host_cache_uncount(size_t size)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    (void)count(shard, -(int64_t)size);
+    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
+    atomic_store_explicit(&shard->allocations, allocations - 1, memory_order_relaxed);
+    sm_unlock(&shard->lock);
+}
+
+bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    struct sm_cached *const bin = bin_of(shard, in->key);
+    *out = bin[ENTRIES - 1];
+    memmove(&bin[1], &bin[0], (ENTRIES - 1) * sizeof *bin);
+    bin[0] = *in;
+    (void)count(shard, -(int64_t)size);
+    sm_unlock(&shard->lock);
+    return out->key != 0;
+}
+
+/* ---- All of it ---- */
+
+void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
+{
+    for (int i = 0; i < SHARDS; i++)
+        for (int j = 0; j < BINS; j++) {
+            struct sm_cached bin[ENTRIES];
+            sm_lock(&shards[i].lock);
+            memcpy(bin, shards[i].bins[j], sizeof bin);
+            memset(shards[i].bins[j], 0, sizeof bin);
+            sm_unlock(&shards[i].lock);
+            for (int k = 0; k < ENTRIES && bin[k].key; k++)
+                give(&bin[k]);
+        }
+}
+
+uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SHARDS; i++) {
+        sm_lock(&shards[i].lock);
+        for (int j = 0; j < BINS; j++)
+            for (int k = 0; k < ENTRIES && shards[i].bins[j][k].key; k++)
+                sum += visit(&shards[i].bins[j][k]);
+        sm_unlock(&shards[i].lock);
+    }
+    return sum;
+}

@@ -1,0 +1,300 @@
+/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models. */
+#include "fixture.h"
+
+#include "runs.h"
+#include "space.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- The system has no memory for records ---- */
+
+static bool refused;
+
+#define WRAP_MMAP(name)                                                                                                \
+    void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
+    {                                                                                                                  \
+        return refused ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);                   \
+    }
+WRAP_MMAP(mmap)
+WRAP_MMAP(mmap64)
+
+/* ---- A naive model: who has each granule ---- */
+
+enum { STRETCHES = 3, GRANULES = 600, MOST_BLOCKS = STRETCHES * GRANULES };
+
+/* Nothing ever touches it. */
+static char *const memory[STRETCHES] = {(char *)0x10000000, (char *)0x20000000, (char *)0x10000000 + GRANULES * 4096};
+
+static struct sm_space space;
+static struct sm_block *taken[MOST_BLOCKS];
+static int count;
+static int owner[STRETCHES][GRANULES]; /* 0: nobody */
+static uint64_t state;
+
+static unsigned draw(unsigned below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (unsigned)(state >> 33) % below;
+}
+
+static void add_stretches(void)
+{
+    for (int i = 0; i < STRETCHES; i++) {
+        struct sm_block *const block = sm_space_block();
+        ck_assert_ptr_nonnull(block);
+        sm_space_add(&space, block, memory[i], GRANULES * SM_SPACE_GRANULE, owner[i]);
+    }
+}
+
+static int *granules_of(const struct sm_block *block)
+{
+    const int index = block->stretch == owner[0] ? 0 : block->stretch == owner[1] ? 1 : 2;
+    const size_t from = (size_t)(block->start - memory[index]);
+    ck_assert_ptr_eq(block->stretch, owner[index]);
+    ck_assert(block->start >= memory[index]);
+    ck_assert_uint_eq(from % SM_SPACE_GRANULE, 0);
+    ck_assert_uint_le(from + block->bytes, GRANULES * SM_SPACE_GRANULE);
+    return &owner[index][from / SM_SPACE_GRANULE];
+}
+
+static size_t largest_free(void)
+{
+    size_t largest = 0;
+    for (int i = 0; i < STRETCHES; i++) {
+        size_t length = 0;
+        for (int j = 0; j < GRANULES; j++) {
+            length = owner[i][j] == 0 ? length + 1 : 0;
+            largest = length > largest ? length : largest;
+        }
+    }
+    return largest;
+}
+
+static void take(size_t granules, bool look_at_all)
+{
+    const size_t bytes = granules * SM_SPACE_GRANULE;
+    const size_t largest = largest_free();
+    struct sm_block *const block = sm_space_take(&space, bytes, look_at_all);
+    if (!block) { /* at a glance, it may miss what is less than a step larger */
+        ck_assert_uint_lt(largest, look_at_all ? granules : granules + granules / SM_SPACE_STEPS + 1);
+        return;
+    }
+    ck_assert_uint_eq(block->bytes, bytes);
+    ck_assert_ptr_null(block->user);
+    int *const of = granules_of(block);
+    for (size_t i = 0; i < granules; i++) {
+        ck_assert_int_eq(of[i], 0);
+        of[i] = 1;
+    }
+    taken[count++] = block;
+}
+
+static void give(int index)
+{
+    struct sm_block *const block = taken[index];
+    memset(granules_of(block), 0, block->bytes / SM_SPACE_GRANULE * sizeof owner[0][0]);
+    taken[index] = taken[--count];
+    const struct sm_block *const merged = sm_space_give(&space, block);
+    ck_assert(merged->free);
+    const int *const of = granules_of(merged);
+    for (size_t i = 0; i < merged->bytes / SM_SPACE_GRANULE; i++)
+        ck_assert_int_eq(of[i], 0);
+    ck_assert(!merged->before || !merged->before->free);
+    ck_assert(!merged->after || !merged->after->free);
+}
+
+static void remove_stretches(void)
+{
+    for (int i = 0; i < STRETCHES; i++) {
+        struct sm_block *const block = sm_space_take(&space, GRANULES * SM_SPACE_GRANULE, true);
+        ck_assert_ptr_nonnull(block);
+        ck_assert(sm_block_is_all(block));
+        sm_space_remove(block);
+    }
+    ck_assert_ptr_null(sm_space_take(&space, SM_SPACE_GRANULE, true));
+    ck_assert_uint_eq(space.powers, 0);
+    sm_space_trim();
+}
+
+/* Sizes of all kinds, more taken than given back until there is little left, then the other way round. */
+START_TEST(against_the_model)
+{
+    static const unsigned largest[] = {4, 20, 100, 500};
+    state = (uint64_t)_i;
+    add_stretches();
+    for (int step = 0; step < 6000; step++) {
+        const bool filling = step / 500 % 2 == 0;
+        if (count > 0 && draw(10) < (filling ? 3 : 6))
+            give((int)draw((unsigned)count));
+        else
+            take(1 + draw(largest[draw(4)]), draw(2));
+    }
+    while (count > 0)
+        give((int)draw((unsigned)count));
+    remove_stretches();
+}
+END_TEST
+
+/* One size that just fits, however many blocks of nearly the size there are: only who looks at all finds it. */
+START_TEST(a_crowded_list)
+{
+    enum { LENGTH = 64, SKIPPED = 12 };
+    struct sm_block *between[SKIPPED + 1];
+    struct sm_block *blocks[SKIPPED + 1];
+    struct sm_block *const all = sm_space_block();
+    sm_space_add(&space, all, memory[0], (SKIPPED + 1) * (LENGTH + 1) * SM_SPACE_GRANULE + SM_SPACE_GRANULE, NULL);
+    for (int i = 0; i <= SKIPPED; i++) { /* the first is a granule larger */
+        blocks[i] = sm_space_take(&space, (LENGTH + (i == 0)) * SM_SPACE_GRANULE, true);
+        between[i] = sm_space_take(&space, SM_SPACE_GRANULE, true);
+    }
+    for (int i = 0; i <= SKIPPED; i++)
+        ck_assert_ptr_eq(sm_space_give(&space, blocks[i]), blocks[i]);
+    ck_assert_ptr_null(sm_space_take(&space, (LENGTH + 1) * SM_SPACE_GRANULE, false));
+    ck_assert_ptr_eq(sm_space_take(&space, (LENGTH + 1) * SM_SPACE_GRANULE, true), blocks[0]);
+    (void)sm_space_give(&space, blocks[0]);
+    struct sm_block *merged = NULL;
+    for (int i = 0; i <= SKIPPED; i++)
+        merged = sm_space_give(&space, between[i]);
+    ck_assert(sm_block_is_all(merged));
+    sm_space_take_block(&space, merged);
+    ck_assert(!merged->free);
+    ck_assert_ptr_null(sm_space_take(&space, SM_SPACE_GRANULE, true));
+    sm_space_remove(merged);
+    sm_space_trim();
+}
+END_TEST
+
+/* Every size that a process can have has its place. */
+START_TEST(all_sizes)
+{
+    for (size_t bytes = SM_SPACE_GRANULE; bytes <= SM_SPACE_LARGEST; bytes *= 2) {
+        const size_t sizes[] = {bytes, bytes + (bytes < SM_SPACE_LARGEST ? SM_SPACE_GRANULE : 0)};
+        for (int i = 0; i < 2; i++) {
+            struct sm_block *const block = sm_space_block();
+            sm_space_add(&space, block, memory[0], sizes[i], NULL);
+            if (i == 1 && sizes[1] > sizes[0])
+                ck_assert_ptr_null(sm_space_take(&space, sizes[1] + SM_SPACE_GRANULE, true));
+            ck_assert_ptr_eq(sm_space_take(&space, sizes[i], false), block);
+            sm_space_remove(block);
+        }
+    }
+    sm_space_trim();
+}
+END_TEST
+
+/* Who can't note the rest gives more than was asked for. */
+START_TEST(no_memory_for_a_rest)
+{
+    struct sm_block *blocks[1000];
+    int records = 0;
+    refused = true;
+    ck_assert_ptr_null(sm_space_block());
+    refused = false;
+    struct sm_block *const all = sm_space_block();
+    refused = true;
+    while ((blocks[records] = sm_space_block()) != NULL)
+        records++;
+    sm_space_add(&space, all, memory[0], 10 * SM_SPACE_GRANULE, NULL);
+    ck_assert_ptr_eq(sm_space_take(&space, SM_SPACE_GRANULE, false), all);
+    ck_assert_uint_eq(all->bytes, 10 * SM_SPACE_GRANULE);
+    ck_assert(sm_block_is_all(all));
+    struct sm_runs runs = {.open = {NULL}};
+    ck_assert(!sm_runs_add(&runs, 0, all));
+    ck_assert_ptr_null(all->user);
+    sm_space_remove(all);
+    while (records > 0)
+        sm_space_remove(blocks[--records]);
+    sm_space_trim();
+}
+END_TEST
+
+/* ---- Runs ---- */
+
+START_TEST(classes)
+{
+    size_t before = 0;
+    for (size_t size = 1; size <= SM_RUNS_LARGEST; size++) {
+        const unsigned class = sm_runs_class(size);
+        const size_t cell = sm_runs_cell(class);
+        ck_assert_uint_lt(class, SM_RUNS_CLASSES);
+        ck_assert_uint_ge(cell, size);
+        ck_assert_uint_lt(cell - size, size / 8 > SM_RUNS_SMALLEST ? size / 8 : SM_RUNS_SMALLEST);
+        ck_assert_uint_eq(cell % SM_RUNS_SMALLEST, 0);
+        ck_assert_uint_ge(cell, before);
+        ck_assert_uint_eq(sm_runs_class(cell), class);
+        ck_assert_uint_eq(sm_runs_bytes(class) % SM_SPACE_GRANULE, 0);
+        ck_assert_uint_ge(sm_runs_bytes(class), 8 * cell);
+        before = cell;
+    }
+    ck_assert_uint_eq(sm_runs_cell(SM_RUNS_CLASSES - 1), SM_RUNS_LARGEST);
+}
+END_TEST
+
+/* Each cell is given out once, and two runs at a time. */
+START_TEST(cells_of_runs)
+{
+    enum { RUNS = 2 };
+    const unsigned class = (unsigned)_i;
+    struct sm_runs runs = {.open = {NULL}};
+    struct sm_block *blocks[RUNS];
+    void *got[RUNS * 64];
+    struct sm_block *of[RUNS * 64];
+    int cells = 0;
+    struct sm_block *block;
+    ck_assert_ptr_null(sm_runs_take(&runs, class, &block));
+    for (int i = 0; i < RUNS; i++) {
+        blocks[i] = sm_space_block();
+        sm_space_add(&space, blocks[i], memory[i], sm_runs_bytes(class), NULL);
+        sm_space_take_block(&space, blocks[i]);
+        ck_assert(sm_runs_add(&runs, class, blocks[i]));
+    }
+    while ((got[cells] = sm_runs_take(&runs, class, &of[cells])) != NULL) {
+        const size_t at = (size_t)((char *)got[cells] - of[cells]->start);
+        ck_assert_uint_eq(at % sm_runs_cell(class), 0);
+        ck_assert_uint_le(at + sm_runs_cell(class), of[cells]->bytes);
+        ck_assert_uint_eq(sm_runs_cell_of(of[cells]), sm_runs_cell(class));
+        for (int i = 0; i < cells; i++)
+            ck_assert_ptr_ne(got[i], got[cells]);
+        cells++;
+        ck_assert_int_lt(cells, RUNS * 64 + 1);
+        if (cells == RUNS * 64)
+            break;
+    }
+    ck_assert_ptr_null(sm_runs_take(&runs, class, &block));
+    /* One in the middle comes back, and goes again. */
+    ck_assert(!sm_runs_give(&runs, of[3], got[3]));
+    ck_assert_ptr_eq(sm_runs_take(&runs, class, &of[3]), got[3]);
+    int emptied = 0;
+    for (int i = 0; i < cells; i++)
+        emptied += sm_runs_give(&runs, of[i], got[i]);
+    ck_assert_int_eq(emptied, RUNS);
+    for (int i = 0; i < RUNS; i++) {
+        ck_assert_ptr_null(blocks[i]->user);
+        sm_space_remove(blocks[i]);
+    }
+    ck_assert_ptr_null(runs.open[class]);
+    sm_space_trim();
+    sm_runs_trim();
+}
+END_TEST
+
+/* The runtime's schedules are all the same to it. */
+Suite *suite(void)
+{
+    Suite *const made = suite_create("space");
+    if (fixture_schedule() > 0)
+        return made;
+    TCase *const blocks = add_case(made, "blocks");
+    tcase_add_loop_test(blocks, against_the_model, 0, 12);
+    tcase_add_test(blocks, a_crowded_list);
+    tcase_add_test(blocks, all_sizes);
+    tcase_add_test(blocks, no_memory_for_a_rest);
+    TCase *const runs = add_case(made, "runs");
+    tcase_add_test(runs, classes);
+    tcase_add_loop_test(runs, cells_of_runs, 0, SM_RUNS_CLASSES);
+    return made;
+}
