@@ -45,7 +45,8 @@
  * to write, which is its own from then on. Every other call that needs more of an object of the parent's than its size,
  * head, device, name or user pointer, and every use of a GPU, answers SYNCED_MEM_ERR_FORKED; to release such an object
  * succeeds, and leaves its memory to the end of the child. Page-locked host memory is readable in the child where the
- * operating system copies it as it does other memory, which Linux does for memory that no driver has excluded.
+ * operating system copies it as it does other memory, which Linux does for memory that no driver has excluded; managed
+ * memory is not: a child must not touch what synced_mem_cpu_data() still gives it of an object placed so.
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -159,6 +160,39 @@ SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handle
 /** The device that is current in the calling thread when the object first needs one. */
 #define SYNCED_MEM_DEVICE_CURRENT (-1)
 
+/**
+ * Where an object's memory is. SEPARATE has a host copy and a device copy, and moves bytes between them. The other three
+ * are unified: one allocation, at one address, that both sides use; heads and accesses are the same, but where a
+ * separate object transfers, a unified one only sees to the order of what uses the memory, and nothing is counted as a
+ * transfer. What is worth it depends on the machine: on a discrete GPU a kernel reads mapped memory over the bus, each
+ * time.
+ *
+ * The first use of memory decides, by the device: the object's, and where it has none yet that of the stream or the
+ * current one, which the object then has, also if it is the host that asks. Where there is no device to use, a unified
+ * object that the host uses becomes a separate one.
+ */
+typedef enum synced_mem_placement_kind {
+    SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
+    /** Page-locked host memory that the device reaches over the bus (cudaHostAlloc). ERR_INVALID_STATE where it would
+     *  have another address for the device. Source: CUDA C++ Programming Guide, "Mapped Memory". */
+    SYNCED_MEM_PLACEMENT_MAPPED = 1,
+    /**
+     * Managed memory (cudaMallocManaged): pages go where they are touched. Their preferred location is the device, so
+     * that pages that are there stay there where the host can read them in place, and kernels are not held up by faults;
+     * to be accessed by the host, or by other devices, is not advised, since every change of side is known: an access
+     * that changes it prefetches the contents, on the asking stream, or on one of the library's own, which the host
+     * waits for. Both are hints, and an access does not fail for them. ERR_INVALID_STATE where host and device can't use
+     * managed memory at a time (cudaDevAttrConcurrentManagedAccess is 0: there the host faults when it touches any while
+     * a kernel runs); ERR_OUT_OF_DEVICE_MEMORY where all that the library has would not fit into the device's memory
+     * beside what others use there (cudaMemGetInfo). Source: CUDA Runtime API, cudaMemAdvise, cudaMemPrefetchAsync; CUDA
+     * C++ Programming Guide, "Unified Memory Programming".
+     */
+    SYNCED_MEM_PLACEMENT_MANAGED = 2,
+    /** On an integrated GPU (Jetson), whose memory is the host's, managed where the host may touch it while kernels
+     *  run, else mapped; on any other separate. */
+    SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
+} synced_mem_placement_kind;
+
 /** How an object is made. Fill it with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {
     /** sizeof(synced_mem_options), set by synced_mem_options_init(); sizes of no known version are refused. */
@@ -178,6 +212,8 @@ typedef struct synced_mem_options {
     size_t alignment;
     /** Yours, returned by synced_mem_user(); neither read nor freed; NULL by default. */
     void *user;
+    /** Where the object's memory is: SYNCED_MEM_PLACEMENT_SEPARATE by default. */
+    synced_mem_placement_kind placement;
 } synced_mem_options;
 
 /**
@@ -194,7 +230,8 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
- *         device below -1 or above 32767, an alignment that is no power of two or too large); ERR_OUT_OF_HOST_MEMORY.
+ *         device below -1 or above 32767, an alignment that is no power of two or too large, a placement of no known
+ *         number); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
@@ -270,7 +307,9 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_PINNED = 2,   /**< the library's: page-locked host memory */
     SYNCED_MEM_SOURCE_DEVICE = 3,   /**< the library's: device memory */
     SYNCED_MEM_SOURCE_BORROWED = 4, /**< the caller's, set by synced_mem_set_*_data() */
-    SYNCED_MEM_SOURCE_ADOPTED = 5   /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_ADOPTED = 5,  /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_MAPPED = 7,   /**< the library's: page-locked host memory that both sides use */
+    SYNCED_MEM_SOURCE_MANAGED = 8   /**< the library's: managed memory that both sides use */
 } synced_mem_source;
 
 /** Where the host copy's memory comes from; NONE for NULL. @since 0.1 */
@@ -284,6 +323,12 @@ SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
 /** How many bytes the device copy has room for: 0 without one, and for NULL. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
+
+/**
+ * The placement in effect; before the first use of memory decides it, the one that was asked for. SEPARATE for NULL. A
+ * unified object that was used by the host where there was no device answers SEPARATE. @since 0.1
+ */
+SYNCED_MEM_API synced_mem_placement_kind synced_mem_placement(const synced_mem *mem);
 
 /**
  * How many CUDA devices this process can use: 0 in a build without CUDA, on a machine without driver or device,
@@ -304,6 +349,8 @@ SYNCED_MEM_API int synced_mem_device_count(void);
  *
  * Ownership: the pointers belong to the object. They are good until the next conflicting call on it and must not be
  * freed. Threads: safe; first accesses of one object from several threads cause one transfer and get one pointer.
+ * Unified placement: the pointers of both sides are the same, and an access waits for conflicting work of either side:
+ * the host to write also for kernels that read. What needs memory first may fail as its placement says, on either side.
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
  */
 
@@ -428,6 +475,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
  *         the same, untracked: memory of the caller's must then stay until the stream has been synchronized.
+ * Unified placement: nothing is moved, and the stream waits for what writes the contents; managed memory is prefetched.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
@@ -436,6 +484,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes SYNCED,
  * the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone.
  * Blocking: not when the host copy is page-locked; into pageable memory it returns when the bytes have arrived.
+ * Unified placement: nothing is moved; the host copy has arrived when what writes the contents, up to now, is done.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         pull; AT_CPU: the device copy is stale); GPU errors, as synced_mem_async_gpu_push().
  * @since 0.1
@@ -496,8 +545,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
  * host for the library's transfers on borrowed memory that it replaces; otherwise not.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked);
- *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that
- *         wait failed).
+ *         ERR_INVALID_STATE (another thread made the object larger meanwhile; unified placement, which takes no memory
+ *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed).
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
@@ -611,7 +660,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
 /* ---- Giving memory back ---- */
 
 /**
- * Gives up the host copy's memory. If it alone holds the contents they are moved to the device first.
+ * Gives up the host copy's memory. If it alone holds the contents they are moved to the device first. With unified
+ * placement there is one memory for both sides: the head changes in the same way, and the memory stays until
+ * synced_mem_release_data().
  * Blocking: until that transfer, or one queued by an earlier push, has arrived, so that nothing is lost if it fails;
  * and as synced_mem_release() for the memory.
  * @return SYNCED_MEM_OK, also when there was no host copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
@@ -621,7 +672,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
 /**
  * Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. Blocking: for
- * that transfer; and as synced_mem_release() for the memory. The object keeps its device.
+ * that transfer; and as synced_mem_release() for the memory. The object keeps its device. With unified placement: as
+ * synced_mem_release_cpu_data().
  * @return SYNCED_MEM_OK, also when there was no device copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
  * @since 0.1
  */
@@ -638,23 +690,26 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /** What the library has done and holds, for the whole process. Counts only grow; "held" is at the time of the call. */
 typedef struct synced_mem_stats {
-    size_t struct_size;        /**< set it to sizeof(synced_mem_stats) before the call; other sizes are refused */
-    uint64_t objects;          /**< objects alive */
-    uint64_t h2d_transfers;    /**< transfers from host to device */
-    uint64_t h2d_bytes;        /**< bytes they moved */
-    uint64_t d2h_transfers;    /**< transfers from device to host */
-    uint64_t d2h_bytes;        /**< bytes they moved */
-    uint64_t host_allocations; /**< host copies obtained by the library, pageable or page-locked */
-    uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
-    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own */
-    uint64_t gpu_allocations;  /**< device copies obtained by the library */
-    uint64_t gpu_bytes;        /**< held: device memory of the library's own */
-    uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
-    uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
-    uint64_t events;           /**< held: CUDA events, in use or kept for reuse */
-    uint64_t event_records;    /**< events recorded on streams */
-    uint64_t stream_waits;     /**< waits of a stream for an event */
-    uint64_t host_waits;       /**< waits of the host for an event */
+    size_t struct_size;     /**< set it to sizeof(synced_mem_stats) before the call; other sizes are refused */
+    uint64_t objects;       /**< objects alive */
+    uint64_t h2d_transfers; /**< transfers from host to device */
+    uint64_t h2d_bytes;     /**< bytes they moved */
+    uint64_t d2h_transfers; /**< transfers from device to host */
+    uint64_t d2h_bytes;     /**< bytes they moved */
+    uint64_t
+        host_allocations;     /**< host copies obtained by the library, pageable, page-locked or shared by both sides */
+    uint64_t pageable_bytes;  /**< held: pageable host memory of the library's own */
+    uint64_t pinned_bytes;    /**< held: page-locked host memory of the library's own, mapped memory too */
+    uint64_t gpu_allocations; /**< device copies obtained by the library */
+    uint64_t gpu_bytes;       /**< held: device memory of the library's own */
+    uint64_t retired;         /**< held: copies let go of whose last use has not finished yet */
+    uint64_t quarantined;     /**< copies never to be used again, because nobody can tell when their last use ends */
+    uint64_t events;          /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;   /**< events recorded on streams */
+    uint64_t stream_waits;    /**< waits of a stream for an event */
+    uint64_t host_waits;      /**< waits of the host for an event */
+    uint64_t managed_bytes;   /**< held: managed memory of the library's own */
+    uint64_t prefetches;      /**< of managed memory, to the device or to the host */
 } synced_mem_stats;
 
 /**

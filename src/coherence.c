@@ -2,6 +2,7 @@
 #include "coherence.h"
 
 #include "status.h"
+#include "unified.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,12 +25,22 @@ static int device_for_host(const struct synced_mem *mem)
  * memory does as well. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
-    const int device = device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
-    synced_mem_status status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
+    synced_mem_status status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    const int device = device_for_host(mem);
+    status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
     return status;
+}
+
+static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+{
+    sm_put_copy(mem, side, copy);
+    if (sm_copy_of(mem, SM_GPU) == copy)
+        sm_put_device(mem, copy->device);
 }
 
 static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, bool *fresh)
@@ -37,22 +48,31 @@ static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, b
     struct sm_copy *copy = sm_copy_of(mem, SM_CPU);
     *fresh = !copy;
     const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
-    if (status == SYNCED_MEM_OK)
-        sm_put_copy(mem, SM_CPU, copy);
+    if (status == SYNCED_MEM_OK && *fresh)
+        put_new(mem, SM_CPU, copy);
     return status;
 }
 
-/* New memory may be used in the order of the stream only. */
+synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
+                                   struct sm_copy **out)
+{
+    const synced_mem_status status = sm_unified_obtain(mem, stream->device, size, false, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, out);
+}
+
+/* New memory, unless it is shared, may be used in the order of the stream only: then it is fresh. */
 static synced_mem_status make_device_memory(struct synced_mem *mem, const struct sm_stream *stream, bool *fresh)
 {
     struct sm_copy *copy = sm_copy_of(mem, SM_GPU);
-    *fresh = !copy;
+    *fresh = false;
     if (copy)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_copy_obtain_device(sm_size(mem), sm_object_alignment(mem), stream, &copy);
+    const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
     if (status == SYNCED_MEM_OK) {
-        sm_put_copy(mem, SM_GPU, copy);
-        sm_put_device(mem, stream->device);
+        put_new(mem, SM_GPU, copy);
+        *fresh = !sm_copy_is_shared(copy);
     }
     return status;
 }
@@ -66,10 +86,9 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
     if (sm_flight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
     const bool callers = copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
-    if (callers || (sm_head(mem) & sm_bit(side)))
+    if (callers || (sm_head(mem) & sm_bits_of(mem, side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", copy->data);
-    sm_put_copy(mem, side, NULL);
-    sm_copy_quarantine(copy);
+    sm_copy_quarantine(sm_take_copy(mem, side));
     return SYNCED_MEM_OK;
 }
 
@@ -92,7 +111,8 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
  * say. */
 struct sm_ticket *sm_unready_source(const struct sm_copy *from)
 {
-    return from->source == SYNCED_MEM_SOURCE_PINNED ? NULL : sm_flight_blocker(from, false);
+    const bool staged = from->source != SYNCED_MEM_SOURCE_PINNED && !sm_copy_is_shared(from);
+    return staged ? sm_flight_blocker(from, false) : NULL;
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -121,17 +141,27 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
     return status == SYNCED_MEM_OK && !*wait ? sm_transfer_enter(&transfer, 1, stream) : status;
 }
 
+/* A shared copy's contents move without being copied; the stream, NULL: none, is a lane. */
+static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_unified_move(mem, side, stream);
+    if (status == SYNCED_MEM_OK && side == SM_CPU)
+        sm_unified_arrive(sm_shared_copy(mem), stream);
+    return status;
+}
+
 static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wait)
 {
     bool fresh;
-    const synced_mem_status status = make_host_memory(mem, true, &fresh);
+    synced_mem_status status = make_host_memory(mem, true, &fresh);
     if (status != SYNCED_MEM_OK || fresh)
         return status;
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    *wait = sm_flight_blocker(copy, true);
-    if (!*wait)
+    status = sm_flight_settle(copy, true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+    if (status == SYNCED_MEM_OK && !*wait)
         memset(copy->data, 0, sm_size(mem));
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream)
@@ -169,7 +199,7 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
         status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream);
         break;
     case SM_MOVE:
-        status = move(mem, side, stream, wait);
+        status = sm_shared_copy(mem) ? share(mem, side, stream) : move(mem, side, stream, wait);
         break;
     }
     if (status == SYNCED_MEM_OK && !*wait)
@@ -177,13 +207,19 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
     return status;
 }
 
-/* Which of the library's own streams the work is for; NULL for what the host does. */
+static bool is_mapped(const struct synced_mem *mem)
+{
+    const struct sm_copy *const shared = sm_shared_copy(mem);
+    return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
+}
+
+/* Which of the library's own streams the work is for; NULL for what the host does, and for what nobody has to do. */
 static synced_mem_status lane_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                   struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
-    if (side == SM_CPU && work != SM_MOVE)
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_device_resolve(sm_device(mem), &device);
     if (status != SYNCED_MEM_OK)
@@ -237,9 +273,12 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
         synced_mem_status status = sm_provide(mem, side, work, NULL, &wait);
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
-        if (status == SYNCED_MEM_OK && !wait)
+        if (status == SYNCED_MEM_OK && !wait) {
             status = next_wait(mem, side, mode != SM_READ, &wait);
-        if (status != SYNCED_MEM_OK || !wait)
+            if (!wait && is_survivable(mem, side, mode, status))
+                return SYNCED_MEM_OK;
+        }
+        if (status != SYNCED_MEM_OK)
             return status;
         status = sm_wait_unlocked(mem, wait);
         if (!is_survivable(mem, side, mode, status))

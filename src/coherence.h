@@ -29,6 +29,10 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 /* Host memory for size bytes; the object's own is as it was. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
+/* Device memory for size bytes, or memory that both sides use; the object's own is as it was. */
+synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
+                                   struct sm_copy **out);
+
 /* What the host has to wait for before a transfer from this host copy can be queued. NULL: nothing. */
 struct sm_ticket *sm_unready_source(const struct sm_copy *from);
 

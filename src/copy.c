@@ -4,6 +4,7 @@
 #include "flight.h"
 #include "host_memory.h"
 #include "host_pool.h"
+#include "managed_pool.h"
 #include "slab.h"
 #include "stats.h"
 #include "status.h"
@@ -105,6 +106,39 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     return SYNCED_MEM_OK;
 }
 
+static synced_mem_status alloc_mapped(int device, size_t bytes, void **out)
+{
+    synced_mem_status status = sm_host_pool_alloc(device, bytes, out);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_device_check_mapped(device, *out);
+    if (status != SYNCED_MEM_OK)
+        sm_host_pool_free(device, *out, bytes);
+    return status;
+}
+
+synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
+                                        struct sm_copy **out)
+{
+    struct sm_copy *const copy = take_copy(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    void *base;
+    const synced_mem_status status =
+        managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped(device, bytes, &base);
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return status;
+    }
+    place(copy, base, bytes, alignment);
+    if (zeroed)
+        memset(copy->data, 0, size);
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out)
 {
@@ -188,7 +222,11 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
+    case SYNCED_MEM_SOURCE_MAPPED:
         sm_host_pool_free(copy->device, copy->base, copy->bytes);
+        break;
+    case SYNCED_MEM_SOURCE_MANAGED:
+        sm_managed_pool_free(copy->device, copy->base, copy->bytes);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
         free_pageable(copy);

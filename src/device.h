@@ -61,6 +61,30 @@ synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream str
 /* Frees it behind what the stream has queued. Where pools do not exist it waits for the device. */
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream);
 
+/* ---- Memory that host and device both use ---- */
+
+struct sm_unified_facts {
+    bool integrated; /* the device has no memory of its own */
+    bool managed;    /* there is managed memory, and the host may touch it while kernels run */
+};
+synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *facts);
+
+/* Whether the device reaches page-locked memory at the host's address. ERR_INVALID_STATE if at another. */
+synced_mem_status sm_device_check_mapped(int device, void *data);
+
+/* What nobody has allocated of the device's memory, in bytes, and all of it. */
+synced_mem_status sm_device_memory_left(int device, size_t *left, size_t *total);
+
+/* Managed memory, contents undefined, aligned as the functions above do. ERR_OUT_OF_DEVICE_MEMORY. */
+synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out);
+/* May wait for the device. */
+synced_mem_status sm_device_managed_free(int device, void *data);
+/* Moves its pages to the device or to the host, in the stream's order; a hint, as it can be used without. */
+synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_t size, bool host,
+                                             synced_mem_stream stream);
+/* Prefers the pages to be on the device. */
+synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size);
+
 /* ---- Streams ---- */
 
 /* A stream that does not block with the legacy stream. */

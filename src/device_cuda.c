@@ -1,17 +1,9 @@
-/*
- * The seam on the CUDA runtime. The only file that includes a header of CUDA's; what differs between its versions is
- * here.
- *
- * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
- * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is
- * disturbed; enter() and leave() do both and put both back.
- */
-#include "device.h"
+/* The seam on the CUDA runtime: the machine, memory, streams, work and events. */
+#include "device_cuda.h"
 
 #include "process.h"
 #include "status.h"
 
-#include <cuda_runtime_api.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -67,9 +59,8 @@ static synced_mem_status status_of(cudaError_t code, synced_mem_status out_of_me
     }
 }
 
-/* The one way from the runtime's answer to a status of ours. A size of 0 is left out of the detail. */
-static synced_mem_status check_with(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
-                                    size_t size)
+synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
+                                size_t size)
 {
     if (code == cudaSuccess)
         return SYNCED_MEM_OK;
@@ -83,33 +74,22 @@ static synced_mem_status check_with(synced_mem_status out_of_memory, cudaError_t
                    cudaGetErrorString(code), whose);
 }
 
-static synced_mem_status check(cudaError_t code, const char *call, int device, size_t size)
-{
-    return check_with(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
-}
-
 static synced_mem_status forked(void)
 {
     return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
 }
 
-/* What a call of the runtime's changes for its thread and has to put back. */
-struct before {
-    int device;
-    enum cudaStreamCaptureMode mode;
-};
-
 /* A failure would leave the caller's thread in our mode, so there is a second try; as below for the device. */
-static void put_mode_back(struct before *before)
+static void put_mode_back(const struct before *before)
 {
-    if (cudaThreadExchangeStreamCaptureMode(&before->mode) != cudaSuccess) {
+    enum cudaStreamCaptureMode mode = before->mode;
+    if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) {
         (void)cudaGetLastError();
-        (void)cudaThreadExchangeStreamCaptureMode(&before->mode);
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
     }
 }
 
-/* Makes the device current and the capture mode relaxed. */
-static synced_mem_status enter(int device, struct before *before)
+synced_mem_status sm_cuda_enter(int device, struct before *before)
 {
     if (sm_process_lost_gpu())
         return forked();
@@ -126,8 +106,7 @@ static synced_mem_status enter(int device, struct before *before)
     return status;
 }
 
-/* Puts both back and returns the status given. */
-static synced_mem_status leave(int device, struct before *before, synced_mem_status status)
+synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)
 {
     if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
         (void)cudaGetLastError();

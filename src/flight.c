@@ -154,6 +154,11 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
     return NULL;
 }
 
+bool sm_flight_is_open(const struct sm_copy *copy, bool conflicting)
+{
+    return copy->writer || (conflicting && sm_flight_last_reader(copy));
+}
+
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -218,6 +223,18 @@ void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket)
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
 {
     replace(&copy->turn, ticket);
+}
+
+void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    replace(&copy->write, ticket);
+    copy->write_is_owed = false;
+    copy->arriving = true;
+}
+
+bool sm_flight_is_lost(const struct sm_copy *copy)
+{
+    return sm_ticket_state(copy->write) == SM_TICKET_LOST || sm_ticket_state(copy->turn) == SM_TICKET_LOST;
 }
 
 struct sm_use *sm_flight_reserve(void)
@@ -454,12 +471,18 @@ static void prune_list(const struct sm_copy *copy, struct sm_use **list)
     }
 }
 
+/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents there. */
+static bool matters(const struct sm_copy *copy, const struct sm_ticket *ticket)
+{
+    return blocks(copy, ticket) || (sm_copy_is_shared(copy) && sm_ticket_state(ticket) == SM_TICKET_LOST);
+}
+
 void sm_flight_prune(struct sm_copy *copy)
 {
     copy->arriving = copy->arriving && blocks(copy, copy->write);
-    if (!blocks(copy, copy->write))
+    if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
-    if (!copy->writer && !blocks(copy, copy->turn))
+    if (!copy->writer && !matters(copy, copy->turn))
         replace(&copy->turn, NULL);
     prune_list(copy, &copy->reads);
     prune_list(copy, &copy->owed);

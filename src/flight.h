@@ -38,6 +38,10 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
 /* Settles, and makes the stream wait. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
+/* Whether a stream holds the pointer openly, and an access conflicts with that: there is no ticket to wait for yet, so
+ * settle first. */
+bool sm_flight_is_open(const struct sm_copy *copy, bool conflicting);
+
 /* The first unfinished work of the library's own on the copy. NULL: none. */
 struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy);
 
@@ -49,6 +53,12 @@ void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket);
 
 /* Memory of the caller's whose contents are ready with the ticket. Takes over the caller's hold. */
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket);
+
+/* The contents of a shared copy come to the host by the ticket, which comes after what writes them. Takes over the
+ * caller's hold. */
+void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket);
+/* Whether what wrote the contents of a shared copy was lost with the device. */
+bool sm_flight_is_lost(const struct sm_copy *copy);
 
 /* Room for one more reader; NULL: no memory. */
 struct sm_use *sm_flight_reserve(void);

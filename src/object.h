@@ -12,6 +12,9 @@ struct sm_extras {
     size_t asked; /* the alignment of the options; 0: any will do for memory of the caller */
     size_t alignment;
     void *user;
+    unsigned char asked_placement; /* synced_mem_placement_kind */
+    atomic_uchar placement;        /* that, until it is decided what it is here; written with the lock held */
+    bool placed;                   /* it is decided; guarded by the lock */
     char name[48];
 };
 
@@ -19,6 +22,7 @@ struct sm_extras {
  * Invariants, checked by sm_object_is_valid() while the lock is held:
  *   head has the bit of a side        =>  copy[side] is there, and has room for size bytes
  *   copy[SM_GPU] is there             =>  device >= 0, and it is the copy's device
+ *   either copy is shared             =>  it is both
  *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
  *   ready[side][writing] is set       =>  the head has no other bit
  *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
@@ -80,9 +84,29 @@ static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_s
     return atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
 }
 
+/* A shared one goes into both slots. */
 static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
 {
     atomic_store_explicit(&mem->copy[side], copy, memory_order_relaxed);
+    if (copy && sm_copy_is_shared(copy))
+        atomic_store_explicit(&mem->copy[sm_other(side)], copy, memory_order_relaxed);
+}
+
+/* Takes the copy out of its slot, a shared one out of both. */
+static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    atomic_store_explicit(&mem->copy[side], NULL, memory_order_relaxed);
+    if (copy && sm_copy_is_shared(copy))
+        atomic_store_explicit(&mem->copy[sm_other(side)], NULL, memory_order_relaxed);
+    return copy;
+}
+
+/* The sides that use the side's copy. */
+static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    return copy && sm_copy_is_shared(copy) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
 }
 
 static inline void sm_put_device(struct synced_mem *mem, int device)

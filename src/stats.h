@@ -20,6 +20,8 @@
     X(gpu_bytes)                                                                                                       \
     X(retired)                                                                                                         \
     X(quarantined)                                                                                                     \
+    X(managed_bytes)                                                                                                   \
+    X(prefetches)                                                                                                      \
     X(events) X(event_records) X(stream_waits) X(host_waits)
 
 enum sm_counter {

@@ -51,6 +51,20 @@ static const enum step scenarios[][STEPS] = {
      PULL_STREAM, SHRINK, REGROW, CPU_READ, RELEASE},
     {CREATE_NAMED, WRITE_ON, SET_GPU, WRITE_ON,  GROW,        CPU_READ, DISCARD,  READ_ON, SET_BOTH, SHRINK,
      PUSH_STREAM,  GROW,     READ_ON, CPU_WRITE, PUSH_STREAM, GROW,     WRITE_ON, PULL_N,  DISCARD,  RELEASE},
+    /* Unified placement */
+    {CREATE_MAPPED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,       CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
+     GPU_WRITE,     CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,         WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
+     PULL_N,        CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MAPPED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
+    {CREATE_MAPPED, WRITE_ON, GROW,        SHRINK,    READ_ON,      REGROW,       CPU_READ,    GROW,        CPU_WRITE,
+     SHRINK,        REGROW,   GROW,        GPU_READ,  REGROW,       DISCARD,      READ_ON_2,   RELEASE_CPU, RELEASE_GPU,
+     CPU_READ,      READ_ON,  RELEASE_GPU, CPU_WRITE, RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ,    RELEASE},
+    {CREATE_MANAGED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,        CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
+     GPU_WRITE,      CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,          WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
+     PULL_N,         CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MANAGED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
+    {CREATE_MANAGED, WRITE_ON,     GROW,         SHRINK,      READ_ON,  REGROW,   CPU_READ,
+     GROW,           CPU_WRITE,    SHRINK,       REGROW,      GROW,     GPU_READ, REGROW,
+     DISCARD,        READ_ON_2,    RELEASE_CPU,  RELEASE_GPU, CPU_READ, READ_ON,  RELEASE_GPU,
+     CPU_WRITE,      RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ, RELEASE},
 };
 const int scenario_count = sizeof scenarios / sizeof scenarios[0];
 const int scenario_count_without_gpu = 3;
@@ -129,7 +143,7 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.stream = gpu_stream_create(on, false);
     mine.second = gpu_stream_create(on, false);
     mine.kernels = gpu_stream_create(on, true);
-    now.caller_on = scenarios[scenario][0] == CREATE_NAMED && !at_home ? 0 : on;
+    now.caller_on = scenarios[scenario][0] != CREATE && !at_home ? 0 : on;
     gpu_make_current(now.caller_on);
 }
 
@@ -241,7 +255,7 @@ static synced_mem_status resize(size_t size, bool keep)
     return status;
 }
 
-static synced_mem_status create(bool named)
+static synced_mem_status create(bool named, synced_mem_placement_kind placement)
 {
     synced_mem_options options;
     synced_mem_options_init(&options);
@@ -249,6 +263,7 @@ static synced_mem_status create(bool named)
         options.name = "named";
         options.alignment = ALIGNMENT;
         options.device = home();
+        options.placement = placement;
     }
     const synced_mem_status status = synced_mem_create(&now.mem, now.usual, named ? &options : NULL);
     REQUIRE((status == SYNCED_MEM_OK) == (now.mem != NULL));
@@ -343,8 +358,10 @@ static synced_mem_status perform(enum step step)
         return call;
     switch (step) {
         STEP(END, SYNCED_MEM_OK)
-        STEP(CREATE, create(false))
-        STEP(CREATE_NAMED, create(true))
+        STEP(CREATE, create(false, SYNCED_MEM_PLACEMENT_SEPARATE))
+        STEP(CREATE_NAMED, create(true, SYNCED_MEM_PLACEMENT_SEPARATE))
+        STEP(CREATE_MAPPED, create(true, SYNCED_MEM_PLACEMENT_MAPPED))
+        STEP(CREATE_MANAGED, create(true, SYNCED_MEM_PLACEMENT_MANAGED))
         STEP(CPU_READ, on_host((void *)synced_mem_cpu_data(now.mem), false))
         STEP(CPU_WRITE, on_host(synced_mem_mutable_cpu_data(now.mem), true))
         STEP(CPU_OVERWRITE, on_host(synced_mem_overwrite_cpu_data(now.mem), true))
@@ -493,4 +510,5 @@ void scenario_check_end(enum outcome expected)
     REQUIRE(stats.pageable_bytes == 0);
     REQUIRE(stats.pinned_bytes == 0);
     REQUIRE(stats.gpu_bytes == 0);
+    REQUIRE(stats.managed_bytes == 0);
 }

@@ -9,8 +9,10 @@
 
 enum step {
     END,
-    CREATE,       /* an object of no device */
-    CREATE_NAMED, /* of the last device, with a name and an alignment */
+    CREATE,        /* an object of no device */
+    CREATE_NAMED,  /* of the last device, with a name and an alignment */
+    CREATE_MAPPED, /* as that, in unified placement */
+    CREATE_MANAGED,
     CPU_READ,
     CPU_WRITE,
     CPU_OVERWRITE,
