@@ -47,16 +47,16 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 
 /*
  * A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. The
- * host's pointer to a shared copy is published only while no stream holds it openly in a way that conflicts. The head
- * does not tell all of that:
+ * host's pointer to a shared copy is published to write only while no stream has it to read: there is no ticket to wait
+ * for yet, and the head does not always tell:
  *
- *   head      held by streams                                   the host may read   write
- *   AT_CPU    to read, once the device's side was released      yes                 no: settle, and wait
- *   AT_CPU    not                                               yes                 yes
- *   SYNCED    to read, or not                                   yes                 no: the head changes
- *   SYNCED    to write, where a call that wanted the turn to    no                  no
- *             end has failed meanwhile
- *   AT_GPU                                                      no: the head        no
+ *   head      streams that have the pointer              the host may read at once   write
+ *   AT_CPU    none                                       yes                         yes
+ *   AT_CPU    to read: the device's side was released    yes                         no: these are to be waited for
+ *   SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *   AT_GPU    any                                        no: the turn to write ends  no
+ *
+ * The turn to write ends where the head gets the host's bit, so that no stream has it then.
  */
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
@@ -66,7 +66,7 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
         return NULL;
     if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;
-    if (side == SM_CPU && sm_flight_is_open(copy, writing))
+    if (side == SM_CPU && writing && sm_flight_last_reader(copy))
         return NULL;
     return copy->data;
 }

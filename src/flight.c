@@ -154,11 +154,6 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
     return NULL;
 }
 
-bool sm_flight_is_open(const struct sm_copy *copy, bool conflicting)
-{
-    return copy->writer || (conflicting && sm_flight_last_reader(copy));
-}
-
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
 {
     synced_mem_status status = SYNCED_MEM_OK;

@@ -38,10 +38,6 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
 /* Settles, and makes the stream wait. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
-/* Whether a stream holds the pointer openly, and an access conflicts with that: there is no ticket to wait for yet, so
- * settle first. */
-bool sm_flight_is_open(const struct sm_copy *copy, bool conflicting);
-
 /* The first unfinished work of the library's own on the copy. NULL: none. */
 struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy);
 
