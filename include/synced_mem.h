@@ -161,31 +161,30 @@ SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handle
 #define SYNCED_MEM_DEVICE_CURRENT (-1)
 
 /**
- * Where an object's memory is. SEPARATE has a host copy and a device copy, and moves bytes between them. The other three
- * are unified: one allocation, at one address, that both sides use; heads and accesses are the same, but where a
- * separate object transfers, a unified one only sees to the order of what uses the memory, and nothing is counted as a
- * transfer. What is worth it depends on the machine: on a discrete GPU a kernel reads mapped memory over the bus, each
- * time.
+ * Where an object's memory is. SEPARATE is a host copy and a device copy, between which bytes are moved. The others are
+ * unified: one allocation, at one address, that both sides use. Heads and accesses are the same; but where a separate
+ * object transfers, a unified one only sees to the order of what uses the memory, and no transfer is counted. What is
+ * worth it depends on the machine: on a discrete GPU a kernel reads mapped memory over the bus, each time.
  *
- * The first use of memory decides, by the device: the object's, and where it has none yet that of the stream or the
- * current one, which the object then has, also if it is the host that asks. Where there is no device to use, a unified
- * object that the host uses becomes a separate one.
+ * The first use of memory decides, by the device that asks: the object's, else that of the stream, else the current
+ * one. It is the object's device from then on, also where it is the host that asks. Where there is no device to use, a
+ * unified object that the host uses becomes a separate one.
  */
 typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
-    /** Page-locked host memory that the device reaches over the bus (cudaHostAlloc). ERR_INVALID_STATE where it would
-     *  have another address for the device. Source: CUDA C++ Programming Guide, "Mapped Memory". */
+    /** Page-locked host memory that the device reaches over the bus. ERR_INVALID_STATE where it would have another
+     *  address for the device. Source: CUDA C++ Programming Guide, "Mapped Memory". */
     SYNCED_MEM_PLACEMENT_MAPPED = 1,
     /**
-     * Managed memory (cudaMallocManaged): pages go where they are touched. Their preferred location is the device, so
-     * that pages that are there stay there where the host can read them in place, and kernels are not held up by faults;
-     * to be accessed by the host, or by other devices, is not advised, since every change of side is known: an access
-     * that changes it prefetches the contents, on the asking stream, or on one of the library's own, which the host
-     * waits for. Both are hints, and an access does not fail for them. ERR_INVALID_STATE where host and device can't use
-     * managed memory at a time (cudaDevAttrConcurrentManagedAccess is 0: there the host faults when it touches any while
-     * a kernel runs); ERR_OUT_OF_DEVICE_MEMORY where all that the library has would not fit into the device's memory
-     * beside what others use there (cudaMemGetInfo). Source: CUDA Runtime API, cudaMemAdvise, cudaMemPrefetchAsync; CUDA
-     * C++ Programming Guide, "Unified Memory Programming".
+     * Managed memory (cudaMallocManaged): pages go where they are touched. Their preferred location is the device:
+     * where the host can use pages there in place they stay, and elsewhere every change of side is known, so that an
+     * access which changes it prefetches the contents, on the asking stream, or on one of the library's own; the host
+     * waits for what it has asked for. That the host accesses the memory too is therefore not advised. All of these are
+     * hints, and no access fails for want of them. ERR_INVALID_STATE where host and device can't use managed memory at
+     * a time (cudaDevAttrConcurrentManagedAccess is 0: the host faults when it touches any while a kernel runs);
+     * ERR_OUT_OF_DEVICE_MEMORY where all that the library holds would not fit into the device's memory beside what
+     * others use there (cudaMemGetInfo). Source: CUDA Runtime API, cudaMemAdvise, cudaMemPrefetchAsync; CUDA C++
+     * Programming Guide, "Unified Memory Programming".
      */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
     /** On an integrated GPU (Jetson), whose memory is the host's, managed where the host may touch it while kernels
@@ -690,26 +689,25 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /** What the library has done and holds, for the whole process. Counts only grow; "held" is at the time of the call. */
 typedef struct synced_mem_stats {
-    size_t struct_size;     /**< set it to sizeof(synced_mem_stats) before the call; other sizes are refused */
-    uint64_t objects;       /**< objects alive */
-    uint64_t h2d_transfers; /**< transfers from host to device */
-    uint64_t h2d_bytes;     /**< bytes they moved */
-    uint64_t d2h_transfers; /**< transfers from device to host */
-    uint64_t d2h_bytes;     /**< bytes they moved */
-    uint64_t
-        host_allocations;     /**< host copies obtained by the library, pageable, page-locked or shared by both sides */
-    uint64_t pageable_bytes;  /**< held: pageable host memory of the library's own */
-    uint64_t pinned_bytes;    /**< held: page-locked host memory of the library's own, mapped memory too */
-    uint64_t gpu_allocations; /**< device copies obtained by the library */
-    uint64_t gpu_bytes;       /**< held: device memory of the library's own */
-    uint64_t retired;         /**< held: copies let go of whose last use has not finished yet */
-    uint64_t quarantined;     /**< copies never to be used again, because nobody can tell when their last use ends */
-    uint64_t events;          /**< held: CUDA events, in use or kept for reuse */
-    uint64_t event_records;   /**< events recorded on streams */
-    uint64_t stream_waits;    /**< waits of a stream for an event */
-    uint64_t host_waits;      /**< waits of the host for an event */
-    uint64_t managed_bytes;   /**< held: managed memory of the library's own */
-    uint64_t prefetches;      /**< of managed memory, to the device or to the host */
+    size_t struct_size;        /**< set it to sizeof(synced_mem_stats) before the call; other sizes are refused */
+    uint64_t objects;          /**< objects alive */
+    uint64_t h2d_transfers;    /**< transfers from host to device */
+    uint64_t h2d_bytes;        /**< bytes they moved */
+    uint64_t d2h_transfers;    /**< transfers from device to host */
+    uint64_t d2h_bytes;        /**< bytes they moved */
+    uint64_t host_allocations; /**< host copies obtained by the library, pageable, page-locked or of both sides */
+    uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
+    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own, mapped memory too */
+    uint64_t gpu_allocations;  /**< device copies obtained by the library */
+    uint64_t gpu_bytes;        /**< held: device memory of the library's own */
+    uint64_t retired;          /**< held: copies let go of whose last use has not finished yet */
+    uint64_t quarantined;      /**< copies never to be used again, because nobody can tell when their last use ends */
+    uint64_t events;           /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;    /**< events recorded on streams */
+    uint64_t stream_waits;     /**< waits of a stream for an event */
+    uint64_t host_waits;       /**< waits of the host for an event */
+    uint64_t managed_bytes;    /**< held: managed memory of the library's own */
+    uint64_t prefetches;       /**< of managed memory, to the device or to the host */
 } synced_mem_stats;
 
 /**

@@ -22,8 +22,8 @@ struct sm_copy {
     size_t bytes; /* of that */
     synced_mem_release_callback callback; /* of adopted memory */
     void *user;
-    /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not shared
-     * has no writer. */
+    /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
+     * shared has no writer. */
     struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
     struct sm_ticket *turn;   /* of the last such turn that has ended, or is about to */
@@ -54,8 +54,8 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out);
 
-/* Memory that host and device both use, at once and at the same address: managed, or page-locked and mapped. With zeroed
- * set its contents are zeros. ERR_INVALID_STATE: the device reaches it at another address. */
+/* Memory that host and device both use, at once and at the same address: managed, or page-locked and mapped. With
+ * zeroed set its contents are zeros. ERR_INVALID_STATE: the device reaches it at another address. */
 synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
                                         struct sm_copy **out);
 

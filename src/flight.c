@@ -466,7 +466,8 @@ static void prune_list(const struct sm_copy *copy, struct sm_use **list)
     }
 }
 
-/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents there. */
+/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents in
+ * it. */
 static bool matters(const struct sm_copy *copy, const struct sm_ticket *ticket)
 {
     return blocks(copy, ticket) || (sm_copy_is_shared(copy) && sm_ticket_state(ticket) == SM_TICKET_LOST);

@@ -84,8 +84,8 @@ static bool keep(const struct block *block)
 
 /* ---- The runtime's ---- */
 
-/* How much of what is held is on the device, nobody knows: as much as can be, seeing what is in use there. The rest will
- * want room too. */
+/* How much of what is held is on the device nobody knows: as much as can be, seeing what is in use there. The rest
+ * will want room too. */
 static synced_mem_status check_room(int device, size_t before, size_t bytes)
 {
     size_t left;

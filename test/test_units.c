@@ -406,6 +406,10 @@ START_TEST(invariants)
     sm_put_copy(mem, SM_CPU, NULL);
     ck_assert(!sm_object_is_valid(mem));
     sm_put_copy(mem, SM_CPU, copy);
+    const unsigned char source = copy->source;
+    copy->source = SYNCED_MEM_SOURCE_MAPPED;
+    ck_assert(!sm_object_is_valid(mem));
+    copy->source = source;
     OK(synced_mem_release(mem));
 }
 END_TEST
