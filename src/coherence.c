@@ -111,8 +111,7 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
  * say. */
 struct sm_ticket *sm_unready_source(const struct sm_copy *from)
 {
-    const bool staged = from->source != SYNCED_MEM_SOURCE_PINNED && !sm_copy_is_shared(from);
-    return staged ? sm_flight_blocker(from, false) : NULL;
+    return from->source == SYNCED_MEM_SOURCE_PINNED ? NULL : sm_flight_blocker(from, false);
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

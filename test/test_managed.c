@@ -357,6 +357,27 @@ START_TEST(hints_that_fail)
 }
 END_TEST
 
+/* Where nobody can tell when a fill ends, neither side goes on with memory that the other one's contents are in. */
+START_TEST(a_fill_out_of_sight)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    fill_on(mem, 1, stream);
+    OK(synced_mem_done_on(mem, stream));
+    OK(synced_mem_resize(mem, SIZE / 2));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_resize(mem, SIZE));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_overwrite_cpu_data(mem));
+    SAYS("nobody can tell");
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE / 2, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
 /* ---- A device that breaks ---- */
 
 static void break_device(void)
@@ -402,15 +423,16 @@ END_TEST
 /* What a kernel was to write the host can't have, however it asks, until it writes itself. */
 START_TEST(contents_that_never_come)
 {
-    const bool pulled = _i % 2;
+    enum { STILL_OPEN, PULLED, DONE } how = _i % 3;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const mem = make_placed(SIZE, kinds[_i / 2]);
+    synced_mem *const mem = make_placed(SIZE, kinds[_i / 3]);
     void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
     ck_assert_ptr_nonnull(data);
     emu_break_device(0, cudaErrorLaunchFailure);
     gpu_fill(data, SIZE, 1, stream);
-    if (pulled) {
-        const synced_mem_status status = synced_mem_async_cpu_pull(mem, stream);
+    if (how != STILL_OPEN) {
+        const synced_mem_status status =
+            how == PULLED ? synced_mem_async_cpu_pull(mem, stream) : synced_mem_done_on(mem, stream);
         if (status != SYNCED_MEM_OK)
             FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
     }
@@ -461,9 +483,10 @@ Suite *suite(void)
     TCase *const hints = add_case(made, "hints");
     tcase_add_loop_test(hints, prefetches, 0, 2);
     tcase_add_loop_test(hints, hints_that_fail, 0, 3);
+    tcase_add_loop_test(hints, a_fill_out_of_sight, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, host_contents_stay, 0, 4);
-    tcase_add_loop_test(lost, contents_that_never_come, 0, 4);
+    tcase_add_loop_test(lost, contents_that_never_come, 0, 6);
     tcase_add_loop_test(lost, made_after_that, 0, 2);
     return made;
 }
