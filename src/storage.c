@@ -178,11 +178,8 @@ static void set_size(struct sm_call *call, size_t size, unsigned head)
 static synced_mem_status grow_host(struct sm_call *call, size_t size)
 {
     struct synced_mem *const mem = call->mem;
-    const struct sm_copy *const shared = sm_shared_copy(mem);
     struct sm_copy *larger;
-    synced_mem_status status = shared ? sm_unified_check_contents(shared) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK)
-        status = sm_obtain_host(mem, size, true, &larger);
+    const synced_mem_status status = sm_obtain_host(mem, size, true, &larger);
     if (status != SYNCED_MEM_OK)
         return status;
     memcpy(larger->data, sm_copy_of(mem, SM_CPU)->data, sm_size(mem));

@@ -101,7 +101,7 @@ synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem)
 
 /* ---- Order in place of transfers ---- */
 
-synced_mem_status sm_unified_check_contents(const struct sm_copy *shared)
+static synced_mem_status check_contents(const struct sm_copy *shared)
 {
     if (!sm_flight_is_lost(shared))
         return SYNCED_MEM_OK;
@@ -129,7 +129,7 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     if (side == SM_CPU)
         status = sm_flight_settle(shared, false, NULL);
     if (status == SYNCED_MEM_OK && side == SM_CPU)
-        status = sm_unified_check_contents(shared);
+        status = check_contents(shared);
     if (status == SYNCED_MEM_OK && stream)
         status = sm_flight_order(shared, false, stream);
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)

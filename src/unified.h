@@ -27,9 +27,6 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
 /* ERR_INVALID_STATE: the object takes no memory of the caller's. */
 synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem);
 
-/* ERR_DEVICE_LOST: what was to write the contents was lost with the device. */
-synced_mem_status sm_unified_check_contents(const struct sm_copy *shared);
-
 /* Sees to it that the side may have the contents, as they are or as they will have arrived; the stream, NULL: none,
  * comes after what writes them. Managed memory is brought there in the stream's order. */
 synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream);
