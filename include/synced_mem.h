@@ -45,7 +45,8 @@
  * to write, which is its own from then on. Every other call that needs more of an object of the parent's than its size,
  * head, device, name or user pointer, and every use of a GPU, answers SYNCED_MEM_ERR_FORKED; to release such an object
  * succeeds, and leaves its memory to the end of the child. Page-locked host memory is readable in the child where the
- * operating system copies it as it does other memory, which Linux does for memory that no driver has excluded.
+ * operating system copies it as it does other memory, which Linux does for memory that no driver has excluded; managed
+ * memory is not: a child must not touch what synced_mem_cpu_data() still gives it of an object placed so.
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -196,6 +197,38 @@ typedef struct synced_mem_allocator {
     unsigned flags;
 } synced_mem_allocator;
 
+/**
+ * Where an object's memory is. SEPARATE is a host copy and a device copy, between which bytes are moved. The others are
+ * unified: one allocation, at one address, that both sides use. Heads and accesses are the same; but where a separate
+ * object transfers, a unified one only sees to the order of what uses the memory, and no transfer is counted. What is
+ * worth it depends on the machine: on a discrete GPU a kernel reads mapped memory over the bus, each time.
+ *
+ * The first use of memory decides, by the device that asks: the object's, else that of the stream, else the current
+ * one. It is the object's device from then on, also where it is the host that asks. Where there is no device to use, a
+ * unified object that the host uses becomes a separate one.
+ */
+typedef enum synced_mem_placement_kind {
+    SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
+    /** Page-locked host memory that the device reaches over the bus. ERR_INVALID_STATE where it would have another
+     *  address for the device. Source: CUDA C++ Programming Guide, "Mapped Memory". */
+    SYNCED_MEM_PLACEMENT_MAPPED = 1,
+    /**
+     * Managed memory (cudaMallocManaged): pages go where they are touched. Their preferred location is the device:
+     * where the host can use pages there in place they stay, and elsewhere every change of side is known, so that an
+     * access which changes it prefetches the contents, on the asking stream, or on one of the library's own; the host
+     * waits for what it has asked for. That the host accesses the memory too is therefore not advised. All of these are
+     * hints, and no access fails for want of them. ERR_INVALID_STATE where host and device can't use managed memory at
+     * a time (cudaDevAttrConcurrentManagedAccess is 0: the host faults when it touches any while a kernel runs);
+     * ERR_OUT_OF_DEVICE_MEMORY where all that the library holds would not fit into the device's memory beside what
+     * others use there (cudaMemGetInfo). Source: CUDA Runtime API, cudaMemAdvise, cudaMemPrefetchAsync; CUDA C++
+     * Programming Guide, "Unified Memory Programming".
+     */
+    SYNCED_MEM_PLACEMENT_MANAGED = 2,
+    /** On an integrated GPU (Jetson), whose memory is the host's, managed where the host may touch it while kernels
+     *  run, else mapped; on any other separate. */
+    SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
+} synced_mem_placement_kind;
+
 /** How an object is made. Fill it with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {
     /** sizeof(synced_mem_options), set by synced_mem_options_init(); sizes of no known version are refused. */
@@ -220,6 +253,8 @@ typedef struct synced_mem_options {
     const synced_mem_allocator *cpu_allocator;
     /** The same for the device copy's memory. */
     const synced_mem_allocator *gpu_allocator;
+    /** Where the object's memory is: SYNCED_MEM_PLACEMENT_SEPARATE by default. */
+    synced_mem_placement_kind placement;
 } synced_mem_options;
 
 /**
@@ -236,8 +271,8 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
- *         device below -1 or above 32767, an alignment that is no power of two or too large, a bad allocator);
- *         ERR_OUT_OF_HOST_MEMORY.
+ *         device below -1 or above 32767, an alignment that is no power of two or too large, a placement of no known
+ *         number, a bad allocator, or one for an object in unified placement); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
@@ -324,13 +359,15 @@ SYNCED_MEM_API const char *synced_mem_name(const synced_mem *mem);
 
 /** Where a copy's memory comes from. */
 typedef enum synced_mem_source {
-    SYNCED_MEM_SOURCE_NONE = 0,     /**< there is no memory on this side */
-    SYNCED_MEM_SOURCE_PAGEABLE = 1, /**< the library's: host memory of the system */
-    SYNCED_MEM_SOURCE_PINNED = 2,   /**< the library's: page-locked host memory */
-    SYNCED_MEM_SOURCE_DEVICE = 3,   /**< the library's: device memory */
-    SYNCED_MEM_SOURCE_BORROWED = 4, /**< the caller's, set by synced_mem_set_*_data() */
-    SYNCED_MEM_SOURCE_ADOPTED = 5,  /**< handed over with synced_mem_adopt_*_data() */
-    SYNCED_MEM_SOURCE_ALLOCATOR = 6 /**< from an allocator of the caller's */
+    SYNCED_MEM_SOURCE_NONE = 0,      /**< there is no memory on this side */
+    SYNCED_MEM_SOURCE_PAGEABLE = 1,  /**< the library's: host memory of the system */
+    SYNCED_MEM_SOURCE_PINNED = 2,    /**< the library's: page-locked host memory */
+    SYNCED_MEM_SOURCE_DEVICE = 3,    /**< the library's: device memory */
+    SYNCED_MEM_SOURCE_BORROWED = 4,  /**< the caller's, set by synced_mem_set_*_data() */
+    SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_ALLOCATOR = 6, /**< from an allocator of the caller's */
+    SYNCED_MEM_SOURCE_MAPPED = 7,    /**< the library's: page-locked host memory that both sides use */
+    SYNCED_MEM_SOURCE_MANAGED = 8    /**< the library's: managed memory that both sides use */
 } synced_mem_source;
 
 /** Where the host copy's memory comes from; NONE for NULL. @since 0.1 */
@@ -353,6 +390,12 @@ SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
 
 /**
+ * The placement in effect; before the first use of memory decides it, the one that was asked for. SEPARATE for NULL. A
+ * unified object that was used by the host where there was no device answers SEPARATE. @since 0.1
+ */
+SYNCED_MEM_API synced_mem_placement_kind synced_mem_placement(const synced_mem *mem);
+
+/**
  * How many CUDA devices this process can use: 0 in a build without CUDA, on a machine without driver or device,
  * and in a forked child. The first call starts the driver; no context is created.
  * @since 0.1
@@ -371,6 +414,8 @@ SYNCED_MEM_API int synced_mem_device_count(void);
  *
  * Ownership: the pointers belong to the object. They are good until the next conflicting call on it and must not be
  * freed. Threads: safe; first accesses of one object from several threads cause one transfer and get one pointer.
+ * Unified placement: the pointers of both sides are the same, and an access waits for conflicting work of either side:
+ * the host to write also for kernels that read. What needs memory first may fail as its placement says, on either side.
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
  */
 
@@ -496,6 +541,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
  *         the same, untracked: memory of the caller's must then stay until the stream has been synchronized.
+ * Unified placement: nothing is moved, and the stream waits for what writes the contents; managed memory is prefetched.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
@@ -507,6 +553,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * pageable memory it otherwise returns when the bytes have arrived. What the stream, or another, then writes to the
  * device copy comes after the transfer; if the library's threads have yet to queue that, the call that asks for the
  * pointer waits on the host until they have.
+ * Unified placement: nothing is moved; the host copy has arrived when what writes the contents, up to now, is done.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         pull; AT_CPU: the device copy is stale); GPU errors, as synced_mem_async_gpu_push().
  * @since 0.1
@@ -583,8 +630,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * host for the library's transfers on borrowed memory that it replaces; otherwise not.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory
  *         of a device, managed memory that the host may not touch at any time, memory that this object owns);
- *         ERR_INVALID_STATE (another thread made the object larger meanwhile); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that
- *         wait failed).
+ *         ERR_INVALID_STATE (another thread made the object larger meanwhile; unified placement, which takes no memory
+ *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed).
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
@@ -712,7 +759,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
 /* ---- Giving memory back ---- */
 
 /**
- * Gives up the host copy's memory. If it alone holds the contents they are moved to the device first.
+ * Gives up the host copy's memory. If it alone holds the contents they are moved to the device first. With unified
+ * placement there is one memory for both sides: the head changes in the same way, and the memory stays until
+ * synced_mem_release_data().
  * Blocking: until that transfer, or one queued by an earlier push, has arrived, so that nothing is lost if it fails;
  * and as synced_mem_release() for the memory.
  * @return SYNCED_MEM_OK, also when there was no host copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
@@ -722,7 +771,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
 /**
  * Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. Blocking: for
- * that transfer; and as synced_mem_release() for the memory. The object keeps its device.
+ * that transfer; and as synced_mem_release() for the memory. The object keeps its device. With unified placement: as
+ * synced_mem_release_cpu_data().
  * @return SYNCED_MEM_OK, also when there was no device copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
  * @since 0.1
  */
@@ -847,7 +897,8 @@ typedef struct synced_mem_staging {
 /**
  * Sets how transfers begun from now on are staged. Threads that are there already stay.
  * Threads: safe. Never blocks.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, an unknown struct_size, a number out of range: nothing is changed).
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, an unknown struct_size, a number out of range: nothing is
+ *         changed).
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging);
@@ -1033,9 +1084,10 @@ typedef struct synced_mem_stats {
     uint64_t d2h_transfers;    /**< transfers from device to host */
     uint64_t d2h_bytes;        /**< bytes they moved */
     uint64_t staged_transfers; /**< those of both kinds that were staged */
-    uint64_t host_allocations; /**< host copies obtained by the library, pageable or page-locked */
+    uint64_t host_allocations; /**< host copies obtained by the library, pageable, page-locked or of both sides */
     uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
-    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own, in use or kept for reuse */
+    uint64_t
+        pinned_bytes; /**< held: page-locked host memory of the library's own, mapped too, in use or kept for reuse */
     /** Host copies that are pageable because nothing more could be page-locked: synced_mem_set_pageable_fallback(). */
     uint64_t pageable_fallbacks;
     uint64_t gpu_allocations; /**< device copies obtained by the library */
@@ -1051,6 +1103,8 @@ typedef struct synced_mem_stats {
     uint64_t oom_trims;       /**< ... what is kept for reuse was given back */
     uint64_t oom_callbacks;   /**< ... the caller was asked */
     uint64_t oom_failures;    /**< ... and all of that was in vain */
+    uint64_t managed_bytes;   /**< held: managed memory of the library's own */
+    uint64_t prefetches;      /**< of managed memory, to the device or to the host */
 } synced_mem_stats;
 
 /**

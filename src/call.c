@@ -37,13 +37,27 @@ bool sm_object_is_valid(const struct synced_mem *mem)
         const struct sm_copy *const copy = sm_copy_of(mem, side);
         if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(mem)))
             return false;
+        if (sm_bits_of(mem, side) != sm_bit(side) && sm_copy_of(mem, sm_other(side)) != copy)
+            return false;
     }
     if (gpu && (gpu->device < 0 || gpu->device != sm_device(mem)))
         return false;
     return is_published_rightly(mem, false) && is_published_rightly(mem, true);
 }
 
-/* A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. */
+/*
+ * A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. The
+ * host's pointer to a shared copy is published to write only while no stream has it to read: there is no ticket to wait
+ * for yet, and the head does not always tell:
+ *
+ *   head      streams that have the pointer              the host may read at once   write
+ *   AT_CPU    none                                       yes                         yes
+ *   AT_CPU    to read: the device's side was released    yes                         no: these are to be waited for
+ *   SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *   AT_GPU    any                                        no: the turn to write ends  no
+ *
+ * The turn to write ends where the head gets the host's bit, so that no stream has it then.
+ */
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -51,6 +65,8 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
     if (!(head & sm_bit(side)) || (writing && head != sm_bit(side)) || sm_flight_blocker(copy, writing))
         return NULL;
     if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
+        return NULL;
+    if (side == SM_CPU && writing && sm_flight_last_reader(copy))
         return NULL;
     return sm_copy_data(copy);
 }
@@ -97,7 +113,7 @@ void sm_object_init(struct synced_mem *mem)
 /* ---- Waiting ---- */
 
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
- * valid still. */
+ * valid still. Of a shared copy it is the host's side, which comes first, that they do not arrive on. */
 static void lose(struct synced_mem *mem)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -197,6 +213,5 @@ synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status stat
 
 void sm_let_go(struct sm_call *call, enum sm_side side)
 {
-    call->let_go[side] = sm_copy_of(call->mem, side);
-    sm_put_copy(call->mem, side, NULL);
+    call->let_go[side] = sm_take_copy(call->mem, side);
 }

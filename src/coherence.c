@@ -8,6 +8,7 @@
 #include "stats.h"
 #include "status.h"
 #include "supply.h"
+#include "unified.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,9 +31,12 @@ int sm_device_for_host(const struct synced_mem *mem)
  * memory does as well; where there is too little, if the caller has said so. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
-    const int device = sm_device_for_host(mem);
     const size_t alignment = sm_object_alignment(mem);
-    synced_mem_status status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
+    synced_mem_status status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    const int device = sm_device_for_host(mem);
+    status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
     const bool too_much = status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status == SYNCED_MEM_OK || (too_much && !sm_host_pool_may_fall_back(device)))
         return status;
@@ -42,27 +46,43 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     return status;
 }
 
+static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+{
+    sm_put_copy(mem, side, copy);
+    if (sm_copy_of(mem, SM_GPU) == copy)
+        sm_put_device(mem, copy->device);
+}
+
 static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, bool *fresh)
 {
     struct sm_copy *copy = sm_copy_of(mem, SM_CPU);
     *fresh = !copy;
     const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
-    if (status == SYNCED_MEM_OK)
-        sm_put_copy(mem, SM_CPU, copy);
+    if (status == SYNCED_MEM_OK && *fresh)
+        put_new(mem, SM_CPU, copy);
     return status;
 }
 
-/* New memory may be used in the order of the stream only. */
+synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
+                                   struct sm_copy **out)
+{
+    const synced_mem_status status = sm_unified_obtain(mem, stream->device, size, false, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, out);
+}
+
+/* New memory, unless it is shared, may be used in the order of the stream only: then it is fresh. */
 static synced_mem_status make_device_memory(struct synced_mem *mem, const struct sm_stream *stream, bool *fresh)
 {
     struct sm_copy *copy = sm_copy_of(mem, SM_GPU);
-    *fresh = !copy;
+    *fresh = false;
     if (copy)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_copy_obtain_device(sm_size(mem), sm_object_alignment(mem), stream, &copy);
+    const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
     if (status == SYNCED_MEM_OK) {
-        sm_put_copy(mem, SM_GPU, copy);
-        sm_put_device(mem, stream->device);
+        put_new(mem, SM_GPU, copy);
+        *fresh = !sm_copy_is_shared(copy);
     }
     return status;
 }
@@ -75,10 +95,9 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_flight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bit(side)))
+    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
-    sm_put_copy(mem, side, NULL);
-    sm_copy_quarantine(copy);
+    sm_copy_quarantine(sm_take_copy(mem, side));
     return SYNCED_MEM_OK;
 }
 
@@ -117,8 +136,10 @@ synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool cal
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     *wait = NULL;
+    if (sm_shared_copy(mem))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_flight_blocker(from, false);
     if (status != SYNCED_MEM_OK || *wait || !is_staged(mem))
@@ -190,17 +211,27 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
     return sm_transfer_enter(&transfer, 1, stream);
 }
 
+/* A shared copy's contents move without being copied; the stream, NULL: none, is a lane. */
+static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_unified_move(mem, side, stream);
+    if (status == SYNCED_MEM_OK && side == SM_CPU)
+        sm_unified_arrive(sm_shared_copy(mem), stream);
+    return status;
+}
+
 static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wait)
 {
     bool fresh;
-    const synced_mem_status status = make_host_memory(mem, true, &fresh);
+    synced_mem_status status = make_host_memory(mem, true, &fresh);
     if (status != SYNCED_MEM_OK || fresh)
         return status;
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    *wait = sm_flight_blocker(copy, true);
-    if (!*wait)
+    status = sm_flight_settle(copy, true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+    if (status == SYNCED_MEM_OK && !*wait)
         memset(sm_copy_data(copy), 0, sm_size(mem));
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream)
@@ -238,7 +269,7 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
         status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream);
         break;
     case SM_MOVE:
-        status = move(mem, side, stream, wait);
+        status = sm_shared_copy(mem) ? share(mem, side, stream) : move(mem, side, stream, wait);
         break;
     }
     if (status == SYNCED_MEM_OK && !*wait)
@@ -246,13 +277,19 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
     return status;
 }
 
-/* Which of the library's own streams the work is for; NULL for what the host does. */
+static bool is_mapped(const struct synced_mem *mem)
+{
+    const struct sm_copy *const shared = sm_shared_copy(mem);
+    return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
+}
+
+/* Which of the library's own streams the work is for; NULL for what the host does, and for what nobody has to do. */
 static synced_mem_status lane_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                   struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
-    if (side == SM_CPU && work != SM_MOVE)
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_device_resolve(sm_device(mem), &device);
     if (status != SYNCED_MEM_OK)
@@ -307,9 +344,13 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
         synced_mem_status status = sm_provide(mem, side, work, NULL, &wait);
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
-        if (status == SYNCED_MEM_OK && !wait)
+        if (status == SYNCED_MEM_OK && !wait) {
             status = next_wait(mem, side, mode != SM_READ, &wait);
-        if (status != SYNCED_MEM_OK || !wait)
+            const bool lost = status == SYNCED_MEM_ERR_DEVICE_LOST;
+            if (!wait && (status == SYNCED_MEM_OK || (lost && is_survivable(mem, side, mode))))
+                return SYNCED_MEM_OK;
+        }
+        if (status != SYNCED_MEM_OK)
             return status;
         bool over;
         status = sm_wait_unlocked(mem, wait, &over);

@@ -36,6 +36,10 @@ int sm_device_for_host(const struct synced_mem *mem);
  * it will be for a stream of the caller's. */
 synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait);
 
+/* Device memory for size bytes, or memory that both sides use; the object's own is as it was. */
+synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
+                                   struct sm_copy **out);
+
 /* Prepares the transfer of the contents to the side, whose copy gets memory if it has none, in the stream's order, and
  * queues it; or begins it, if it is staged. *wait: nothing was done, and the host has to wait for that first. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

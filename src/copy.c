@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "host_memory.h"
 #include "host_pool.h"
+#include "managed_pool.h"
 #include "page_lock.h"
 #include "relief.h"
 #include "slab.h"
@@ -44,7 +45,7 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
     copy->device = (short)device;
     copy->source = (unsigned char)source;
-    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED;
+    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
     copy->writes = writes;
     return copy;
 }
@@ -143,6 +144,42 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
     return SYNCED_MEM_OK;
 }
 
+static synced_mem_status alloc_mapped(int device, size_t bytes, struct sm_copy *copy, void **out)
+{
+    struct sm_pinned memory;
+    synced_mem_status status = sm_host_pool_alloc(device, bytes, &memory);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_device_check_mapped(device, memory.data);
+    if (status != SYNCED_MEM_OK)
+        sm_host_pool_free(memory.data, bytes, memory.owner);
+    *out = memory.data;
+    copy->owner = memory.owner;
+    return status;
+}
+
+synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
+                                        struct sm_copy **out)
+{
+    struct sm_copy *const copy = take_copy(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    void *base;
+    const synced_mem_status status =
+        managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped(device, bytes, copy, &base);
+    if (status != SYNCED_MEM_OK) {
+        give_copy(copy);
+        return sm_relief_note(status, managed ? device : -1, bytes);
+    }
+    place(copy, base, bytes, alignment);
+    if (zeroed)
+        memset(sm_copy_data(copy), 0, size);
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out)
 {
@@ -234,6 +271,8 @@ static bool must_be_idle(const struct sm_copy *copy)
     switch ((synced_mem_source)copy->source) {
     case SYNCED_MEM_SOURCE_PAGEABLE:
     case SYNCED_MEM_SOURCE_PINNED:
+    case SYNCED_MEM_SOURCE_MAPPED:
+    case SYNCED_MEM_SOURCE_MANAGED:
     case SYNCED_MEM_SOURCE_ADOPTED:
         return true;
     case SYNCED_MEM_SOURCE_ALLOCATOR:
@@ -267,7 +306,11 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
+    case SYNCED_MEM_SOURCE_MAPPED:
         sm_host_pool_free(copy->base, copy->bytes, copy->owner);
+        break;
+    case SYNCED_MEM_SOURCE_MANAGED:
+        sm_managed_pool_free(copy->device, copy->base, copy->bytes);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
         free_pageable(copy);

@@ -32,7 +32,8 @@ struct sm_copy {
         void *user;       /* of adopted memory */
         size_t alignment; /* that the allocator was asked for */
     };
-    /* Work in flight, see flight.h. Only device memory is given to streams, so a host copy has no writer. */
+    /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
+     * shared has no writer. */
     struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
     struct sm_ticket *turn;   /* of the last such turn that has ended, or is about to */
@@ -42,7 +43,7 @@ struct sm_copy {
     struct sm_copy *next;           /* in the retired list */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     unsigned given;                 /* counts the calls that gave out its pointer */
-    short device;                   /* of device memory and of the library's page-locked memory; else -1 */
+    short device;                   /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
     bool arriving;                  /* the contents are those that write will bring; if it fails they are lost */
     bool write_is_owed;             /* a later turn comes after write too */
@@ -73,6 +74,17 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
 /* Device memory of the library's own, usable in the stream's order. */
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out);
+
+/* Memory that host and device both use, at once and at the same address: managed, or page-locked and mapped. With
+ * zeroed set its contents are zeros. ERR_INVALID_STATE: the device reaches it at another address. */
+synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
+                                        struct sm_copy **out);
+
+/* Whether it is such memory: then it is both of its object's copies. */
+static inline bool sm_copy_is_shared(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_MAPPED || copy->source == SYNCED_MEM_SOURCE_MANAGED;
+}
 
 /* Memory from an allocator of the caller's, with no lock held. device: of device memory, whose stream it is usable on;
  * or which host memory will be transferred with, -1 if nobody knows. ERR_INVALID_STATE: what it gave is of no use. */

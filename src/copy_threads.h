@@ -20,8 +20,8 @@ struct sm_task {
 void sm_task_hold(struct sm_task *task);
 void sm_task_drop(struct sm_task *task);
 
-/* Puts a task in the queue, which holds it, and starts threads up to the number, as far as the system has any. ready: it
- * can be worked on without a wait. */
+/* Puts a task in the queue, which holds it, and starts threads up to the number, as far as the system has any. ready:
+ * it can be worked on without a wait. */
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
 /* It can be worked on. */
 void sm_copy_threads_ready(struct sm_task *task);

@@ -40,7 +40,8 @@ bool sm_device_in_use(void);
  * ERR_NO_GPU, ERR_INVALID_DEVICE; from then on sm_device_in_use() is true. */
 synced_mem_status sm_device_resolve(int wanted, int *device);
 
-/* Makes the device current in a thread of the library's own, once and for all: the calls it makes need not change it. */
+/* Makes the device current in a thread of the library's own, once and for all: the calls it makes need not change
+ * it. */
 void sm_device_stay(int device);
 
 /* What memory is at a pointer given by a caller, as far as the runtime knows. */
@@ -106,6 +107,27 @@ struct sm_pool_numbers {
     uint64_t reserved, reserved_high, used, used_high;
 };
 synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *numbers);
+
+/* ---- Memory that host and device both use ---- */
+
+struct sm_unified_facts {
+    bool integrated; /* the device has no memory of its own */
+    bool managed;    /* there is managed memory, and the host may touch it while kernels run */
+};
+synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *facts);
+
+/* Whether the device reaches page-locked memory at the host's address. ERR_INVALID_STATE if at another. */
+synced_mem_status sm_device_check_mapped(int device, void *data);
+
+/* Managed memory, contents undefined, aligned as the functions above do. ERR_OUT_OF_DEVICE_MEMORY. */
+synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out);
+/* May wait for the device. */
+synced_mem_status sm_device_managed_free(int device, void *data);
+/* Moves its pages to the device or to the host, in the stream's order; a hint, as it can be used without. */
+synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_t size, bool host,
+                                             synced_mem_stream stream);
+/* Prefers the pages to be on the device. */
+synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size);
 
 /* ---- Streams ---- */
 

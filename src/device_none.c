@@ -124,6 +124,43 @@ synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *num
     return no_gpu();
 }
 
+synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *facts)
+{
+    (void)device, (void)facts;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_check_mapped(int device, void *data)
+{
+    (void)device, (void)data;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out)
+{
+    (void)device, (void)size, (void)out;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_managed_free(int device, void *data)
+{
+    (void)device, (void)data;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_t size, bool host,
+                                             synced_mem_stream stream)
+{
+    (void)device, (void)data, (void)size, (void)host, (void)stream;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size)
+{
+    (void)device, (void)data, (void)size;
+    return no_gpu();
+}
+
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
     (void)device, (void)out;

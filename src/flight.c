@@ -266,6 +266,18 @@ void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
     replace(&copy->turn, ticket);
 }
 
+void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket)
+{
+    replace(&copy->write, ticket);
+    copy->write_is_owed = false;
+    copy->arriving = true;
+}
+
+bool sm_flight_is_lost(const struct sm_copy *copy)
+{
+    return sm_ticket_state(copy->write) == SM_TICKET_LOST || sm_ticket_state(copy->turn) == SM_TICKET_LOST;
+}
+
 struct sm_use *sm_flight_reserve(void)
 {
     struct sm_use *const use = calloc(1, sizeof *use);
@@ -500,13 +512,20 @@ static void prune_list(const struct sm_copy *copy, struct sm_use **list)
     }
 }
 
+/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents in
+ * it. */
+static bool matters(const struct sm_copy *copy, const struct sm_ticket *ticket)
+{
+    return blocks(copy, ticket) || (sm_copy_is_shared(copy) && sm_ticket_state(ticket) == SM_TICKET_LOST);
+}
+
 void sm_flight_prune(struct sm_copy *copy)
 {
     sm_flight_note_strays(copy);
     copy->arriving = copy->arriving && blocks(copy, copy->write);
-    if (!blocks(copy, copy->write))
+    if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
-    if (!copy->writer && !blocks(copy, copy->turn))
+    if (!copy->writer && !matters(copy, copy->turn))
         replace(&copy->turn, NULL);
     prune_list(copy, &copy->reads);
     prune_list(copy, &copy->owed);

@@ -60,6 +60,12 @@ void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket);
 /* Memory of the caller's whose contents are ready with the ticket. Takes over the caller's hold. */
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket);
 
+/* The contents of a shared copy come to the host by the ticket, which comes after what writes them. Takes over the
+ * caller's hold. */
+void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket);
+/* Whether what wrote the contents of a shared copy was lost with the device. */
+bool sm_flight_is_lost(const struct sm_copy *copy);
+
 /* Room for one more reader; NULL: no memory. */
 struct sm_use *sm_flight_reserve(void);
 

@@ -8,6 +8,7 @@
 #include "staged.h"
 #include "status.h"
 #include "supply.h"
+#include "unified.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,6 @@ struct batch {
     struct sm_call *calls; /* one an object, in the order of their addresses */
     size_t objects;
     struct sm_transfer *transfers; /* queued */
-    struct synced_mem **moving;    /* the objects of those */
     size_t queued;
     struct sm_ticket **arrivals; /* of those that are staged, held */
     size_t staged;
@@ -85,16 +85,16 @@ static synced_mem_status nothing_to_move(const struct batch *batch, synced_mem_s
 static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
 {
     struct sm_ticket *wait;
+    if (sm_shared_copy(mem))
+        return sm_unified_move(mem, batch->side, batch->stream);
     const synced_mem_status status =
         sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (batch->transfers[batch->queued].staged) {
+    if (batch->transfers[batch->queued].staged)
         batch->arrivals[batch->staged++] = sm_ticket_hold(sm_copy_of(mem, batch->side)->write);
-        sm_commit(mem, sm_head(mem) | sm_bit(batch->side));
-    } else {
-        batch->moving[batch->queued++] = mem;
-    }
+    else
+        batch->queued++;
     return SYNCED_MEM_OK;
 }
 
@@ -141,17 +141,30 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 
 /* ---- All ---- */
 
+/* All have what they need: the heads say so. */
+static void commit_all(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->objects; i++) {
+        struct synced_mem *const mem = batch->calls[i].mem;
+        if (!batch->calls[i].moves)
+            continue;
+        if (sm_shared_copy(mem) && is_pull(batch))
+            sm_unified_arrive(sm_shared_copy(mem), NULL);
+        sm_commit(mem, sm_head(mem) | sm_bit(batch->side));
+    }
+}
+
 /* Enters what was queued, also after a failure: it is under way. */
 static synced_mem_status enter_queued(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    if (batch->queued == 0)
-        return status;
-    const synced_mem_status entered = sm_transfer_enter(batch->transfers, batch->queued, batch->stream);
+    synced_mem_status entered = SYNCED_MEM_OK;
+    if (batch->queued > 0)
+        entered = sm_transfer_enter(batch->transfers, batch->queued, batch->stream);
     if (status != SYNCED_MEM_OK)
         sm_detail_set(&first);
-    for (size_t i = 0; entered == SYNCED_MEM_OK && i < batch->queued; i++)
-        sm_commit(batch->moving[i], sm_head(batch->moving[i]) | sm_bit(batch->side));
+    else if (entered == SYNCED_MEM_OK)
+        commit_all(batch);
     return status != SYNCED_MEM_OK ? status : entered;
 }
 
@@ -302,7 +315,6 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     struct part {
         struct sm_call call;
         struct sm_transfer transfer;
-        struct synced_mem *moving;
         struct sm_ticket *arrival;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
@@ -310,8 +322,7 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
     batch->calls = (struct sm_call *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
-    batch->moving = (struct synced_mem **)(void *)(batch->transfers + batch->count);
-    batch->arrivals = (struct sm_ticket **)(void *)(batch->moving + batch->count);
+    batch->arrivals = (struct sm_ticket **)(void *)(batch->transfers + batch->count);
     const synced_mem_status status = move_with(batch, handle, failed);
     free(room);
     return status;
@@ -322,15 +333,9 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
 {
     struct sm_call call;
     struct sm_transfer transfer;
-    struct synced_mem *moving;
     struct sm_ticket *arrival;
-    struct batch batch = {.mems = mems,
-                          .count = count,
-                          .calls = &call,
-                          .transfers = &transfer,
-                          .moving = &moving,
-                          .arrivals = &arrival,
-                          .side = side};
+    struct batch batch = {
+        .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .arrivals = &arrival, .side = side};
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);

@@ -14,6 +14,9 @@ struct sm_extras {
     size_t alignment;
     void *user;
     const struct sm_allocator *allocators[SM_SIDES]; /* NULL: as for all objects */
+    unsigned char asked_placement;                   /* synced_mem_placement_kind */
+    atomic_uchar placement; /* that, until it is decided what it is here; written with the lock held */
+    bool placed;            /* it is decided; guarded by the lock */
     char name[48];
 };
 
@@ -21,6 +24,7 @@ struct sm_extras {
  * Invariants, checked by sm_object_is_valid() while the lock is held:
  *   head has the bit of a side        =>  copy[side] is there, and has room for size bytes
  *   copy[SM_GPU] is there             =>  device >= 0, and it is the copy's device
+ *   either copy is shared             =>  it is both
  *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
  *   ready[side][writing] is set       =>  the head has no other bit
  *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
@@ -56,7 +60,8 @@ static inline size_t sm_object_alignment(const struct synced_mem *mem)
 static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
-    return own ? own : sm_allocator_of_all(side);
+    const bool separate = !mem->extras || mem->extras->asked_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
+    return own || !separate ? own : sm_allocator_of_all(side);
 }
 
 static inline unsigned sm_bit(enum sm_side side)
@@ -91,9 +96,29 @@ static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_s
     return copy == &sm_no_copy ? NULL : copy;
 }
 
+/* A shared one goes into both slots. */
 static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
 {
     atomic_store_explicit(&mem->copy[side], copy ? copy : &sm_no_copy, memory_order_relaxed);
+    if (copy && sm_copy_is_shared(copy))
+        atomic_store_explicit(&mem->copy[sm_other(side)], copy, memory_order_relaxed);
+}
+
+/* Takes the copy out of its slot, a shared one out of both. */
+static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    atomic_store_explicit(&mem->copy[side], &sm_no_copy, memory_order_relaxed);
+    if (copy && sm_copy_is_shared(copy))
+        atomic_store_explicit(&mem->copy[sm_other(side)], &sm_no_copy, memory_order_relaxed);
+    return copy;
+}
+
+/* The sides that use the side's copy. */
+static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    return copy && sm_copy_is_shared(copy) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
 }
 
 static inline void sm_put_device(struct synced_mem *mem, int device)

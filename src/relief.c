@@ -4,6 +4,7 @@
 #include "copy.h"
 #include "gpu.h"
 #include "host_pool.h"
+#include "managed_pool.h"
 #include "process.h"
 #include "stats.h"
 
@@ -63,10 +64,12 @@ static void wait_for_pending(const struct refusal *refusal)
 static void trim(const struct refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_trims, 1);
-    if (refusal->device >= 0)
-        (void)sm_device_pool_trim(refusal->device, 0);
-    else
+    if (refusal->device < 0) {
         (void)sm_host_pool_relieve();
+    } else {
+        (void)sm_managed_pool_relieve();
+        (void)sm_device_pool_trim(refusal->device, 0);
+    }
 }
 
 static bool ask(struct sm_relief *relief, const struct refusal *refusal)

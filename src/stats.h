@@ -30,7 +30,9 @@
     X(oom_waits)                                                                                                       \
     X(oom_trims)                                                                                                       \
     X(oom_callbacks)                                                                                                   \
-    X(oom_failures)
+    X(oom_failures)                                                                                                    \
+    X(managed_bytes)                                                                                                   \
+    X(prefetches)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

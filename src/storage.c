@@ -5,6 +5,7 @@
 #include "relief.h"
 #include "status.h"
 #include "supply.h"
+#include "unified.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -83,7 +84,8 @@ static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
         return status;
     status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
-        sm_let_go(&call, side);
+        if (!sm_shared_copy(mem))
+            sm_let_go(&call, side);
         sm_commit(mem, sm_head(mem) & ~sm_bit(side));
     }
     return sm_leave_and_reap(&call, status);
@@ -118,7 +120,9 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
     const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
     unsigned head = SYNCED_MEM_UNINITIALIZED;
-    const synced_mem_status status = make_replaceable(mem, going);
+    synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_foreign(mem);
+    if (status == SYNCED_MEM_OK)
+        status = make_replaceable(mem, going);
     if (status != SYNCED_MEM_OK)
         return status;
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
@@ -241,7 +245,7 @@ static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
     return spare;
 }
 
-/* The contents, and zeros behind them, in larger host memory. */
+/* The contents, and zeros behind them, in larger host memory, or in memory that both sides use. */
 static synced_mem_status grow_host(struct sm_call *call, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
@@ -278,7 +282,7 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
     struct sm_copy *larger = take_spare(growth, SM_GPU);
     synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
     if (status == SYNCED_MEM_OK && !larger)
-        status = sm_copy_obtain_device(size, sm_object_alignment(mem), stream, &larger);
+        status = sm_obtain_device(mem, size, stream, &larger);
     if (status != SYNCED_MEM_OK)
         return status;
     status = queue_growth(mem, size, larger, stream);
@@ -338,9 +342,25 @@ static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned 
 {
     struct synced_mem *const mem = call->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)))
+    const bool done = sm_shared_copy(mem) && (sides & sm_bit(SM_GPU));
+    if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)) && !done)
         memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
     return status;
+}
+
+/*
+ * Whether the host, which waits for that, moves the contents or fills what is new. Contents that both sides share the
+ * host touches where they are its own; to move mapped memory, which the runtime would copy by the host as well, always.
+ */
+static bool is_hosts_work(const struct synced_mem *mem, size_t size)
+{
+    const struct sm_copy *const shared = sm_shared_copy(mem);
+    const unsigned head = sm_head(mem);
+    if (shared && !has_room(mem, SM_CPU, size) && shared->source == SYNCED_MEM_SOURCE_MAPPED)
+        return head != SYNCED_MEM_UNINITIALIZED;
+    if (shared)
+        return head == SYNCED_MEM_AT_CPU;
+    return (head & sm_bit(SM_CPU)) && (has_room(mem, SM_CPU, size) || !(head & sm_bit(SM_GPU)));
 }
 
 /* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
@@ -356,7 +376,7 @@ static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *
     synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = grow_side(call, next == sm_bit(SM_GPU) ? SM_GPU : SM_CPU, size, growth, wait);
+        status = grow_side(call, is_hosts_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
     } else {
         status = zero_tails(call, size, next);
     }
@@ -374,10 +394,10 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait && status == SYNCED_MEM_OK; side++)
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
-    const bool is_written =
-        (sm_head(mem) & sm_bit(SM_CPU)) && (has_room(mem, SM_CPU, size) || !(sm_head(mem) & sm_bit(SM_GPU)));
-    if (status == SYNCED_MEM_OK && !*wait && growing && is_written)
-        *wait = sm_flight_blocker(sm_copy_of(mem, SM_CPU), true);
+    if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
+        return status;
+    status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
     return status;
 }
 

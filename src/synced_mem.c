@@ -6,6 +6,7 @@
 #include "argument.h"
 #include "coherence.h"
 #include "host_pool.h"
+#include "managed_pool.h"
 #include "move.h"
 #include "page_lock.h"
 #include "slab.h"
@@ -13,6 +14,7 @@
 #include "stats.h"
 #include "status.h"
 #include "storage.h"
+#include "unified.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -43,13 +45,18 @@ static synced_mem_status check_options(const synced_mem_options *options)
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the alignment %zu is no power of two up to %d",
                        options->alignment, MAX_ALIGNMENT);
+    if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no placement has the number %d", (int)options->placement);
+    if (options->placement && (options->cpu_allocator || options->gpu_allocator))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "an allocator gives memory for one side, in separate placement only");
     return SYNCED_MEM_OK;
 }
 
 static bool needs_extras(const synced_mem_options *options)
 {
-    return options &&
-           (options->name || options->alignment || options->user || options->cpu_allocator || options->gpu_allocator);
+    return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
+                       options->gpu_allocator || options->placement);
 }
 
 /* None where all is default. */
@@ -74,6 +81,8 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
     extras->asked = options->alignment;
     extras->user = options->user;
+    extras->asked_placement = (unsigned char)options->placement;
+    atomic_init(&extras->placement, extras->asked_placement);
     if (options->name)
         (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
     *out = extras;
@@ -199,6 +208,8 @@ static synced_mem_status shut_down(void)
     if (status == SYNCED_MEM_OK)
         status = sm_host_pool_shutdown();
     if (status == SYNCED_MEM_OK)
+        status = sm_managed_pool_shutdown();
+    if (status == SYNCED_MEM_OK)
         status = sm_device_shutdown();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
@@ -313,6 +324,11 @@ size_t synced_mem_gpu_capacity(const synced_mem *mem)
 int synced_mem_cpu_is_pinned(const synced_mem *mem)
 {
     return facts_of(mem, SM_CPU, true, __func__).pinned;
+}
+
+synced_mem_placement_kind synced_mem_placement(const synced_mem *mem)
+{
+    return ask(mem, __func__) ? sm_placement(mem) : SYNCED_MEM_PLACEMENT_SEPARATE;
 }
 
 int synced_mem_device_count(void)

@@ -27,6 +27,7 @@ static void end(void)
     ck_assert_uint_eq(stats.pageable_bytes, 0);
     ck_assert_uint_eq(stats.pinned_bytes, 0);
     ck_assert_uint_eq(stats.gpu_bytes, 0);
+    ck_assert_uint_eq(stats.managed_bytes, 0);
     ck_assert_uint_eq(stats.retired, 0);
     ck_assert_uint_eq(stats.quarantined, 0);
     gpu_check_nothing_left();

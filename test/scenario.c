@@ -62,6 +62,20 @@ static const enum step scenarios[][STEPS] = {
      PULL_STREAM, SHRINK, REGROW, CPU_READ, RELEASE},
     {CREATE_NAMED, WRITE_ON, SET_GPU, WRITE_ON,  GROW,        CPU_READ, DISCARD,  READ_ON, SET_BOTH, SHRINK,
      PUSH_STREAM,  GROW,     READ_ON, CPU_WRITE, PUSH_STREAM, GROW,     WRITE_ON, PULL_N,  DISCARD,  RELEASE},
+    /* Unified placement */
+    {CREATE_MAPPED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,       CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
+     GPU_WRITE,     CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,         WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
+     PULL_N,        CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MAPPED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
+    {CREATE_MAPPED, WRITE_ON, GROW,        SHRINK,    READ_ON,      REGROW,       CPU_READ,    GROW,        CPU_WRITE,
+     SHRINK,        REGROW,   GROW,        GPU_READ,  REGROW,       DISCARD,      READ_ON_2,   RELEASE_CPU, RELEASE_GPU,
+     CPU_READ,      READ_ON,  RELEASE_GPU, CPU_WRITE, RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ,    RELEASE},
+    {CREATE_MANAGED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,        CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
+     GPU_WRITE,      CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,          WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
+     PULL_N,         CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MANAGED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
+    {CREATE_MANAGED, WRITE_ON,     GROW,         SHRINK,      READ_ON,  REGROW,   CPU_READ,
+     GROW,           CPU_WRITE,    SHRINK,       REGROW,      GROW,     GPU_READ, REGROW,
+     DISCARD,        READ_ON_2,    RELEASE_CPU,  RELEASE_GPU, CPU_READ, READ_ON,  RELEASE_GPU,
+     CPU_WRITE,      RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ, RELEASE},
 };
 const int scenario_count = sizeof scenarios / sizeof scenarios[0];
 const int scenario_count_without_gpu = 4;
@@ -162,7 +176,7 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.stream = gpu_stream_create(on, false);
     mine.second = gpu_stream_create(on, false);
     mine.kernels = gpu_stream_create(on, true);
-    now.caller_on = scenarios[scenario][0] == CREATE_NAMED && !at_home ? 0 : on;
+    now.caller_on = scenarios[scenario][0] != CREATE && !at_home ? 0 : on;
     gpu_make_current(now.caller_on);
 }
 
@@ -294,13 +308,14 @@ static synced_mem_status create(const synced_mem_options *options)
     return status;
 }
 
-static synced_mem_status create_named(void)
+static synced_mem_status create_named(synced_mem_placement_kind placement)
 {
     synced_mem_options options;
     synced_mem_options_init(&options);
     options.name = "named";
     options.alignment = ALIGNMENT;
     options.device = home();
+    options.placement = placement;
     return create(&options);
 }
 
@@ -402,8 +417,10 @@ static synced_mem_status perform(enum step step)
     switch (step) {
         STEP(END, SYNCED_MEM_OK)
         STEP(CREATE, create(NULL))
-        STEP(CREATE_NAMED, create_named())
+        STEP(CREATE_NAMED, create_named(SYNCED_MEM_PLACEMENT_SEPARATE))
         STEP(CREATE_ALLOC, create_with_allocators())
+        STEP(CREATE_MAPPED, create_named(SYNCED_MEM_PLACEMENT_MAPPED))
+        STEP(CREATE_MANAGED, create_named(SYNCED_MEM_PLACEMENT_MANAGED))
         STEP(CPU_READ, on_host((void *)synced_mem_cpu_data(now.mem), false))
         STEP(CPU_WRITE, on_host(synced_mem_mutable_cpu_data(now.mem), true))
         STEP(CPU_OVERWRITE, on_host(synced_mem_overwrite_cpu_data(now.mem), true))
@@ -556,4 +573,5 @@ void scenario_check_end(enum outcome expected)
     REQUIRE(stats.pageable_bytes == 0);
     REQUIRE(stats.pinned_bytes == 0);
     REQUIRE(stats.gpu_bytes == 0);
+    REQUIRE(stats.managed_bytes == 0);
 }

@@ -9,9 +9,11 @@
 
 enum step {
     END,
-    CREATE,       /* an object of no device */
-    CREATE_NAMED, /* of the last device, with a name and an alignment */
-    CREATE_ALLOC, /* of the last device, with allocators for both copies */
+    CREATE,        /* an object of no device */
+    CREATE_NAMED,  /* of the last device, with a name and an alignment */
+    CREATE_ALLOC,  /* of the last device, with allocators for both copies */
+    CREATE_MAPPED, /* as CREATE_NAMED, in unified placement */
+    CREATE_MANAGED,
     CPU_READ,
     CPU_WRITE,
     CPU_OVERWRITE,

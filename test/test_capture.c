@@ -43,9 +43,34 @@ static void end_empty(void)
     gpu_stream_destroy(captured);
 }
 
+/* Where the objects' memory is. */
+enum { PLACEMENTS = 3 };
+static synced_mem_placement_kind placement;
+
+/* Whether there is a device that can have them there. */
+static bool is_placed(int which)
+{
+    int concurrent = 1;
+    placement = (synced_mem_placement_kind)which;
+    if (has_device() && placement == SYNCED_MEM_PLACEMENT_MANAGED)
+        MUST(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, 0));
+    return has_device() && concurrent;
+}
+
+static synced_mem *make_placed(void)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.placement = placement;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
 static synced_mem *make_with_head(synced_mem_state head)
 {
-    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const mem = make_placed();
     if (head == SYNCED_MEM_AT_CPU)
         host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 3);
     if (head == SYNCED_MEM_AT_GPU || head == SYNCED_MEM_SYNCED)
@@ -95,19 +120,20 @@ enum { ACCESSES = sizeof accesses / sizeof accesses[0] };
 
 START_TEST(access_while_capturing)
 {
-    if (!has_device())
+    const int which = _i % ACCESSES;
+    if (!is_placed(_i / ACCESSES))
         return;
-    synced_mem *const mem = make_with_head(accesses[_i].head);
+    synced_mem *const mem = make_with_head(accesses[which].head);
     begin(cudaStreamCaptureModeGlobal, false);
-    if (accesses[_i].succeeds) {
-        const void *const data = accesses[_i].access(mem, captured);
+    if (accesses[which].succeeds) {
+        const void *const data = accesses[which].access(mem, captured);
         ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
     } else {
-        FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, accesses[_i].access(mem, captured));
+        FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, accesses[which].access(mem, captured));
     }
-    ck_assert_int_eq(synced_mem_head(mem), accesses[_i].head);
+    ck_assert_int_eq(synced_mem_head(mem), accesses[which].head);
     end_empty();
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, accesses[_i].head ? 3 : 0));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, accesses[which].head ? 3 : 0));
     OK(synced_mem_release(mem));
 }
 END_TEST
@@ -115,7 +141,7 @@ END_TEST
 /* The hot path too hands out the pointer, and leaves no trace. */
 START_TEST(hot_while_capturing)
 {
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     synced_mem *const mem = make_with_head(SYNCED_MEM_AT_GPU);
     synced_mem_stream const stream = gpu_stream_create(0, false);
@@ -170,7 +196,7 @@ static synced_mem *used_by_captured(bool writing)
 
 START_TEST(waiting_for_a_writer)
 {
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     synced_mem *const mem = used_by_captured(true);
     synced_mem_stream const other = gpu_stream_create(0, false);
@@ -191,7 +217,7 @@ END_TEST
 
 START_TEST(waiting_for_a_reader)
 {
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     synced_mem *const mem = used_by_captured(false);
     synced_mem_stream const other = gpu_stream_create(0, false);
@@ -199,6 +225,8 @@ START_TEST(waiting_for_a_reader)
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, other));
     FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_gpu_data_on(mem, other));
     FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_gpu_data(mem));
+    if (placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+        FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_cpu_data(mem));
     end_empty();
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, other));
     OK(synced_mem_stream_done(other));
@@ -209,13 +237,14 @@ END_TEST
 
 START_TEST(release_is_deferred)
 {
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     OK(synced_mem_release(used_by_captured(true)));
     ck_assert_uint_eq(stats_now().retired, 1);
     OK(synced_mem_reap());
     ck_assert_uint_eq(stats_now().retired, 1);
     end_empty();
+    gpu_sync_device(0);
     OK(synced_mem_reap());
     ck_assert_uint_eq(stats_now().retired, 0);
 }
@@ -224,7 +253,7 @@ END_TEST
 /* Kernels that use a pointer asked for without a stream can only be waited for on the legacy stream. */
 START_TEST(legacy_while_a_blocking_stream_captures)
 {
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     synced_mem *const mem = make_with_head(SYNCED_MEM_AT_GPU);
     synced_mem *const at_cpu = make_with_head(SYNCED_MEM_AT_CPU);
@@ -250,6 +279,7 @@ static const char *live_a_life(synced_mem_stream other)
     synced_mem_options options;
     synced_mem_options_init(&options);
     options.device = 0;
+    options.placement = placement;
     if (synced_mem_create(&mem, SIZE, &options) != SYNCED_MEM_OK || !synced_mem_mutable_cpu_data(mem))
         return "host";
     if (synced_mem_async_gpu_push(mem, other) != SYNCED_MEM_OK || !synced_mem_mutable_gpu_data_on(mem, other))
@@ -282,12 +312,12 @@ START_TEST(work_elsewhere_goes_on)
 {
     pthread_t thread;
     enum cudaStreamCaptureMode mode = modes[(_i / 2) % MODES];
-    if (!has_device())
+    if (!is_placed(_i / (4 * MODES)))
         return;
     synced_mem_stream const other = gpu_stream_create(0, false);
     begin(modes[_i % MODES], false);
     MUST(cudaThreadExchangeStreamCaptureMode(&mode));
-    if (_i < 2 * MODES) {
+    if (_i % (4 * MODES) < 2 * MODES) {
         (void)live_in_a_thread(other);
     } else {
         ck_assert_int_eq(pthread_create(&thread, NULL, live_in_a_thread, other), 0);
@@ -339,7 +369,7 @@ static void replay(const struct step *step, unsigned pattern, synced_mem_stream 
 START_TEST(replayed_step)
 {
     enum { REPLAYS = 1000 };
-    if (!has_device())
+    if (!is_placed(_i))
         return;
     struct step step = {make_with_head(SYNCED_MEM_AT_GPU), make_with_head(SYNCED_MEM_AT_GPU),
                         make_with_head(SYNCED_MEM_AT_GPU), NULL};
@@ -365,14 +395,14 @@ Suite *suite(void)
     Suite *const made = suite_create("capture");
     TCase *const on = add_case(made, "on the stream");
     TCase *const elsewhere = add_case(made, "elsewhere");
-    tcase_add_loop_test(on, access_while_capturing, 0, ACCESSES);
-    tcase_add_test(on, hot_while_capturing);
+    tcase_add_loop_test(on, access_while_capturing, 0, PLACEMENTS * ACCESSES);
+    tcase_add_loop_test(on, hot_while_capturing, 0, PLACEMENTS);
     tcase_add_test(on, other_calls_on_the_stream);
-    tcase_add_test(on, replayed_step);
-    tcase_add_test(elsewhere, waiting_for_a_writer);
-    tcase_add_test(elsewhere, waiting_for_a_reader);
-    tcase_add_test(elsewhere, release_is_deferred);
-    tcase_add_test(elsewhere, legacy_while_a_blocking_stream_captures);
-    tcase_add_loop_test(elsewhere, work_elsewhere_goes_on, 0, 4 * MODES);
+    tcase_add_loop_test(on, replayed_step, 0, PLACEMENTS);
+    tcase_add_loop_test(elsewhere, waiting_for_a_writer, 0, PLACEMENTS);
+    tcase_add_loop_test(elsewhere, waiting_for_a_reader, 0, PLACEMENTS);
+    tcase_add_loop_test(elsewhere, release_is_deferred, 0, PLACEMENTS);
+    tcase_add_loop_test(elsewhere, legacy_while_a_blocking_stream_captures, 0, PLACEMENTS);
+    tcase_add_loop_test(elsewhere, work_elsewhere_goes_on, 0, PLACEMENTS * 4 * MODES);
     return made;
 }

@@ -242,6 +242,8 @@ static void use_the_seam(const void *unused)
     char id[SM_PCI_ID_BYTES];
     struct sm_stream_facts facts;
     struct sm_pointer_facts pointer;
+    struct sm_unified_facts unified;
+    size_t left;
     synced_mem_stream stream = NULL;
     (void)unused;
     ck_assert_int_eq(sm_device_count(), 0);
@@ -254,6 +256,13 @@ static void use_the_seam(const void *unused)
         sm_device_host_unregister(0, data),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
+        sm_device_unified_facts(0, &unified),
+        sm_device_check_mapped(0, data),
+        sm_device_memory_info(0, &left, &left),
+        sm_device_managed_alloc(0, 8, &data),
+        sm_device_managed_free(0, data),
+        sm_device_managed_prefetch(0, data, 8, true, NULL),
+        sm_device_managed_advise(0, data, 8),
         sm_device_stream_create(0, &stream),
         sm_device_stream_destroy(0, all.stream),
         sm_device_stream_sync(0, NULL),

@@ -252,6 +252,7 @@ START_TEST(seam_without_gpu)
     size_t free_bytes = 77;
     size_t total = 77;
     struct sm_pointer_facts pointer;
+    struct sm_unified_facts unified;
     if (gpu_expected())
         return;
     ck_assert(!sm_device_frees_in_order(0));
@@ -266,6 +267,12 @@ START_TEST(seam_without_gpu)
         sm_device_host_unregister(0, data),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
+        sm_device_unified_facts(0, &unified),
+        sm_device_check_mapped(0, data),
+        sm_device_managed_alloc(0, 8, &data),
+        sm_device_managed_free(0, data),
+        sm_device_managed_prefetch(0, data, 8, true, NULL),
+        sm_device_managed_advise(0, data, 8),
         sm_device_stream_create(0, &stream),
         sm_device_stream_destroy(0, stream),
         sm_device_stream_sync(0, NULL),
@@ -382,6 +389,10 @@ START_TEST(invariants)
     sm_put_copy(mem, SM_CPU, NULL);
     ck_assert(!sm_object_is_valid(mem));
     sm_put_copy(mem, SM_CPU, copy);
+    const unsigned char source = copy->source;
+    copy->source = SYNCED_MEM_SOURCE_MAPPED;
+    ck_assert(!sm_object_is_valid(mem));
+    copy->source = source;
     OK(synced_mem_release(mem));
 }
 END_TEST

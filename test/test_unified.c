@@ -1,0 +1,805 @@
+/*
+ * Objects whose memory both sides use. For all that can be told from outside they are as others: the same heads, the
+ * same one rule; but nothing is ever transferred.
+ */
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 20000, LARGER = 3 * SIZE, SMALLER = SIZE / 3, KINDS = 2 };
+
+static const synced_mem_placement_kind kinds[KINDS] = {SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_PLACEMENT_MANAGED};
+
+static synced_mem *make_placed(size_t size, synced_mem_placement_kind placement)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    ck_assert_int_eq(options.placement, SYNCED_MEM_PLACEMENT_SEPARATE);
+    options.placement = placement;
+    OK(synced_mem_create(&mem, size, &options));
+    ck_assert_int_eq(synced_mem_placement(mem), placement);
+    return mem;
+}
+
+/* Whether the machine has the placement: not every device's managed memory can be used by the host at any time. */
+static bool has(synced_mem_placement_kind placement)
+{
+    if (!gpu_expected())
+        return false;
+    synced_mem *const mem = make_placed(1, placement);
+    const bool can = synced_mem_cpu_data(mem) != NULL;
+    if (!can)
+        ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_INVALID_STATE);
+    OK(synced_mem_release(mem));
+    return can;
+}
+
+static void check_nothing_moved(void)
+{
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.h2d_transfers + stats.d2h_transfers, 0);
+    ck_assert_uint_eq(stats.h2d_bytes + stats.d2h_bytes, 0);
+    ck_assert_uint_eq(stats.gpu_bytes, 0);
+}
+
+static void finish(synced_mem *mem)
+{
+    check_nothing_moved();
+    OK(synced_mem_release(mem));
+}
+
+/* ---- The state table ---- */
+
+enum access { CPU_READ, CPU_MUTABLE, CPU_OVERWRITE, GPU_READ, GPU_MUTABLE, GPU_OVERWRITE, ACCESSES };
+
+enum { UN = SYNCED_MEM_UNINITIALIZED, CPU = SYNCED_MEM_AT_CPU, GPU = SYNCED_MEM_AT_GPU, SYN = SYNCED_MEM_SYNCED };
+
+static const int next_head[4][ACCESSES] = {
+    [UN] = {CPU, CPU, CPU, GPU, GPU, GPU},
+    [CPU] = {CPU, CPU, CPU, SYN, GPU, GPU},
+    [GPU] = {SYN, CPU, CPU, GPU, GPU, GPU},
+    [SYN] = {SYN, CPU, CPU, SYN, GPU, GPU},
+};
+
+static bool of_gpu(enum access access)
+{
+    return access >= GPU_READ;
+}
+
+static bool writes(enum access access)
+{
+    return access != CPU_READ && access != GPU_READ;
+}
+
+static const void *do_access(synced_mem *mem, enum access access, bool on, synced_mem_stream stream)
+{
+    switch (access) {
+    case CPU_READ:
+        return synced_mem_cpu_data(mem);
+    case CPU_MUTABLE:
+        return synced_mem_mutable_cpu_data(mem);
+    case CPU_OVERWRITE:
+        return synced_mem_overwrite_cpu_data(mem);
+    case GPU_READ:
+        return on ? synced_mem_gpu_data_on(mem, stream) : synced_mem_gpu_data(mem);
+    case GPU_MUTABLE:
+        return on ? synced_mem_mutable_gpu_data_on(mem, stream) : synced_mem_mutable_gpu_data(mem);
+    case GPU_OVERWRITE:
+        return on ? synced_mem_overwrite_gpu_data_on(mem, stream) : synced_mem_overwrite_gpu_data(mem);
+    case ACCESSES:
+        break;
+    }
+    return NULL;
+}
+
+/* Ways to each head; the contents are the pattern 1, or zeros. */
+enum way {
+    NEW,
+    DISCARDED, /* while a kernel writes */
+    CPU_BY_HOST,
+    CPU_AGAIN,  /* after the device */
+    CPU_ALONE,  /* the device's side was released, while a kernel reads */
+    GPU_BY_ANY, /* by a kernel on the legacy stream */
+    GPU_BY_STREAM,
+    GPU_DONE, /* as that, and its use is over */
+    GPU_ALONE,
+    SYNCED_BY_GPU,
+    SYNCED_BY_STREAM, /* a kernel reads */
+    SYNCED_BY_CPU,
+    SYNCED_BY_PUSH,
+    SYNCED_BY_PULL,
+    WAYS
+};
+
+static const int head_of[WAYS] = {
+    [CPU_BY_HOST] = CPU,      [CPU_AGAIN] = CPU,     [CPU_ALONE] = CPU,      [GPU_BY_ANY] = GPU,
+    [GPU_BY_STREAM] = GPU,    [GPU_DONE] = GPU,      [GPU_ALONE] = GPU,      [SYNCED_BY_GPU] = SYN,
+    [SYNCED_BY_STREAM] = SYN, [SYNCED_BY_CPU] = SYN, [SYNCED_BY_PUSH] = SYN, [SYNCED_BY_PULL] = SYN};
+
+static struct {
+    synced_mem_stream stream, other;
+    void *seen; /* by the kernel that reads */
+    bool reads;
+} work;
+
+static void kernel_writes(synced_mem *mem, unsigned pattern)
+{
+    gpu_delay(work.stream);
+    gpu_fill(synced_mem_mutable_gpu_data_on(mem, work.stream), SIZE, pattern, work.stream);
+}
+
+static void kernel_reads(synced_mem *mem)
+{
+    gpu_delay(work.stream);
+    gpu_copy(work.seen, synced_mem_gpu_data_on(mem, work.stream), SIZE, work.stream);
+    work.reads = true;
+}
+
+static void go(synced_mem *mem, enum way way)
+{
+    switch (way) {
+    case NEW:
+        return;
+    case DISCARDED:
+        kernel_writes(mem, 9);
+        OK(synced_mem_resize_discard(mem, SIZE));
+        return;
+    case CPU_AGAIN:
+        kernel_writes(mem, 9);
+        host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 1);
+        return;
+    case GPU_BY_ANY:
+        gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 1, NULL);
+        return;
+    case GPU_BY_STREAM:
+        kernel_writes(mem, 1);
+        return;
+    case GPU_DONE:
+        kernel_writes(mem, 1);
+        OK(synced_mem_done_on(mem, work.stream));
+        return;
+    case SYNCED_BY_CPU:
+        kernel_writes(mem, 1);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+        return;
+    case SYNCED_BY_PULL:
+        kernel_writes(mem, 1);
+        OK(synced_mem_async_cpu_pull(mem, work.other));
+        return;
+    case CPU_BY_HOST:
+    case CPU_ALONE:
+    case GPU_ALONE:
+    case SYNCED_BY_GPU:
+    case SYNCED_BY_STREAM:
+    case SYNCED_BY_PUSH:
+    case WAYS:
+        break;
+    }
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    if (way == CPU_ALONE || way == SYNCED_BY_STREAM)
+        kernel_reads(mem);
+    if (way == CPU_ALONE)
+        OK(synced_mem_release_gpu_data(mem));
+    if (way == GPU_ALONE)
+        OK(synced_mem_release_cpu_data(mem));
+    if (way == SYNCED_BY_GPU)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    if (way == SYNCED_BY_PUSH)
+        OK(synced_mem_async_gpu_push(mem, work.other));
+}
+
+static void prepare(void)
+{
+    work.stream = open_stream(NON_BLOCKING);
+    work.other = open_stream(NON_BLOCKING);
+    work.seen = gpu_alloc(0, SIZE);
+    work.reads = false;
+}
+
+/* What a kernel was reading is what was there when it was launched. */
+static void clean_up(void)
+{
+    close_stream(work.stream);
+    close_stream(work.other);
+    if (work.reads)
+        ck_assert(device_is(work.seen, SIZE, 1));
+    gpu_free(work.seen);
+}
+
+/* What is asked for again is there without more ado. */
+static void check_again(synced_mem *mem, enum access access, bool on, const void *data)
+{
+    const synced_mem_stats then = stats_now();
+    for (int again = 0; again < 2; again++)
+        ck_assert_ptr_eq(do_access(mem, access, on, work.other), data);
+    const synced_mem_stats now = stats_now();
+    ck_assert_int_eq(memcmp(&then, &now, sizeof now), 0);
+}
+
+/* A kernel looks, where the device has asked. */
+static bool side_is(const void *data, bool gpu, bool on, unsigned pattern)
+{
+    if (!gpu)
+        return host_is(data, SIZE, pattern);
+    void *const looked = gpu_alloc(0, SIZE);
+    gpu_copy(looked, data, SIZE, on ? work.other : NULL);
+    gpu_stream_sync(on ? work.other : NULL);
+    const bool is = device_is(looked, SIZE, pattern);
+    gpu_free(looked);
+    return is;
+}
+
+static void side_writes(void *data, bool gpu, bool on)
+{
+    if (gpu)
+        gpu_fill(data, SIZE, 2, on ? work.other : NULL);
+    else
+        host_fill(data, SIZE, 2);
+}
+
+START_TEST(table)
+{
+    const synced_mem_placement_kind kind = kinds[_i / (WAYS * ACCESSES * 2)];
+    const enum way way = (enum way)(_i / (ACCESSES * 2) % WAYS);
+    const enum access access = (enum access)(_i / 2 % ACCESSES);
+    const bool on = _i % 2;
+    const bool gpu = of_gpu(access);
+    if (!has(kind) || (on && !gpu))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kind);
+    go(mem, way);
+    const int head = head_of[way];
+    ck_assert_int_eq(synced_mem_head(mem), head);
+    const void *const data = do_access(mem, access, on, work.other);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    ck_assert_int_eq(synced_mem_head(mem), next_head[head][access]);
+    check_again(mem, access, on, data);
+    if (access != CPU_OVERWRITE && access != GPU_OVERWRITE)
+        ck_assert(side_is(data, gpu, on, head == UN ? 0 : 1));
+    if (writes(access))
+        side_writes((void *)data, gpu, on);
+    const unsigned pattern = writes(access) ? 2 : head == UN ? 0 : 1;
+    const void *const there = gpu ? synced_mem_cpu_data(mem) : synced_mem_gpu_data(mem);
+    ck_assert_ptr_eq(there, data);
+    ck_assert(side_is(there, !gpu, false, pattern));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, pattern));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* ---- Facts ---- */
+
+START_TEST(facts)
+{
+    const bool mapped = kinds[_i] == SYNCED_MEM_PLACEMENT_MAPPED;
+    const synced_mem_source source = mapped ? SYNCED_MEM_SOURCE_MAPPED : SYNCED_MEM_SOURCE_MANAGED;
+    if (!has(kinds[_i]))
+        return;
+    OK(synced_mem_shutdown());
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_int_eq(synced_mem_device(mem), SYNCED_MEM_DEVICE_CURRENT);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    ck_assert_int_eq(synced_mem_placement(mem), kinds[_i]);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), source);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), source);
+    ck_assert_uint_ge(synced_mem_cpu_capacity(mem), SIZE);
+    ck_assert_uint_eq(synced_mem_gpu_capacity(mem), synced_mem_cpu_capacity(mem));
+    ck_assert_int_eq(synced_mem_device(mem), gpu_current_device());
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.pageable_bytes + stats.gpu_bytes, 0);
+    ck_assert_uint_ge(mapped ? stats.pinned_bytes : stats.managed_bytes, SIZE);
+    ck_assert_uint_eq(mapped ? stats.managed_bytes : stats.pinned_bytes, 0);
+    finish(mem);
+}
+END_TEST
+
+/* Whichever side asks first, the object is then of that device. */
+START_TEST(device_of_the_stream)
+{
+    const int last = devices() - 1;
+    if (!has(kinds[_i]))
+        return;
+    synced_mem_stream stream = gpu_stream_create(last, false);
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    ck_assert_int_eq(synced_mem_device(mem), last);
+    gpu_make_current(last);
+    gpu_fill(data, SIZE, 1, stream);
+    gpu_make_current(0);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    finish(mem);
+    close_stream(stream);
+}
+END_TEST
+
+START_TEST(bad_options)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.placement = (synced_mem_placement_kind)(_i == 0 ? 4 : -1);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, SIZE, &options));
+    SAYS("placement");
+    ck_assert_ptr_null(mem);
+    ck_assert_int_eq(synced_mem_placement(NULL), SYNCED_MEM_PLACEMENT_SEPARATE);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(alignment)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    if (!has(kinds[_i]))
+        return;
+    for (size_t bytes = 1; bytes <= 2 << 20; bytes *= 2) {
+        synced_mem_options_init(&options);
+        options.alignment = bytes;
+        options.placement = kinds[_i];
+        OK(synced_mem_create(&mem, SIZE, &options));
+        const void *const data = synced_mem_cpu_data(mem);
+        ck_assert_uint_eq((uintptr_t)data % bytes, 0);
+        ck_assert(host_is(data, SIZE, 0));
+        ck_assert_ptr_eq(synced_mem_gpu_data(mem), data);
+        finish(mem);
+    }
+}
+END_TEST
+
+START_TEST(size_zero)
+{
+    if (!has(kinds[_i]))
+        return;
+    synced_mem *const mem = make_placed(0, kinds[_i]);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    OK(synced_mem_resize(mem, SIZE));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    finish(mem);
+}
+END_TEST
+
+/* Without a device there is the host's side only, as without the option. */
+START_TEST(without_gpu)
+{
+    if (gpu_expected())
+        return;
+    synced_mem *const mem = make_placed(SIZE, (synced_mem_placement_kind)(_i + 1));
+    FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_gpu_data(mem));
+    ck_assert_int_eq(synced_mem_placement(mem), _i + 1);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 1);
+    ck_assert_int_eq(synced_mem_placement(mem), SYNCED_MEM_PLACEMENT_SEPARATE);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_mutable_gpu_data(mem));
+    OK(synced_mem_resize(mem, LARGER));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(too_much)
+{
+    synced_mem *const mem = make_placed((size_t)1 << 50, kinds[_i]);
+    const synced_mem_status expected = gpu_expected() && kinds[_i] == SYNCED_MEM_PLACEMENT_MANAGED
+                                           ? SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY
+                                           : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (!gpu_expected() || has(kinds[_i])) {
+        FAILS_NULL(expected, synced_mem_cpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
+        OK(synced_mem_resize_discard(mem, SIZE));
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    }
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* ---- Hazards ---- */
+
+/* A write by a stream or the host comes after reads by others, and they do not wait for each other. */
+START_TEST(readers_and_a_writer)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    void *const seen = gpu_alloc(0, SIZE);
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    for (unsigned round = 1; round < 6; round++) {
+        gpu_delay(work.stream);
+        gpu_copy(work.seen, synced_mem_gpu_data_on(mem, work.stream), SIZE, work.stream);
+        gpu_copy(seen, synced_mem_gpu_data_on(mem, work.other), SIZE, work.other);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, round));
+        if (round % 2)
+            gpu_fill(synced_mem_mutable_gpu_data_on(mem, work.other), SIZE, round + 1, work.other);
+        else
+            host_fill(synced_mem_mutable_cpu_data(mem), SIZE, round + 1);
+        gpu_stream_sync(work.stream);
+        ck_assert(device_is(work.seen, SIZE, round));
+        ck_assert(device_is(seen, SIZE, round));
+    }
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 6));
+    finish(mem);
+    gpu_free(seen);
+    clean_up();
+}
+END_TEST
+
+/* To read beside a kernel that reads, the host waits for nobody; nor does another stream. */
+START_TEST(reads_do_not_wait)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, work.stream));
+    gpu_hold(work.stream);
+    gpu_copy(work.seen, synced_mem_gpu_data_on(mem, work.stream), SIZE, work.stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, work.other));
+    gpu_stream_sync(work.other);
+    gpu_unhold();
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    ck_assert(device_is(work.seen, SIZE, 1));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* Memory that goes goes when the work on it is done, and without a wait. */
+START_TEST(let_go_in_use)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    kernel_writes(mem, 1);
+    gpu_hold(work.stream);
+    kernel_reads(mem);
+    OK(synced_mem_release_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), UN);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_uint_eq(stats_now().retired, 1);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    gpu_unhold();
+    gpu_stream_sync(work.stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* ---- Pushes and pulls ---- */
+
+START_TEST(push)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(mem, work.stream));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull(mem, work.stream));
+    for (int i = 0; i < 2; i++) {
+        OK(synced_mem_async_gpu_push(mem, work.stream));
+        ck_assert_int_eq(synced_mem_head(mem), SYN);
+    }
+    kernel_reads(mem);
+    kernel_writes(mem, 2);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(mem, work.stream));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* The host then waits for what was writing, also on the very stream of the pull, and for nothing later. */
+START_TEST(pull)
+{
+    const bool same = _i % 2;
+    int pending = -1;
+    if (!has(kinds[_i / 2]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i / 2]);
+    kernel_writes(mem, 1);
+    OK(synced_mem_async_cpu_pull(mem, same ? work.stream : work.other));
+    ck_assert_int_eq(synced_mem_head(mem), SYN);
+    OK(synced_mem_query(mem, &pending));
+    if (gpu_unfinished() > 0)
+        ck_assert_int_eq(pending, 1);
+    OK(synced_mem_wait(mem));
+    OK(synced_mem_query(mem, &pending));
+    ck_assert_int_eq(pending, 0);
+    gpu_hold(work.stream);
+    OK(synced_mem_async_cpu_pull(mem, work.other));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    gpu_unhold();
+    kernel_writes(mem, 2);
+    ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, 2));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* A host function behind the pull may read what has come. */
+START_TEST(pull_orders_the_stream)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    const void *const data = synced_mem_overwrite_gpu_data_on(mem, work.stream);
+    kernel_writes(mem, 1);
+    OK(synced_mem_async_cpu_pull(mem, work.other));
+    gpu_copy(work.seen, data, SIZE, work.other);
+    gpu_stream_sync(work.other);
+    ck_assert(device_is(work.seen, SIZE, 1));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* Together with objects of two copies. */
+START_TEST(many)
+{
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    synced_mem *const unified = make_placed(SIZE, kinds[_i]);
+    synced_mem *const other = make_placed(SIZE, kinds[_i]);
+    synced_mem *const separate = make_at_cpu(SIZE, 3);
+    synced_mem *const all[] = {unified, separate, other, unified, separate};
+    host_fill(synced_mem_overwrite_cpu_data(unified), SIZE, 1);
+    kernel_writes(other, 2);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push_n(all, 5, work.other));
+    ck_assert_int_eq(synced_mem_head(unified), CPU);
+    ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 2));
+    OK(synced_mem_async_gpu_push_n(all, 5, work.other));
+    for (int i = 0; i < 5; i++)
+        ck_assert_int_eq(synced_mem_head(all[i]), SYN);
+    ck_assert_uint_eq(stats_now().h2d_transfers, 1);
+    for (int i = 0; i < 3; i++)
+        gpu_fill(synced_mem_mutable_gpu_data_on(all[i], work.stream), SIZE, (unsigned)i + 4, work.stream);
+    OK(synced_mem_async_cpu_pull_n(all, 5, work.stream));
+    for (int i = 0; i < 3; i++)
+        ck_assert(host_is(synced_mem_cpu_data(all[i]), SIZE, (unsigned)i + 4));
+    ck_assert_uint_eq(stats_now().d2h_transfers, 1);
+    for (int i = 0; i < 3; i++)
+        OK(synced_mem_release(all[i]));
+    clean_up();
+}
+END_TEST
+
+/* ---- Size, and giving memory back ---- */
+
+static void check_sized(synced_mem *mem, size_t filled, size_t size)
+{
+    const unsigned char *const data = synced_mem_cpu_data(mem);
+    ck_assert_uint_eq(synced_mem_size(mem), size);
+    ck_assert(host_is(data, filled, 1));
+    gpu_note_host_read(data, size);
+    ck_assert(pattern_is(data + filled, size - filled, 0));
+}
+
+/* The head stays where there is room; beyond it, the device's side goes first. */
+START_TEST(resizes)
+{
+    const enum way way = (enum way)(_i % WAYS);
+    if (!has(kinds[_i / WAYS]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i / WAYS]);
+    go(mem, way);
+    const int head = head_of[way];
+    const size_t filled = head == UN ? 0 : SIZE;
+    OK(synced_mem_resize(mem, LARGER));
+    ck_assert_int_eq(synced_mem_head(mem), head == SYN ? GPU : head);
+    check_sized(mem, filled, LARGER);
+    const void *const data = synced_mem_cpu_data(mem);
+    for (int round = 0; round < 3; round++) {
+        if (round == 1)
+            ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        if (round == 2)
+            ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, work.other));
+        const synced_mem_state before = synced_mem_head(mem);
+        OK(synced_mem_resize(mem, SMALLER));
+        OK(synced_mem_resize(mem, LARGER));
+        ck_assert_int_eq(synced_mem_head(mem), before);
+        ck_assert_ptr_eq(synced_mem_cpu_data(mem), data);
+        check_sized(mem, filled ? SMALLER : 0, LARGER);
+    }
+    OK(synced_mem_resize_discard(mem, SIZE));
+    ck_assert_int_eq(synced_mem_head(mem), UN);
+    ck_assert_ptr_eq(synced_mem_cpu_data(mem), data);
+    ck_assert(host_is(data, SIZE, 0));
+    OK(synced_mem_resize_discard(mem, 2 * LARGER));
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+/* The head says that the side is given up; the memory is the other's too. */
+START_TEST(sides_are_released)
+{
+    const enum way way = (enum way)(_i / 2 % WAYS);
+    const bool gpu = _i % 2;
+    if (!has(kinds[_i / (2 * WAYS)]))
+        return;
+    prepare();
+    synced_mem *const mem = make_placed(SIZE, kinds[_i / (2 * WAYS)]);
+    go(mem, way);
+    const synced_mem_source source = synced_mem_cpu_source(mem);
+    OK(gpu ? synced_mem_release_gpu_data(mem) : synced_mem_release_cpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), head_of[way] == UN ? UN : gpu ? CPU : GPU);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), source);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), source);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, head_of[way] == UN ? 0 : 1));
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    OK(synced_mem_release_data(mem));
+    ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_NONE);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    finish(mem);
+    clean_up();
+}
+END_TEST
+
+static void never(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    ck_abort_msg("a callback for memory that was not adopted");
+}
+
+static void check_refused(synced_mem *mem, void *host, void *device)
+{
+    const struct facts before = facts_of(mem);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_cpu_data(mem, host));
+    SAYS("unified");
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_cpu_data(mem, host, never, NULL));
+    if (device) {
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_gpu_data(mem, device));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_data(mem, host, device));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_gpu_data(mem, device, never, NULL));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_data(mem, host, device, never, NULL));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_cpu_data_on(mem, host, NULL));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_data_on(mem, host, device, never, NULL, NULL));
+    }
+    check_unchanged(mem, &before);
+}
+
+/* Also where there is no device: a program that is right here is right there. */
+START_TEST(memory_of_the_callers)
+{
+    static char host[SIZE];
+    void *const device = gpu_expected() ? gpu_alloc(0, SIZE) : NULL;
+    synced_mem *const mem = make_placed(SIZE, kinds[_i]);
+    check_refused(mem, host, device);
+    if (!gpu_expected() || has(kinds[_i])) {
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+        check_refused(mem, host, device);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    }
+    OK(synced_mem_release(mem));
+    if (device)
+        gpu_free(device);
+}
+END_TEST
+
+/* ---- Threads and processes ---- */
+
+enum { THREADS = 8, ROUNDS = 40 };
+
+static struct {
+    synced_mem *mem;
+    pthread_barrier_t together;
+} shared;
+
+/* The host's readers and those on streams at once, of contents that a kernel may still be writing. */
+static void *read_along(void *which)
+{
+    const bool host = (size_t)which % 2 == 0;
+    synced_mem_stream stream = host ? NULL : open_stream(NON_BLOCKING);
+    bool right = true;
+    (void)pthread_barrier_wait(&shared.together);
+    for (int i = 0; i < ROUNDS; i++)
+        right &= host ? pattern_is(synced_mem_cpu_data(shared.mem), SIZE, 1)
+                      : synced_mem_gpu_data_on(shared.mem, stream) != NULL;
+    if (!host)
+        close_stream(stream);
+    return right ? which : &shared;
+}
+
+START_TEST(many_readers)
+{
+    pthread_t threads[THREADS];
+    void *answer;
+    if (!has(kinds[_i]))
+        return;
+    prepare();
+    shared.mem = make_placed(SIZE, kinds[_i]);
+    for (int round = 0; round < 5; round++) {
+        kernel_writes(shared.mem, 1);
+        ck_assert_int_eq(pthread_barrier_init(&shared.together, NULL, THREADS), 0);
+        for (size_t i = 0; i < THREADS; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, read_along, (void *)i), 0);
+        for (size_t i = 0; i < THREADS; i++) {
+            ck_assert_int_eq(pthread_join(threads[i], &answer), 0);
+            ck_assert_ptr_eq(answer, (void *)i);
+        }
+        (void)pthread_barrier_destroy(&shared.together);
+        ck_assert_int_eq(synced_mem_head(shared.mem), SYN);
+    }
+    finish(shared.mem);
+    clean_up();
+}
+END_TEST
+
+static void use_in_a_child(const void *argument)
+{
+    const synced_mem_placement_kind *const kind = argument;
+    if (*kind == SYNCED_MEM_PLACEMENT_MAPPED)
+        ck_assert(pattern_is(synced_mem_cpu_data(shared.mem), SIZE, 1));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(shared.mem));
+    OK(synced_mem_release(shared.mem));
+    synced_mem *const mem = make_placed(SIZE, *kind);
+    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 0));
+    ck_assert_int_eq(synced_mem_placement(mem), SYNCED_MEM_PLACEMENT_SEPARATE);
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(mem));
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(in_a_forked_child)
+{
+    if (!has(kinds[_i]))
+        return;
+    shared.mem = make_placed(SIZE, kinds[_i]);
+    host_fill(synced_mem_overwrite_cpu_data(shared.mem), SIZE, 1);
+    ck_assert(in_a_child(use_in_a_child, &kinds[_i]));
+    ck_assert(host_is(synced_mem_cpu_data(shared.mem), SIZE, 1));
+    finish(shared.mem);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("unified");
+    TCase *const states = add_case(made, "states");
+    tcase_add_loop_test(states, table, 0, KINDS * WAYS * ACCESSES * 2);
+    tcase_add_loop_test(states, facts, 0, KINDS);
+    tcase_add_loop_test(states, device_of_the_stream, 0, KINDS);
+    tcase_add_loop_test(states, bad_options, 0, 2);
+    tcase_add_loop_test(states, alignment, 0, KINDS);
+    tcase_add_loop_test(states, size_zero, 0, KINDS);
+    tcase_add_loop_test(states, without_gpu, 0, 3);
+    tcase_add_loop_test(states, too_much, 0, KINDS);
+    TCase *const hazards = add_case(made, "hazards");
+    tcase_add_loop_test(hazards, readers_and_a_writer, 0, KINDS);
+    tcase_add_loop_test(hazards, reads_do_not_wait, 0, KINDS);
+    tcase_add_loop_test(hazards, let_go_in_use, 0, KINDS);
+    TCase *const moves = add_case(made, "pushes and pulls");
+    tcase_add_loop_test(moves, push, 0, KINDS);
+    tcase_add_loop_test(moves, pull, 0, 2 * KINDS);
+    tcase_add_loop_test(moves, pull_orders_the_stream, 0, KINDS);
+    tcase_add_loop_test(moves, many, 0, KINDS);
+    TCase *const memory = add_case(made, "memory");
+    tcase_add_loop_test(memory, resizes, 0, KINDS * WAYS);
+    tcase_add_loop_test(memory, sides_are_released, 0, KINDS * WAYS * 2);
+    tcase_add_loop_test(memory, memory_of_the_callers, 0, KINDS);
+    TCase *const others = add_case(made, "threads and processes");
+    tcase_add_loop_test(others, many_readers, 0, KINDS);
+    tcase_add_loop_test(others, in_a_forked_child, 0, KINDS);
+    return made;
+}
