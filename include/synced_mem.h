@@ -1006,20 +1006,34 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_device_info(int device, synced_m
 
 /**
  * How many bytes the pool keeps, freed ones included, when a synchronization lets the CUDA runtime give memory back to
- * the system; UINT64_MAX, the default: all. Applies at once. Never blocks.
+ * the system; UINT64_MAX, the default: all. Sets the limit of synced_mem_gpu_pool_set_spare_limit() too. Applies at
+ * once. Never blocks.
  * Source: cudaMemPoolAttrReleaseThreshold.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes);
 
 /**
- * Frees what was let go of and has finished, as synced_mem_reap() does, then gives the pool's unused memory back to the
+ * Frees what was let go of and has finished, as synced_mem_reap() does, and what is kept ready (see
+ * synced_mem_gpu_pool_set_spare_limit()), then gives the pool's unused memory back to the
  * system, until it has no more than keep bytes. Memory in use, and memory that work still uses, stays.
  * Blocking: waits for no work; but to give memory back takes the driver its time.
  * Source: cudaMemPoolTrimTo.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
+
+/**
+ * How much device memory that was let go of is kept ready, beside the pool, for objects of exactly the same size:
+ * taking it costs no call of the CUDA runtime on the stream that it was used on last, and elsewhere as soon as the work
+ * on it has ended. The default, and the most, is 1 GiB a device, in at most 256 pieces; then what has been kept for
+ * longest is freed. It is freed, too, when device memory is short, by synced_mem_gpu_pool_trim(), and by
+ * synced_mem_shutdown(). The pool counts it as used; synced_mem_stats.gpu_spare_bytes tells how much there is.
+ * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
+ * Never blocks.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes);
 
 /** What a device's pool holds, in bytes. Without pools: what the library has by cudaMalloc, used and reserved alike. */
 typedef struct synced_mem_gpu_pool_stats {
@@ -1103,6 +1117,7 @@ typedef struct synced_mem_stats {
     uint64_t oom_trims;       /**< ... what is kept for reuse was given back */
     uint64_t oom_callbacks;   /**< ... the caller was asked */
     uint64_t oom_failures;    /**< ... and all of that was in vain */
+    uint64_t gpu_spare_bytes; /**< held: device memory that is kept ready */
     uint64_t managed_bytes;   /**< held: managed memory of the library's own */
     uint64_t prefetches;      /**< of managed memory, to the device or to the host */
 } synced_mem_stats;

@@ -12,6 +12,7 @@
 #include "page_lock.h"
 #include "relief.h"
 #include "slab.h"
+#include "spare.h"
 #include "stats.h"
 #include "status.h"
 
@@ -104,20 +105,31 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
-                                        struct sm_copy **out)
+static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
 {
     struct sm_copy *const copy = take_copy(stream->device, SYNCED_MEM_SOURCE_DEVICE);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
-    void *base;
-    const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &base);
+    const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &copy->base);
     if (status != SYNCED_MEM_OK) {
         give_copy(copy);
         return sm_relief_note(status, stream->device, bytes);
     }
-    place(copy, base, bytes, alignment);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
+                                        struct sm_copy **out)
+{
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    struct sm_copy *copy = sm_spare_take(stream, bytes);
+    const synced_mem_status status = copy ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    place(copy, copy->base, bytes, alignment);
+    copy->is_spare = false;
+    copy->given = 0;
     sm_gpu_obtained(stream->device, bytes);
     *out = copy;
     return SYNCED_MEM_OK;
@@ -344,6 +356,19 @@ static void leave_to_parent(void)
     retired.generation = sm_process_generation();
 }
 
+/* Device memory is kept, or that which has been kept for longest freed in its place. */
+static struct sm_copy *keep_or_free(struct sm_copy *copy)
+{
+    struct sm_copy *instead;
+    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || copy->untracked || is_queueing(copy))
+        return copy;
+    sm_gpu_freed(copy->device, copy->bytes);
+    copy->is_spare = true;
+    copy->arriving = false;
+    sm_spare_keep(copy, &instead);
+    return instead;
+}
+
 static synced_mem_status retire(struct sm_copy *copy)
 {
     synced_mem_status status;
@@ -360,8 +385,32 @@ static synced_mem_status retire(struct sm_copy *copy)
 
 void sm_copy_retire(struct sm_copy *copy)
 {
-    if (copy)
-        (void)retire(copy);
+    struct sm_copy *const gone = copy ? keep_or_free(copy) : NULL;
+    if (gone)
+        (void)retire(gone);
+}
+
+static synced_mem_status free_spares(int device)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_copy *copy = sm_spare_take_all(device);
+    while (copy) {
+        struct sm_copy *const next = copy->next;
+        const synced_mem_status status = retire(copy);
+        first = first != SYNCED_MEM_OK ? first : status;
+        copy = next;
+    }
+    return first;
+}
+
+synced_mem_status sm_copy_free_spares(int device)
+{
+    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
+    for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
+        const synced_mem_status status = free_spares(each);
+        first = first != SYNCED_MEM_OK ? first : status;
+    }
+    return first;
 }
 
 static struct sm_copy *take_retired(void)

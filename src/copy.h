@@ -27,6 +27,7 @@ struct sm_copy {
         const struct sm_allocator *allocator; /* of memory from one */
         struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see page_lock.h */
         void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
+        bool is_spare;                        /* of device memory: it was let go of, and kept; see spare.h */
     };
     union {
         void *user;       /* of adopted memory */
@@ -117,6 +118,9 @@ void sm_copy_quarantine(struct sm_copy *copy);
 /* Tries again what is in the retired list, with no lock held. With wait set it first waits for the work on each, and
  * says why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
+
+/* Frees the device memory that is kept for reuse; -1: on all devices. What can't be freed is retired. */
+synced_mem_status sm_copy_free_spares(int device);
 
 /* Returns what the module keeps. */
 void sm_copy_trim(void);

@@ -2,6 +2,7 @@
 #include "gpu.h"
 
 #include "copy.h"
+#include "spare.h"
 #include "stats.h"
 #include "status.h"
 
@@ -35,8 +36,10 @@ synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
     const synced_mem_status status = sm_device_pool_numbers(device, numbers);
     if (status != SYNCED_MEM_OK || numbers->known)
         return status;
-    numbers->used = numbers->reserved = atomic_load_explicit(&held[device].now, memory_order_relaxed);
-    numbers->used_high = numbers->reserved_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
+    numbers->used = atomic_load_explicit(&held[device].now, memory_order_relaxed);
+    numbers->used_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
+    numbers->reserved = numbers->used + sm_spare_bytes(device);
+    numbers->reserved_high = numbers->used_high > numbers->reserved ? numbers->used_high : numbers->reserved;
     return SYNCED_MEM_OK;
 }
 
@@ -77,12 +80,22 @@ synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info 
 
 /* ---- Pools ---- */
 
+/* What is over it is freed with all the rest. */
+static void set_spare_limit(int device, uint64_t bytes)
+{
+    sm_spare_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
+    if (sm_spare_bytes(device) > bytes)
+        (void)sm_copy_free_spares(device);
+}
+
 synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
 {
     int on;
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_set_threshold(on, bytes);
+    if (status == SYNCED_MEM_OK)
+        set_spare_limit(on, bytes);
     return sm_report(status, __func__, NULL);
 }
 
@@ -92,9 +105,19 @@ synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK) {
         (void)sm_copy_reap(false);
+        (void)sm_copy_free_spares(on);
         sm_stream_look_at_frees(on);
         status = sm_device_pool_trim(on, keep);
     }
+    return sm_report(status, __func__, NULL);
+}
+
+synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes)
+{
+    int on;
+    const synced_mem_status status = find(device, &on);
+    if (status == SYNCED_MEM_OK)
+        set_spare_limit(on, bytes);
     return sm_report(status, __func__, NULL);
 }
 

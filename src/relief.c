@@ -49,8 +49,10 @@ static void reap(const struct refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_reaps, 1);
     (void)sm_copy_reap(false);
-    if (refusal->device >= 0)
-        sm_stream_look_at_frees(refusal->device);
+    if (refusal->device < 0)
+        return;
+    (void)sm_copy_free_spares(refusal->device);
+    sm_stream_look_at_frees(refusal->device);
 }
 
 static void wait_for_pending(const struct refusal *refusal)

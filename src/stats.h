@@ -31,6 +31,7 @@
     X(oom_trims)                                                                                                       \
     X(oom_callbacks)                                                                                                   \
     X(oom_failures)                                                                                                    \
+    X(gpu_spare_bytes)                                                                                                 \
     X(managed_bytes)                                                                                                   \
     X(prefetches)
 

@@ -10,6 +10,7 @@
 #include "move.h"
 #include "page_lock.h"
 #include "slab.h"
+#include "spare.h"
 #include "staged.h"
 #include "stats.h"
 #include "status.h"
@@ -199,6 +200,9 @@ static synced_mem_status shut_down(void)
     if (alive > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu objects are alive", (unsigned long long)alive);
     synced_mem_status status = sm_copy_reap(true);
+    if (status == SYNCED_MEM_OK)
+        status = sm_copy_free_spares(-1);
+    sm_spare_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
     if (status == SYNCED_MEM_OK)

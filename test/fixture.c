@@ -67,6 +67,12 @@ int devices(void)
     return device_count;
 }
 
+void keep_no_spares(void)
+{
+    for (int device = 0; device < device_count; device++)
+        OK(synced_mem_gpu_pool_set_spare_limit(device, 0));
+}
+
 /* ---- Objects ---- */
 
 synced_mem *make(size_t size)

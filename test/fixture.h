@@ -24,6 +24,9 @@ TCase *add_case_in_children(Suite *of, const char *name);
 /* Which of the runtime's schedules this is. */
 unsigned fixture_schedule(void);
 
+/* Device memory that is let go of is freed at once, and none kept ready. Only in a test. */
+void keep_no_spares(void);
+
 /* How many devices the test has. Only in a test. */
 int devices(void);
 

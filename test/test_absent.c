@@ -100,6 +100,7 @@ END_TEST
 
 START_TEST(no_pools)
 {
+    keep_no_spares();
     emu_set_pools_supported(0, false);
     round_trip();
     ck_assert_uint_gt(emu_calls("cudaMalloc"), 0);

@@ -239,6 +239,7 @@ START_TEST(release_is_deferred)
 {
     if (!is_placed(_i))
         return;
+    keep_no_spares();
     OK(synced_mem_release(used_by_captured(true)));
     ck_assert_uint_eq(stats_now().retired, 1);
     OK(synced_mem_reap());

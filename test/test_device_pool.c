@@ -146,6 +146,7 @@ START_TEST(numbers)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     ck_assert_uint_eq(pool_now(0).used + pool_now(0).reserved + pool_now(0).used_high, 0);
     synced_mem *const mem = make_on(LARGE, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
@@ -169,6 +170,7 @@ START_TEST(trimming)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem *const mem = make_at_gpu(LARGE, 1);
     OK(synced_mem_gpu_pool_trim(0, 0));
     ck_assert(device_is(synced_mem_gpu_data(mem), LARGE, 1));

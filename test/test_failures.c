@@ -305,6 +305,7 @@ START_TEST(device_memory_that_became_free)
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem_stream capturing = gpu_stream_create(0, true);
     cudaGraph_t graph = NULL;
+    keep_no_spares();
     emu_set_device_memory(0, ROOM);
     synced_mem *const first = make_on(LARGE, 0);
     gpu_fill(synced_mem_overwrite_gpu_data_on(first, capturing), LARGE, 1, capturing);

@@ -150,6 +150,7 @@ END_TEST
 START_TEST(a_stream_goes_while_memory_is_freed)
 {
     static const enum moment moments[] = {AT_THE_LOOK, AT_THE_FREE, AFTER_THE_FREE};
+    keep_no_spares();
     mem = make_on(SIZE, 0);
     stream = open_stream(NON_BLOCKING);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);

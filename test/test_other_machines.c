@@ -345,6 +345,7 @@ START_TEST(a_free_that_fails)
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
+    keep_no_spares();
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
     gpu_hold(stream);
     if (_i == 2)

@@ -1,0 +1,29 @@
+/*
+ * Device memory that was let go of and is kept for the next object of the same size. It keeps the work in flight on it,
+ * so that neither to keep it nor to take it calls the runtime: it is given to whoever comes after that work anyway, on
+ * the stream that the work is on, or to anybody once the work has ended.
+ */
+#ifndef SM_SPARE_H
+#define SM_SPARE_H
+
+#include "copy.h"
+
+/* Keeps a device copy of the library's own, or another in its place. *out: one that has to be freed, because there are
+ * too many; NULL: none. */
+void sm_spare_keep(struct sm_copy *copy, struct sm_copy **out);
+
+/* One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none. */
+struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes);
+
+/* All of a device's, linked, to be freed. */
+struct sm_copy *sm_spare_take_all(int device);
+
+/* Bytes kept on the device. */
+size_t sm_spare_bytes(int device);
+
+/* How many may be, up to the default of 1 GiB: from the next that is kept on. */
+void sm_spare_set_limit(int device, size_t bytes);
+/* All as at first. */
+void sm_spare_reset(void);
+
+#endif

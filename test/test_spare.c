@@ -1,0 +1,201 @@
+/* Device memory that is kept ready: who gets it, and when it goes. */
+#include "fixture.h"
+
+enum { SIZE = 70000, MANY = 300 };
+
+static synced_mem *make_written_on(synced_mem_stream stream, size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_on(size, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, size, pattern, stream);
+    return mem;
+}
+
+/* Work on a stream is not ended, nor waited for, when its memory changes hands there; no call is made. */
+START_TEST(on_the_same_stream)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(_i);
+    gpu_delay(stream);
+    synced_mem *mem = make_written_on(stream, SIZE, 1);
+    void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().gpu_bytes, 0);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+    mem = make_on(SIZE, 0);
+    const synced_mem_stats before = stats_now();
+    const unsigned allocations = gpu_calls("cudaMallocFromPoolAsync");
+    void *const again = synced_mem_overwrite_gpu_data_on(mem, stream);
+    if (_i != LEGACY) {
+        ck_assert_ptr_eq(again, data);
+        ck_assert_uint_eq(gpu_calls("cudaMallocFromPoolAsync"), allocations);
+        ck_assert_uint_eq(stats_now().event_records, before.event_records);
+        ck_assert_uint_eq(stats_now().stream_waits, before.stream_waits);
+        ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+        ck_assert_uint_eq(stats_now().gpu_bytes, SIZE);
+    }
+    gpu_fill(again, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
+/* Another stream gets it only when the work on it has ended: it must not come after a kernel that never ends. */
+START_TEST(on_another_stream)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    synced_mem *mem = make_written_on(stream, SIZE, 1);
+    const void *const data = synced_mem_gpu_data_on(mem, _i % 2 ? other : stream);
+    gpu_hold(stream);
+    OK(synced_mem_release(mem));
+    mem = make_on(SIZE, 0);
+    void *const second = synced_mem_overwrite_gpu_data_on(mem, other);
+    if (_i == 0) /* else the stream's turn had ended before */
+        ck_assert_ptr_ne(second, data);
+    gpu_fill(second, SIZE, 2, other);
+    gpu_stream_sync(other);
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    OK(synced_mem_release(mem));
+    for (int i = 0; i < 100 && stats_now().gpu_spare_bytes != SIZE; i++) {
+        mem = make_written_on(i % 2 ? other : stream, SIZE, 3);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+        OK(synced_mem_release(mem));
+    }
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+/* Who asks without a stream, and what was asked for so. */
+START_TEST(without_a_stream)
+{
+    if (!gpu_expected())
+        return;
+    for (unsigned i = 1; i < 20; i++) {
+        synced_mem *const mem = i % 3 ? make_at_cpu(SIZE, i) : make_at_gpu(SIZE, i);
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, i));
+        gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, i + 1, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, i + 1));
+        OK(synced_mem_release(mem));
+    }
+    synced_mem *const zeros = make_on(SIZE, 0);
+    ck_assert(device_is(synced_mem_gpu_data(zeros), SIZE, 0));
+    OK(synced_mem_release(zeros));
+}
+END_TEST
+
+/* Only what has exactly the size is given, whatever else there is. */
+START_TEST(by_size)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 1; i <= 40; i++)
+        OK(synced_mem_release(make_written_on(stream, SIZE + i, i)));
+    const uint64_t kept = stats_now().gpu_spare_bytes;
+    ck_assert_uint_eq(kept, 40 * SIZE + 40 * 41 / 2);
+    synced_mem *const other = make_written_on(stream, SIZE, 1);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept);
+    synced_mem *const same = make_written_on(stream, SIZE + 7, 1);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept - SIZE - 7);
+    ck_assert(host_is(synced_mem_cpu_data(same), SIZE + 7, 1));
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(same));
+    close_stream(stream);
+}
+END_TEST
+
+START_TEST(limits)
+{
+    if (!gpu_expected()) {
+        FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_gpu_pool_set_spare_limit(0, 1));
+        return;
+    }
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_pool_set_spare_limit(devices(), 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_pool_set_spare_limit(-2, 1));
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 3 * SIZE));
+    synced_mem *mems[MANY];
+    for (int i = 0; i < 5; i++)
+        mems[i] = make_written_on(stream, SIZE, 1);
+    for (int i = 0; i < 5; i++)
+        OK(synced_mem_release(mems[i]));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 3 * SIZE);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 3 * SIZE - 1));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    OK(synced_mem_gpu_pool_set_threshold(0, 0));
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    OK(synced_mem_gpu_pool_set_threshold(0, UINT64_MAX));
+    for (int i = 0; i < MANY; i++)
+        mems[i] = make_written_on(stream, 100, 1);
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_release(mems[i]));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 256 * 100);
+    OK(synced_mem_gpu_pool_trim(0, 0));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    close_stream(stream);
+}
+END_TEST
+
+/* The stream is done, or gone, before the memory is asked for. */
+START_TEST(streams_that_go)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    if (_i == 0)
+        OK(synced_mem_stream_done(stream));
+    gpu_stream_sync(stream);
+    if (_i == 0)
+        gpu_stream_destroy(stream);
+    for (unsigned i = 0; i < 30; i++) {
+        synced_mem *const mem = make_written_on(other, SIZE, i);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, i));
+        OK(synced_mem_release(mem));
+    }
+    if (_i == 1)
+        close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+static void in_child(const void *unused)
+{
+    (void)unused;
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_pool_set_spare_limit(0, 0));
+}
+
+START_TEST(of_a_parent)
+{
+    if (!gpu_expected())
+        return;
+    OK(synced_mem_release(make_written_on(NULL, SIZE, 1)));
+    ck_assert(in_a_child(in_child, NULL));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const of = suite_create("spare");
+    TCase *tests = add_case(of, "spare");
+    tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
+    tcase_add_loop_test(tests, on_another_stream, 0, 2);
+    tcase_add_test(tests, without_a_stream);
+    tcase_add_test(tests, by_size);
+    tcase_add_test(tests, limits);
+    tcase_add_loop_test(tests, streams_that_go, 0, 2);
+    tcase_add_test(tests, of_a_parent);
+    return of;
+}
