@@ -885,7 +885,7 @@ SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
 typedef struct synced_mem_staging {
     size_t struct_size; /**< set it to sizeof(synced_mem_staging) before each call; other sizes are refused */
     /** Copy threads, at most 64; started when first needed, kept until synced_mem_shutdown(). 0: none, and pulls into
-     * pageable memory then block. Default: half of the processors, at least 1, at most 4. */
+     * pageable memory then block. Default: half of the processors, at least 1, at most 8. */
     unsigned threads;
     /** Of a buffer, from 64 KiB to 64 MiB; each thread at work has two, from the library's page-locked memory. Default:
      * 2 MiB. */

@@ -446,7 +446,7 @@ START_TEST(settings)
     synced_mem_staging staging = {.struct_size = sizeof staging};
     OK(synced_mem_get_staging(&staging));
     ck_assert_uint_ge(staging.threads, 1);
-    ck_assert_uint_le(staging.threads, 4);
+    ck_assert_uint_le(staging.threads, 8);
     ck_assert_uint_eq(staging.minimum_bytes, 1048576);
     const synced_mem_staging good = staging;
     static const struct {

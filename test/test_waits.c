@@ -40,6 +40,8 @@ int __wrap_gpu_start(unsigned schedule);
 int __wrap_gpu_start(unsigned schedule)
 {
     const int devices = __real_gpu_start(schedule);
+    for (int device = 0; device < devices; device++) /* else memory is freed too seldom */
+        (void)synced_mem_gpu_pool_set_spare_limit(device, 0);
     emu_note_waits(to_drop == NULL);
     for (int i = 0; to_drop && i < to_drop->chains; i++)
         emu_drop_wait_from(&found->chain[to_drop->chain[i]]);

@@ -13,6 +13,7 @@ struct state {
     char *contents;
     void *device; /* for the bare copy */
     char *pinned;
+    char *own; /* the library's page-locked memory */
     cudaStream_t stream;
 };
 
@@ -52,24 +53,37 @@ static double as_caffe(void *state)
     return seconds_now() - filled + (filling - begin);
 }
 
-static double bare_copy(void *state)
+static double bare_copy_from(const struct state *on, char *from)
 {
-    const struct state *const on = state;
-    memcpy(on->pinned, on->contents, on->size);
+    memcpy(from, on->contents, on->size);
     const double begin = seconds_now();
-    must(cudaMemcpyAsync(on->device, on->pinned, on->size, cudaMemcpyHostToDevice, on->stream) == cudaSuccess,
+    must(cudaMemcpyAsync(on->device, from, on->size, cudaMemcpyHostToDevice, on->stream) == cudaSuccess,
          "cudaMemcpyAsync");
     must(cudaStreamSynchronize(on->stream) == cudaSuccess, "cudaStreamSynchronize");
     return seconds_now() - begin;
 }
 
+static double bare_copy(void *state)
+{
+    const struct state *const on = state;
+    return bare_copy_from(on, on->pinned);
+}
+
+static double bare_copy_of_own(void *state)
+{
+    const struct state *const on = state;
+    return bare_copy_from(on, on->own);
+}
+
 void measure_life(size_t largest)
 {
-    static const struct way ways[] = {
-        {"synced_mem", by_library}, {"the calls of Caffe's class", as_caffe}, {"the copy alone", bare_copy}};
+    static const struct way ways[] = {{"synced_mem", by_library},
+                                      {"the calls of Caffe's class", as_caffe},
+                                      {"the copy alone", bare_copy},
+                                      {"... from the library's memory", bare_copy_of_own}};
     static const size_t sizes[] = {4096, 1 << 20, 16 << 20, 256 << 20};
     struct result results[MAX_WAYS];
-    print_heading("Create, overwrite on the host, gpu_data, destroy; without the fill", ways, 3, "us");
+    print_heading("Create, overwrite on the host, gpu_data, destroy; without the fill", ways, 4, "us");
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && sizes[i] <= largest; i++) {
         char what[32];
         struct state on = {.size = sizes[i], .contents = malloc(sizes[i])};
@@ -78,10 +92,15 @@ void measure_life(size_t largest)
         must(cudaMalloc(&on.device, on.size) == cudaSuccess, "cudaMalloc");
         must(cudaMallocHost((void **)&on.pinned, on.size) == cudaSuccess, "cudaMallocHost");
         must(cudaStreamCreateWithFlags(&on.stream, cudaStreamNonBlocking) == cudaSuccess, "cudaStreamCreateWithFlags");
-        compare(ways, 3, sizes[i] > (16 << 20) ? 7 : 21, &on, results);
+        synced_mem *source;
+        must(synced_mem_create(&source, on.size, NULL) == SYNCED_MEM_OK, "synced_mem_create");
+        on.own = synced_mem_overwrite_cpu_data(source);
+        must(on.own != NULL, synced_mem_last_error_message());
+        compare(ways, 4, sizes[i] > (16 << 20) ? 7 : 21, &on, results);
         (void)snprintf(what, sizeof what, "%zu", sizes[i]);
-        print_row(what, results, 3, 1e-6);
+        print_row(what, results, 4, 1e-6);
         (void)printf("%-22s more than the copy: %.2f us\n", "", (results[0].median - results[2].median) * 1e6);
+        must(synced_mem_release(source) == SYNCED_MEM_OK, "synced_mem_release");
         (void)cudaStreamDestroy(on.stream);
         (void)cudaFreeHost(on.pinned);
         (void)cudaFree(on.device);

@@ -31,6 +31,30 @@ static void round_trip(synced_mem *mem)
     must(synced_mem_cpu_data(mem) != NULL, synced_mem_last_error_message());
 }
 
+/* What the runtime keeps on the host for device memory and page-locked memory of that size, without the library. */
+static double kept_by_runtime(size_t count)
+{
+    cudaMemPool_t pool;
+    uint64_t keep = UINT64_MAX;
+    const struct cudaMemPoolProps properties = {.allocType = cudaMemAllocationTypePinned,
+                                                .location = {.type = cudaMemLocationTypeDevice, .id = 0}};
+    void **const data = calloc(count, sizeof *data);
+    must(data != NULL, "no memory");
+    memset(data, 1, count * sizeof *data);
+    must(cudaMemPoolCreate(&pool, &properties) == cudaSuccess, "cudaMemPoolCreate");
+    must(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep) == cudaSuccess, "threshold");
+    const size_t before = resident();
+    for (size_t i = 0; i < count; i++)
+        must(cudaMallocFromPoolAsync(&data[i], DATA, pool, NULL) == cudaSuccess, "cudaMallocFromPoolAsync");
+    const double each = ((double)resident() - (double)before) / (double)count;
+    for (size_t i = 0; i < count; i++)
+        must(cudaFreeAsync(data[i], NULL) == cudaSuccess, "cudaFreeAsync");
+    must(cudaStreamSynchronize(NULL) == cudaSuccess, "cudaStreamSynchronize");
+    (void)cudaMemPoolDestroy(pool);
+    free(data);
+    return each;
+}
+
 void measure_objects(size_t count)
 {
     synced_mem **const mems = malloc(count * sizeof *mems);
@@ -67,4 +91,7 @@ void measure_objects(size_t count)
     for (size_t i = 0; i < count; i++)
         must(synced_mem_release(mems[i]) == SYNCED_MEM_OK, "synced_mem_release");
     free(mems);
+    must(synced_mem_shutdown() == SYNCED_MEM_OK, synced_mem_last_error_message());
+    (void)printf("the CUDA runtime's own records of as much device memory, without the library: %.1f bytes each\n",
+                 kept_by_runtime(count));
 }
