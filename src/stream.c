@@ -520,6 +520,34 @@ static void wait_for_its_frees(struct sm_stream *stream)
     sm_ticket_drop(ticket);
 }
 
+/* Asking is enough for the runtime to see what is done. */
+static void look_at_its_frees(struct sm_stream *stream)
+{
+    struct sm_stream_facts facts;
+    bool done;
+    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
+    lock(stream);
+    const bool known = state_of(stream) == KNOWN &&
+                       sm_device_stream_look(stream->device, stream->handle, &facts) == SYNCED_MEM_OK &&
+                       !facts.capturing && !is_another(stream, facts.id);
+    if (known && sm_device_stream_query(stream->device, stream->handle, &done) == SYNCED_MEM_OK && done)
+        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
+    unlock(stream);
+}
+
+static void each_freeing(int device, void (*visit)(struct sm_stream *stream))
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        struct sm_stream *stream;
+        uint64_t below = UINT64_MAX;
+        while ((stream = find_freeing(&buckets[i], device, below)) != NULL) {
+            below = stream->serial;
+            visit(stream);
+            sm_stream_drop(stream);
+        }
+    }
+}
+
 static bool is_made(int device, enum sm_lane lane)
 {
     return atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire);
@@ -531,22 +559,15 @@ void sm_stream_look_at_frees(int device)
     for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
         if (is_made(device, lane))
             (void)sm_device_stream_query(device, lanes.stream[device][lane].handle, &done);
+    each_freeing(device, look_at_its_frees);
 }
 
 void sm_stream_wait_for_frees(int device)
 {
-    struct sm_stream *stream;
     for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
         if (is_made(device, lane))
             (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
-    for (int i = 0; i < BUCKETS; i++) {
-        uint64_t below = UINT64_MAX;
-        while ((stream = find_freeing(&buckets[i], device, below)) != NULL) {
-            below = stream->serial;
-            wait_for_its_frees(stream);
-            sm_stream_drop(stream);
-        }
-    }
+    each_freeing(device, wait_for_its_frees);
 }
 
 /* ---- Streams that go ---- */

@@ -94,7 +94,7 @@ synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket
  * stream is done, or gone, or captures. */
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed);
 
-/* Has the runtime see which frees on lanes are done: until then it keeps their memory. */
+/* Has the runtime see which frees are done: until then it keeps their memory. */
 void sm_stream_look_at_frees(int device);
 
 /* Waits on the host until what was freed in the order of any stream of the device has been freed. */

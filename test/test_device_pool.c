@@ -273,6 +273,7 @@ START_TEST(on_the_stream_that_used_it)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
     use_memory(0, LARGE); /* the pool, and the lanes */
@@ -318,6 +319,7 @@ START_TEST(behind_a_kernel_that_never_ends)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
@@ -349,6 +351,7 @@ START_TEST(behind_more_than_there_are_lanes)
     enum { OBJECTS = 9 };
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem_stream held = open_stream(NON_BLOCKING);
     synced_mem_stream other = open_stream(NON_BLOCKING);
     synced_mem *mems[OBJECTS];
@@ -380,6 +383,7 @@ START_TEST(after_the_stream_is_done)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = used_on(LARGE, stream, NULL);
     gpu_delay(stream);
@@ -401,6 +405,7 @@ START_TEST(beside_a_reader)
 {
     if (!gpu_expected())
         return;
+    keep_no_spares();
     synced_mem_stream one = open_stream(NON_BLOCKING);
     synced_mem_stream two = open_stream(NON_BLOCKING);
     void *const seen = gpu_alloc(0, SIZE);

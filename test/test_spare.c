@@ -176,6 +176,26 @@ static void in_child(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_pool_set_spare_limit(0, 0));
 }
 
+/* Also what is freed on a stream that nobody looks at. */
+START_TEST(trimmed)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_gpu_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    gpu_stream_sync(stream);
+    OK(synced_mem_gpu_pool_get_stats(0, &stats));
+    ck_assert_uint_gt(stats.reserved, 0);
+    for (int i = 0; i < 2000 && stats.reserved > 0; i++) {
+        OK(synced_mem_gpu_pool_trim(0, 0));
+        OK(synced_mem_gpu_pool_get_stats(0, &stats));
+    }
+    ck_assert_uint_eq(stats.reserved, 0);
+    close_stream(stream);
+}
+END_TEST
+
 START_TEST(of_a_parent)
 {
     if (!gpu_expected())
@@ -196,6 +216,7 @@ Suite *suite(void)
     tcase_add_test(tests, by_size);
     tcase_add_test(tests, limits);
     tcase_add_loop_test(tests, streams_that_go, 0, 2);
+    tcase_add_test(tests, trimmed);
     tcase_add_test(tests, of_a_parent);
     return of;
 }

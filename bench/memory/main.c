@@ -39,14 +39,14 @@ int main(int count, char **arguments)
         sweep_staging(largest);
     else if (rows)
         (void)printf("Medians; the ratios are of the first column to the others\n");
+    if (!sweep && (rows & 8)) /* first: what others leave behind would be counted */
+        measure_objects(objects);
     if (!sweep && (rows & 1))
         measure_device_allocation(largest);
     if (!sweep && (rows & 2))
         measure_life(largest);
     if (!sweep && (rows & 4))
         measure_pageable(largest);
-    if (!sweep && (rows & 8))
-        measure_objects(objects);
     must(synced_mem_shutdown() == SYNCED_MEM_OK, synced_mem_last_error_message());
     return EXIT_SUCCESS;
 }

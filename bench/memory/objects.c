@@ -57,6 +57,8 @@ static double kept_by_runtime(size_t count)
 
 void measure_objects(size_t count)
 {
+    must(synced_mem_shutdown() == SYNCED_MEM_OK, synced_mem_last_error_message());
+    const double kept = kept_by_runtime(count);
     synced_mem **const mems = malloc(count * sizeof *mems);
     must(mems != NULL, "no memory");
     memset(mems, 0, count * sizeof *mems);
@@ -84,6 +86,10 @@ void measure_objects(size_t count)
         round_trip(mems[i]);
     const double last = seconds_now();
     const double each = (double)(resident() - start) / (double)count;
+    const double before_trip = (double)stats.pinned_bytes;
+    must(synced_mem_get_stats(&stats) == SYNCED_MEM_OK, "synced_mem_get_stats");
+    (void)printf("page-locked %7.1f bytes each, data and what is ready for more\n",
+                 ((double)stats.pinned_bytes - before_trip) / (double)count);
     (void)printf("a round trip %8.2f us\nresident %8.1f bytes each after it, of which data %d: beside it %.1f, with "
                  "the object %.1f\n",
                  (last - first) / (double)count * 1e6, each, DATA, each - DATA,
@@ -91,7 +97,6 @@ void measure_objects(size_t count)
     for (size_t i = 0; i < count; i++)
         must(synced_mem_release(mems[i]) == SYNCED_MEM_OK, "synced_mem_release");
     free(mems);
-    must(synced_mem_shutdown() == SYNCED_MEM_OK, synced_mem_last_error_message());
     (void)printf("the CUDA runtime's own records of as much device memory, without the library: %.1f bytes each\n",
-                 kept_by_runtime(count));
+                 kept);
 }
