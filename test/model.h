@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 70000 };
+enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 140000 };
 
 /* ---- Streams: places in a table, each of which always has one stream of its kind ---- */
 
@@ -87,6 +87,7 @@ static inline int device_of_stream(int stream)
     X(RELEASE_GPU, release_gpu_data)                                                                                   \
     X(RELEASE_DATA, release_data)                                                                                      \
     X(STATS, get_stats)                                                                                                \
+    X(STAGING, set_staging)                                                                                            \
     X(MISTAKE, mistake)
 #define MODEL_ACTS(X)                                                                                                  \
     X(KERNEL_WRITE, kernel_write)                                                                                      \
@@ -175,6 +176,8 @@ struct shared {
     unsigned long asked;      /* calls before which it was asked whether work of the device was pending */
     unsigned long overlapped; /* and it was */
     unsigned long kernels;
+    unsigned long staged;  /* transfers */
+    unsigned long chunked; /* of these, calls with more bytes than a buffer has */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */

@@ -31,6 +31,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_RELEASE_GPU] = 3,   [OP_RELEASE_DATA] = 2,  [OP_STATS] = 1,           [OP_MISTAKE] = 2,
     [OP_KERNEL_WRITE] = 12, [OP_KERNEL_READ] = 12,  [OP_KERNEL_COPY] = 8,     [OP_HOST_WRITE] = 4,
     [OP_HOST_READ] = 4,     [OP_SET_DEVICE] = 1,    [OP_SYNC_STREAM] = 1,     [OP_DELAY] = 6,
+    [OP_STAGING] = 1,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -60,7 +61,7 @@ static uint32_t size_by_chance(struct generator *generator)
         return 1 + chance(generator, 8);
     if (kind < 120)
         return 16 + chance(generator, 200);
-    return kind < 127 ? 1000 + chance(generator, 3000) : chance(generator, MAX_SIZE + 1);
+    return kind < 126 ? 1000 + chance(generator, 3000) : chance(generator, MAX_SIZE + 1);
 }
 
 static int place_of(struct generator *generator, enum domain domain)
@@ -182,6 +183,8 @@ static void enqueue_call(struct generator *generator, int code, int stream)
     enqueue(generator, code, stream, a, random_next(&generator->random) & (code == OP_CREATE ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
+    if (code == OP_CREATE && a > BLOCK_SIZE) /* what takes several chunks to stage */
+        enqueue(generator, OP_SET_CPU, stream, 0, a);
 }
 
 /* ---- By chance ---- */
@@ -398,5 +401,6 @@ struct source *source_random(struct generator *generator, uint64_t seed, unsigne
                                     .calls = shared->calls + calls,
                                     .excluded = {excluded[0], excluded[1]},
                                     .threads = threads};
+    enqueue(generator, OP_STAGING, 0, random_next(&generator->random), random_next(&generator->random));
     return &generator->source;
 }

@@ -13,11 +13,12 @@ enum { POISON = 0xA5, PAGE = 4096 };
 
 static void block_make(struct block *block, int i)
 {
-    const int kind = i / BLOCKS_OF_A_KIND;
-    *block = (struct block){.kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
+    const int kind = i < SMALL_BLOCKS ? i / BLOCKS_OF_A_KIND : PAGEABLE_BLOCK;
+    *block = (struct block){.size = i < SMALL_BLOCKS ? BLOCK_SIZE : (MAX_SIZE + PAGE - 1) / PAGE * PAGE,
+                            .kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
                             .device = kind < DEVICE_BLOCK ? -1 : kind - DEVICE_BLOCK};
     if (block->kind == PAGEABLE_BLOCK)
-        block->base = aligned_alloc(PAGE, BLOCK_SIZE);
+        block->base = aligned_alloc(PAGE, block->size);
     else if (block->kind == PINNED_BLOCK)
         block->base = machine.gpu ? gpu_pinned_alloc(BLOCK_SIZE + PAGE) : NULL;
     else
@@ -51,20 +52,18 @@ void blocks_unmake(void)
 
 void block_poison(struct block *block)
 {
-    gpu_note_host_write(block->data, BLOCK_SIZE);
-    memset(block->data, POISON, BLOCK_SIZE);
+    gpu_note_host_write(block->data, block->size);
+    memset(block->data, POISON, block->size);
     block->poisoned = true;
 }
 
 /* Between its being given back and its next use nobody writes it. */
 static void check_poison(struct block *block)
 {
-    static unsigned char expected[BLOCK_SIZE];
     if (!block->poisoned)
         return;
-    memset(expected, POISON, BLOCK_SIZE);
-    gpu_note_host_read(block->data, BLOCK_SIZE);
-    if (memcmp(block->data, expected, BLOCK_SIZE) != 0)
+    gpu_note_host_read(block->data, block->size);
+    if (block->data[0] != POISON || memcmp(block->data, block->data + 1, block->size - 1) != 0)
         fail("memory was written after it had been given back");
     block->poisoned = false;
 }
@@ -100,13 +99,15 @@ static stream_set ordered_before(int stream)
     return in_set(stream);
 }
 
-/* The one given back last: the library's mistakes with it are the freshest. */
-static struct block *find_free(enum block_kind kind, int device, int stream)
+/* The one given back last: the library's mistakes with it are the freshest. Large ones are for what needs them. */
+static struct block *find_free(enum block_kind kind, int device, int stream, size_t size)
 {
     struct block *found = NULL;
     for (int i = 0; i < BLOCKS; i++) {
         struct block *const block = &world.blocks[i];
         if (block->kind != kind || block->state != BLOCK_FREE || !block->data || block->device != device)
+            continue;
+        if ((block->size > BLOCK_SIZE) != (size > BLOCK_SIZE))
             continue;
         if (!(block->busy & ~ordered_before(stream)) && (!found || block->used > found->used))
             found = block;
@@ -114,14 +115,14 @@ static struct block *find_free(enum block_kind kind, int device, int stream)
     return found;
 }
 
-struct block *block_take(enum block_kind kind, int device, int stream)
+struct block *block_take(enum block_kind kind, int device, int stream, size_t size)
 {
     const int where = kind == DEVICE_BLOCK ? device : -1;
-    struct block *found = find_free(kind, where, stream);
+    struct block *found = find_free(kind, where, stream, size);
     for (int i = 0; !found && i < machine.devices; i++) {
         gpu_sync_device(i);
         ref_device_synced(i);
-        found = find_free(kind, where, stream);
+        found = find_free(kind, where, stream, size);
     }
     if (found)
         check_poison(found);
@@ -170,23 +171,30 @@ static int filler(const struct handing *handing, int device)
 static void fill_device_side(struct handing *handing, int device)
 {
     const int stream = filler(handing, device);
-    struct block *const block = block_take(DEVICE_BLOCK, device, handing->object->size > 0 ? stream : HOST);
+    const size_t size = handing->object->size;
+    struct block *const block = block_take(DEVICE_BLOCK, device, size > 0 ? stream : HOST, size);
     handing->blocks[GPU] = block;
-    if (!block || handing->object->size == 0)
+    if (!block || size == 0)
         return;
     gpu_make_current(device_of_stream(stream));
-    gpu_fill(block->data, handing->object->size, handing->pattern, world.streams[stream]);
+    gpu_fill(block->data, size, handing->pattern, world.streams[stream]);
     gpu_make_current(world.current[world.thread]);
     block->busy |= in_set(stream);
     shared->kernels++;
 }
 
+static bool is_page_locked(const struct handing *handing)
+{
+    return machine.gpu && (handing->op->a & 1) && handing->object->size <= BLOCK_SIZE;
+}
+
 /* Page-locked memory that is handed in on a stream is filled in its order, perhaps after the call. */
 static void fill_host_side(struct handing *handing)
 {
-    const bool pinned = machine.gpu && (handing->op->a & 1);
+    const bool pinned = is_page_locked(handing);
     const bool late = pinned && handing->stream != NO_STREAM && handing->object->size > 0;
-    struct block *const block = block_take(pinned ? PINNED_BLOCK : PAGEABLE_BLOCK, -1, late ? handing->stream : HOST);
+    const enum block_kind kind = pinned ? PINNED_BLOCK : PAGEABLE_BLOCK;
+    struct block *const block = block_take(kind, -1, late ? handing->stream : HOST, handing->object->size);
     handing->blocks[CPU] = block;
     if (!block)
         return;
@@ -277,7 +285,7 @@ static void print_handing(const struct handing *handing)
 {
     const int object = handing->op->object;
     if (handing->sides[CPU])
-        code_line("void *cpu = ...; /* %s, pattern %u */", handing->op->a & 1 ? "page-locked" : "pageable",
+        code_line("void *cpu = ...; /* %s, pattern %u */", is_page_locked(handing) ? "page-locked" : "pageable",
                   handing->pattern);
     if (handing->sides[GPU])
         code_line("void *gpu = ...; /* pattern %u, by a kernel on stream[%d] */", handing->pattern,
@@ -341,7 +349,7 @@ bool play_set(const struct op *op)
                               .adopt = which / 3 % 2 == 1,
                               .stream = NO_STREAM,
                               .pattern = op->b % 250 + 1};
-    if (!object->mem || object->size > BLOCK_SIZE || object->alignment > PAGE)
+    if (!object->mem || object->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
     if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
         return false;

@@ -125,6 +125,17 @@ static void check_moves(const char *way, uint64_t made, int expected)
         fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
 }
 
+/* With one transfer the bytes say whether it took several chunks. */
+static void check_staged(const synced_mem_stats *after, uint64_t transfers)
+{
+    const uint64_t staged = after->staged_transfers - before.staged_transfers;
+    const uint64_t bytes = after->h2d_bytes + after->d2h_bytes - before.h2d_bytes - before.d2h_bytes;
+    if (staged > 0 && !world.staged)
+        fail("%llu transfers were staged", (unsigned long long)staged);
+    shared->staged += staged;
+    shared->chunked += staged == 1 && transfers == 1 && bytes > STAGING_BUFFER;
+}
+
 void call_ends(int up, int down)
 {
     const synced_mem_stats after = stats_of_library();
@@ -134,6 +145,7 @@ void call_ends(int up, int down)
                            before.stream_waits - before.host_waits;
     check_moves("to the device", ups, up);
     check_moves("to the host", downs, down);
+    check_staged(&after, ups + downs);
     shared->active += ups + downs + waits > 0;
     if (after.objects != (uint64_t)world.alive)
         fail("%llu objects are counted, %d are alive", (unsigned long long)after.objects, world.alive);
@@ -232,7 +244,7 @@ void check_contents(const struct object *object, const void *data, const char *w
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
-           play_mistake(op) || play_act(op);
+           play_setting(op) || play_mistake(op) || play_act(op);
 }
 
 void perform(const struct op *op)

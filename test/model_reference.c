@@ -205,6 +205,15 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     turn_to(object, mode, domain);
 }
 
+/* What is staged to the host goes on by itself if there are copy threads, on none of the caller's streams; the runtime
+ * moves pageable memory in the call. */
+static stream_set pulled_on(const struct object *object, int stream)
+{
+    if (!host_is_pageable(object))
+        return in_set(stream);
+    return world.staged && world.copy_threads > 0 && object->size > 0 ? in_set(LIBRARY) : 0;
+}
+
 /* A read of the host copy: the pointers that write it end. */
 void ref_push(struct object *object, int stream)
 {
@@ -220,10 +229,8 @@ void ref_pull(struct object *object, int stream)
 {
     if (object->head == SYNCED_MEM_AT_GPU) {
         step(object, CPU, READ);
-        if (!host_is_pageable(object)) {
-            object->copy[CPU].arriving |= in_set(stream);
-            object->copy[GPU].reading |= in_set(stream);
-        }
+        object->copy[CPU].arriving |= pulled_on(object, stream);
+        object->copy[GPU].reading |= pulled_on(object, stream);
     }
     object->writer = NOBODY;
 }

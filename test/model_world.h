@@ -11,9 +11,12 @@ enum mode { READ, MUTABLE, OVERWRITE };
 
 enum block_kind { PAGEABLE_BLOCK, PINNED_BLOCK, DEVICE_BLOCK };
 enum block_state { BLOCK_FREE, BLOCK_BORROWED, BLOCK_ADOPTED, BLOCK_LET_GO /* and its callback is awaited */ };
-enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND };
+/* Of the pageable ones a few are large. */
+enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, LARGE_BLOCKS = 3 };
+enum { SMALL_BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };
 
 struct block {
+    size_t size;
     void *base;          /* as the runtime gave it */
     unsigned char *data; /* in it, aligned to a page */
     enum block_kind kind;
@@ -64,12 +67,17 @@ struct object {
     unsigned char bytes[MAX_SIZE];
 };
 
+/* The smallest that the library takes. */
+enum { STAGING_BUFFER = 65536 };
+
 struct world {
     struct object objects[OBJECTS];
     struct block blocks[BLOCKS];
     synced_mem_stream streams[STREAMS];
     int current[THREADS]; /* device of each thread */
     int thread;           /* that plays */
+    bool staged;          /* transfers of pageable memory, all of them */
+    unsigned copy_threads;
     unsigned long time;
     int alive;
 };
@@ -122,7 +130,7 @@ bool in_flight(const struct object *object, enum access access, int stream, enum
 void blocks_make(void);
 void blocks_unmake(void);
 /* A free one that may be used on the stream at once, or by the host; NULL: none, though the device was waited for. */
-struct block *block_take(enum block_kind kind, int device, int stream);
+struct block *block_take(enum block_kind kind, int device, int stream, size_t size);
 /* The caller has it back, with work of its own pending there. */
 void block_return(struct block *block, stream_set busy);
 /* Writes over host memory that the library must not look at any more. */
@@ -158,6 +166,7 @@ bool play_set(const struct op *op);
 bool play_size(const struct op *op);
 bool play_life(const struct op *op);
 bool play_stream(const struct op *op);
+bool play_setting(const struct op *op);
 bool play_mistake(const struct op *op);
 bool play_act(const struct op *op);
 
