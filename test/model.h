@@ -88,6 +88,13 @@ static inline int device_of_stream(int stream)
     X(RELEASE_DATA, release_data)                                                                                      \
     X(STATS, get_stats)                                                                                                \
     X(STAGING, set_staging)                                                                                            \
+    X(HOST_TRIM, host_pool_trim)                                                                                       \
+    X(HOST_LIMIT, host_pool_set_limit)                                                                                 \
+    X(HOST_DECAY, host_pool_set_decay)                                                                                 \
+    X(HOST_RESERVE, host_pool_reserve)                                                                                 \
+    X(GPU_TRIM, gpu_pool_trim)                                                                                         \
+    X(GPU_REUSE, gpu_pool_set_reuse)                                                                                   \
+    X(GPU_THRESHOLD, gpu_pool_set_threshold)                                                                           \
     X(MISTAKE, mistake)
 #define MODEL_ACTS(X)                                                                                                  \
     X(KERNEL_WRITE, kernel_write)                                                                                      \
