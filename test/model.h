@@ -81,6 +81,7 @@ static inline int device_of_stream(int stream)
     X(ADOPT_CPU_ON, adopt_cpu_data_on)                                                                                 \
     X(ADOPT_GPU_ON, adopt_gpu_data_on)                                                                                 \
     X(ADOPT_BOTH_ON, adopt_data_on)                                                                                    \
+    X(REGISTER_CPU, register_cpu_data)                                                                                 \
     X(RESIZE, resize)                                                                                                  \
     X(DISCARD, resize_discard)                                                                                         \
     X(RELEASE_CPU, release_cpu_data)                                                                                   \

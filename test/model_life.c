@@ -301,6 +301,7 @@ static void mistakes_without_gpu(struct object *object)
     (void)answered("set_data", synced_mem_set_data(object->mem, some + 1, some), absent);
     (void)answered("set_cpu_data_on", synced_mem_set_cpu_data_on(object->mem, some, NULL), absent);
     (void)answered("set_gpu_data_on", synced_mem_set_gpu_data_on(object->mem, some, NULL), absent);
+    (void)answered("register_cpu_data", synced_mem_register_cpu_data(object->mem, some), absent);
 }
 
 /* Of an object that must be afterwards what it was. */

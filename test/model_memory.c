@@ -68,6 +68,13 @@ static void check_poison(struct block *block)
     block->poisoned = false;
 }
 
+/* The runtime refuses to page-lock what is page-locked. */
+void block_check_unlocked(const struct block *block)
+{
+    gpu_register(block->data, block->size);
+    gpu_unregister(block->data);
+}
+
 void block_return(struct block *block, stream_set busy)
 {
     block->state = BLOCK_FREE;
@@ -260,6 +267,8 @@ static synced_mem_status hand_in(const struct handing *handing, void *cpu, void 
 {
     synced_mem *const mem = handing->object->mem;
     switch (handing->op->code) {
+    case OP_REGISTER_CPU:
+        return synced_mem_register_cpu_data(mem, cpu);
     case OP_SET_CPU:
         return synced_mem_set_cpu_data(mem, cpu);
     case OP_SET_GPU:
@@ -305,6 +314,8 @@ static void handed_in(const struct handing *handing)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
     object->copy[CPU].filling |= handing->filling;
+    object->copy[CPU].registered =
+        handing->op->code == OP_REGISTER_CPU && object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
     if (!handing->sides[GPU])
         return;
     object->device_data = handing->blocks[GPU]->data;
@@ -339,9 +350,9 @@ static void hand_over(struct handing *handing)
 
 bool play_set(const struct op *op)
 {
-    if (op->code < OP_SET_CPU || op->code > OP_ADOPT_BOTH_ON)
+    if (op->code < OP_SET_CPU || op->code > OP_REGISTER_CPU)
         return false;
-    const int which = op->code - OP_SET_CPU;
+    const int which = op->code == OP_REGISTER_CPU ? 0 : op->code - OP_SET_CPU;
     struct object *const object = &world.objects[op->object];
     struct handing handing = {.op = op,
                               .object = object,
@@ -351,7 +362,7 @@ bool play_set(const struct op *op)
                               .pattern = op->b % 250 + 1};
     if (!object->mem || object->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
-    if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
+    if (!machine.gpu && (which >= 6 || handing.sides[GPU] || op->code == OP_REGISTER_CPU))
         return false;
     if (which >= 6)
         handing.stream = resolve(object, op->stream);

@@ -35,6 +35,7 @@ enum origin { NONE, OWN, BORROWED, ADOPTED };
 struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
+    bool registered;     /* pageable memory that was page-locked for the object */
     /* Transfers that bring its contents, and that read them; what of them the host has waited for is left out. */
     stream_set arriving, reading;
     stream_set filling; /* the caller's own work that brings them to host memory */
@@ -133,6 +134,8 @@ void blocks_unmake(void);
 struct block *block_take(enum block_kind kind, int device, int stream, size_t size);
 /* The caller has it back, with work of its own pending there. */
 void block_return(struct block *block, stream_set busy);
+/* Memory that the library had page-locked is not so any more. */
+void block_check_unlocked(const struct block *block);
 /* Writes over host memory that the library must not look at any more. */
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);
