@@ -10,6 +10,24 @@ enum { MOST_REFERENCES = 3 };
 
 /* ---- Objects ---- */
 
+/* Of some objects the memory comes from allocators of the caller's: of the host, of the device, of both. */
+enum { ALLOCATORS = 64 };
+
+static bool has_allocators(const struct op *op)
+{
+    return op->b / ALLOCATORS % 8 >= 4;
+}
+
+static void set_allocators(const struct op *op, synced_mem_options *options)
+{
+    const uint32_t kind = op->b / ALLOCATORS % 8;
+    const bool pinned = machine.gpu && op->b / ALLOCATORS / 8 % 2 != 0;
+    if (kind == 4 || kind == 5 || kind == 7)
+        options->cpu_allocator = allocator_of_host(pinned);
+    if (kind == 6 || kind == 7)
+        options->gpu_allocator = allocator_of_device();
+}
+
 /* The device 0, 1 or none, several alignments, with and without a name. */
 static synced_mem_options options_of(const struct op *op)
 {
@@ -23,6 +41,7 @@ static synced_mem_options options_of(const struct op *op)
     options.alignment = alignments[op->b / 4 % 4];
     options.name = op->b / 16 % 2 ? "some name" : NULL;
     options.user = op->b / 32 % 2 ? &world : NULL;
+    set_allocators(op, &options);
     return options;
 }
 
@@ -31,20 +50,25 @@ static bool create(const struct op *op)
     struct object *const object = &world.objects[op->object];
     const size_t size = op->a % (MAX_SIZE + 1);
     const synced_mem_options options = options_of(op);
+    const bool given = op->b % ALLOCATORS != 0 || has_allocators(op);
     synced_mem *mem = NULL;
     if (object->mem)
         return false;
-    code_line("mem[%d] = NULL; /* device %d, alignment %zu */", op->object, options.device, options.alignment);
+    code_line("mem[%d] = NULL; /* device %d, alignment %zu%s%s */", op->object, options.device, options.alignment,
+              options.cpu_allocator ? ", an allocator of host memory" : "",
+              options.gpu_allocator ? ", an allocator of device memory" : "");
     code_line("OK(synced_mem_create(&mem[%d], %zu, &options));", op->object, size);
     call_begins(NULL, op->code, HOST);
-    (void)answered("create", synced_mem_create(&mem, size, op->b % 64 ? &options : NULL), OK_ONLY);
+    (void)answered("create", synced_mem_create(&mem, size, given ? &options : NULL), OK_ONLY);
     world.alive++;
     call_ends(0, 0);
     ref_created(object, mem, size);
-    if (op->b % 64) {
+    if (given) {
         object->device = options.device;
         object->alignment = options.alignment;
         object->named = options.name != NULL;
+        object->allocated[CPU] = options.cpu_allocator != NULL;
+        object->allocated[GPU] = options.gpu_allocator != NULL;
     }
     check_facts(object);
     return true;

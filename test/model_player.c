@@ -179,7 +179,8 @@ void take_device(struct object *object, int device, bool must)
 /* Its contents are nobody's, so that only the source shows it. */
 static void keep_capacity(struct copy *copy, synced_mem_source source)
 {
-    if (copy->origin == NONE && source >= SYNCED_MEM_SOURCE_PAGEABLE && source <= SYNCED_MEM_SOURCE_DEVICE)
+    const bool foreign = source == SYNCED_MEM_SOURCE_BORROWED || source == SYNCED_MEM_SOURCE_ADOPTED;
+    if (copy->origin == NONE && source != SYNCED_MEM_SOURCE_NONE && !foreign)
         copy->origin = OWN;
 }
 
@@ -190,15 +191,18 @@ void call_failed(struct object *object, int device)
     keep_capacity(&object->copy[GPU], synced_mem_gpu_source(object->mem));
 }
 
-static void check_source(const struct copy *copy, synced_mem_source source, size_t capacity, const char *side)
+static void check_source(const struct object *object, enum side which, synced_mem_source source, size_t capacity)
 {
+    const struct copy *const copy = &object->copy[which];
+    const char *const side = which == CPU ? "host" : "device";
     static const unsigned expected[] = {
         [NONE] = 1u << SYNCED_MEM_SOURCE_NONE,
         [OWN] = 1u << SYNCED_MEM_SOURCE_PAGEABLE | 1u << SYNCED_MEM_SOURCE_PINNED | 1u << SYNCED_MEM_SOURCE_DEVICE,
         [BORROWED] = 1u << SYNCED_MEM_SOURCE_BORROWED,
         [ADOPTED] = 1u << SYNCED_MEM_SOURCE_ADOPTED,
     };
-    if (!(expected[copy->origin] & (1u << source)))
+    const bool allocated = copy->origin == OWN && object->allocated[which];
+    if (!((allocated ? 1u << SYNCED_MEM_SOURCE_ALLOCATOR : expected[copy->origin]) & (1u << source)))
         fail("the %s copy's source is %d", side, source);
     if (copy->origin == NONE && capacity != 0)
         fail("the %s copy has room for %zu bytes without memory", side, capacity);
@@ -217,8 +221,8 @@ void check_facts(struct object *object)
     if (synced_mem_device(mem) != object->device)
         fail("the device is %d, not %d", synced_mem_device(mem), object->device);
     const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
-    check_source(&object->copy[CPU], synced_mem_cpu_source(mem), room[CPU], "host");
-    check_source(&object->copy[GPU], synced_mem_gpu_source(mem), room[GPU], "device");
+    check_source(object, CPU, synced_mem_cpu_source(mem), room[CPU]);
+    check_source(object, GPU, synced_mem_gpu_source(mem), room[GPU]);
     for (unsigned side = CPU; side < SIDES; side++)
         if ((object->head & (1u << side)) && room[side] < object->size)
             fail("a copy with the contents has room for %zu of %zu bytes", room[side], object->size);
@@ -366,6 +370,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
         fail("a kernel read something else than what was written before");
     unmake_streams();
     blocks_unmake();
+    allocators_unmake();
     (void)answered("shutdown", synced_mem_shutdown(), OK_ONLY);
     gpu_check_nothing_left();
 }

@@ -131,7 +131,7 @@ static bool host_is_pageable(const struct object *object)
 {
     if (object->copy[CPU].block)
         return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].registered;
-    return synced_mem_cpu_source(object->mem) != SYNCED_MEM_SOURCE_PINNED;
+    return !synced_mem_cpu_is_pinned(object->mem);
 }
 
 /* The host has waited for what the access needs; a turn of the device to write has ended. */

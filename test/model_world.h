@@ -48,6 +48,7 @@ struct object {
     int device;
     size_t alignment;
     bool named;
+    bool allocated[SIDES]; /* by an allocator of the caller's, what is not handed in */
     unsigned head;
     bool defined; /* the contents: not after an overwrite, until all has been written */
     struct copy copy[SIDES];
@@ -139,6 +140,13 @@ void block_check_unlocked(const struct block *block);
 /* Writes over host memory that the library must not look at any more. */
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);
+
+/* ---- Allocators of the caller's ---- */
+
+const synced_mem_allocator *allocator_of_host(bool pinned);
+const synced_mem_allocator *allocator_of_device(void);
+/* Everything must have been given back to them. */
+void allocators_unmake(void);
 
 /* ---- The player ---- */
 
