@@ -197,6 +197,7 @@ extern struct shared *shared;
 struct machine {
     bool gpu;
     bool per_thread;
+    bool managed; /* memory that host and device may use at a time */
     int devices;
 };
 extern struct machine machine;

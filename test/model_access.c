@@ -93,14 +93,14 @@ static void access_object(const struct op *op, const struct call *call, enum sid
 {
     struct object *const object = call->object;
     const int device = call->stream < STREAMS ? device_of_stream(call->stream) : device_for(object);
-    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0;
+    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0 && !is_shared(object);
     call_begins(object, op->code, call->stream);
     const void *const data = mode == READ ? reads(op, call) : writes(op, call);
     const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
     call_ends(ok && moves && side == GPU, ok && moves && side == CPU);
     if (ok) {
         check_pointer(object, side, data);
-        if (side == GPU)
+        if (side == GPU || is_shared(object))
             take_device(object, device, true);
         if (side == CPU)
             ref_cpu(object, mode, (void *)data);
@@ -150,7 +150,7 @@ static void transferred(struct object *object, bool push, int stream)
 
 static bool has_to_move(const struct object *object, bool push)
 {
-    return object->size > 0 && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+    return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
 }
 
 static bool transfer_one(const struct op *op, bool push)

@@ -222,6 +222,12 @@ static unsigned gain_of(const struct object *object, struct cell *cell, int stre
     return gain;
 }
 
+/* Calls that hand in memory are refused where both sides use the same. */
+static bool is_refused(const struct object *object, const struct cell *cell)
+{
+    return object->placement && cell->access >= CELL_SET_CPU && cell->access <= CELL_SET_BOTH;
+}
+
 static bool choose_by_state(struct generator *generator)
 {
     const struct object *const object = &world.objects[generator->object];
@@ -231,7 +237,7 @@ static bool choose_by_state(struct generator *generator)
     for (cell.access = 0; cell.access < CELL_ACCESSES; cell.access++) {
         for (cell.domain = 0; cell.domain < DOMAINS; cell.domain++) {
             cell.flight = IDLE;
-            if (!cell_applies(&cell) || cell_is_impossible(&cell))
+            if (!cell_applies(&cell) || cell_is_impossible(&cell) || is_refused(object, &cell))
                 continue;
             const int place = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
             const int from = place % PLACES == PER_THREAD ? place + generator->thread : place;
@@ -356,7 +362,7 @@ static bool choose_rarest(struct generator *generator)
 {
     struct cell cell;
     const struct object *const object = &world.objects[generator->object];
-    if (!machine.gpu || !cell_rarest(&generator->random, enough(), &cell))
+    if (!machine.gpu || !cell_rarest(&generator->random, enough(), &cell) || is_refused(object, &cell))
         return false;
     const int here = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
     enqueue_way(generator, way_to(generator, &cell), here);

@@ -28,6 +28,15 @@ static void set_allocators(const struct op *op, synced_mem_options *options)
         options->gpu_allocator = allocator_of_device();
 }
 
+/* Of some others both sides use the same memory. */
+static void set_placement(const struct op *op, synced_mem_options *options)
+{
+    const uint32_t kind = op->b / ALLOCATORS / 16 % 8;
+    if (has_allocators(op) || kind > 2 || kind == 0)
+        return;
+    options->placement = kind == 1 || !machine.managed ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_MANAGED;
+}
+
 /* The device 0, 1 or none, several alignments, with and without a name. */
 static synced_mem_options options_of(const struct op *op)
 {
@@ -42,6 +51,7 @@ static synced_mem_options options_of(const struct op *op)
     options.name = op->b / 16 % 2 ? "some name" : NULL;
     options.user = op->b / 32 % 2 ? &world : NULL;
     set_allocators(op, &options);
+    set_placement(op, &options);
     return options;
 }
 
@@ -50,12 +60,12 @@ static bool create(const struct op *op)
     struct object *const object = &world.objects[op->object];
     const size_t size = op->a % (MAX_SIZE + 1);
     const synced_mem_options options = options_of(op);
-    const bool given = op->b % ALLOCATORS != 0 || has_allocators(op);
+    const bool given = op->b % ALLOCATORS != 0 || options.cpu_allocator || options.gpu_allocator || options.placement;
     synced_mem *mem = NULL;
     if (object->mem)
         return false;
-    code_line("mem[%d] = NULL; /* device %d, alignment %zu%s%s */", op->object, options.device, options.alignment,
-              options.cpu_allocator ? ", an allocator of host memory" : "",
+    code_line("mem[%d] = NULL; /* device %d, alignment %zu, placement %d%s%s */", op->object, options.device,
+              options.alignment, (int)options.placement, options.cpu_allocator ? ", an allocator of host memory" : "",
               options.gpu_allocator ? ", an allocator of device memory" : "");
     code_line("OK(synced_mem_create(&mem[%d], %zu, &options));", op->object, size);
     call_begins(NULL, op->code, HOST);
@@ -67,6 +77,7 @@ static bool create(const struct op *op)
         object->device = options.device;
         object->alignment = options.alignment;
         object->named = options.name != NULL;
+        object->placement = options.placement;
         object->allocated[CPU] = options.cpu_allocator != NULL;
         object->allocated[GPU] = options.gpu_allocator != NULL;
     }
@@ -141,7 +152,7 @@ static bool shut_down(const struct op *op)
             fail("adopted memory got no callback up to the shutdown");
     synced_mem_stats stats = {.struct_size = sizeof stats};
     (void)answered("get_stats", synced_mem_get_stats(&stats), OK_ONLY);
-    if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.retired))
+    if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.managed_bytes || stats.retired))
         fail("something is held after a shutdown");
     return true;
 }
@@ -226,7 +237,7 @@ static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
     const bool needed = object->head == 1u << side;
-    const bool moves = needed && object->size > 0;
+    const bool moves = needed && object->size > 0 && !is_shared(object);
     const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
@@ -319,7 +330,7 @@ static void mistake_of_nothing(unsigned which)
 /* What only a GPU could do. */
 static void mistakes_without_gpu(struct object *object)
 {
-    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU);
+    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU) | (object->placement ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
     static unsigned char some[BLOCK_SIZE];
     (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some), absent);
     (void)answered("set_data", synced_mem_set_data(object->mem, some + 1, some), absent);

@@ -225,14 +225,17 @@ static int device_of_memory(const struct handing *handing)
     return other ? (own + 1) % machine.devices : own;
 }
 
-/* Memory, stream and object must be of one device. */
+/* Memory, stream and object must be of one device; and both sides' own memory is not the caller's. */
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
     const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
                        : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
                                                       : object->device;
-    return object->device >= 0 && device != object->device ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+    const bool elsewhere = object->device >= 0 && device != object->device;
+    if (object->placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+        return 1u << SYNCED_MEM_ERR_INVALID_STATE | (elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : 0);
+    return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
 }
 
 static synced_mem_status adopt(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
@@ -339,7 +342,7 @@ static void hand_over(struct handing *handing)
         if (handing->blocks[side])
             handing->blocks[side]->poisoned = false;
     print_handing(handing);
-    call_begins(object, handing->op->code, handing->stream);
+    call_begins(object->placement ? NULL : object, handing->op->code, handing->stream);
     if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu, stream), allowed))
         handed_in(handing);
     else

@@ -201,8 +201,13 @@ static void check_source(const struct object *object, enum side which, synced_me
         [BORROWED] = 1u << SYNCED_MEM_SOURCE_BORROWED,
         [ADOPTED] = 1u << SYNCED_MEM_SOURCE_ADOPTED,
     };
-    const bool allocated = copy->origin == OWN && object->allocated[which];
-    if (!((allocated ? 1u << SYNCED_MEM_SOURCE_ALLOCATOR : expected[copy->origin]) & (1u << source)))
+    unsigned allowed = expected[copy->origin];
+    if (copy->origin == OWN && object->allocated[which])
+        allowed = 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
+    if (copy->origin == OWN && is_shared(object))
+        allowed = 1u << (object->placement == SYNCED_MEM_PLACEMENT_MAPPED ? SYNCED_MEM_SOURCE_MAPPED
+                                                                          : SYNCED_MEM_SOURCE_MANAGED);
+    if (!(allowed & (1u << source)))
         fail("the %s copy's source is %d", side, source);
     if (copy->origin == NONE && capacity != 0)
         fail("the %s copy has room for %zu bytes without memory", side, capacity);
@@ -221,6 +226,9 @@ void check_facts(struct object *object)
     if (synced_mem_device(mem) != object->device)
         fail("the device is %d, not %d", synced_mem_device(mem), object->device);
     const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
+    if (is_shared(object) && (synced_mem_placement(mem) != object->placement || room[CPU] != room[GPU]))
+        fail("the placement is %d, with room for %zu and %zu bytes", (int)synced_mem_placement(mem), room[CPU],
+             room[GPU]);
     check_source(object, CPU, synced_mem_cpu_source(mem), room[CPU]);
     check_source(object, GPU, synced_mem_gpu_source(mem), room[GPU]);
     for (unsigned side = CPU; side < SIDES; side++)

@@ -23,6 +23,11 @@ int resolve(const struct object *object, int stream)
     return stream / PLACES < machine.devices ? stream : -1;
 }
 
+bool is_shared(const struct object *object)
+{
+    return machine.gpu && object->placement != SYNCED_MEM_PLACEMENT_SEPARATE;
+}
+
 /* ---- Pointers ---- */
 
 void ref_no_pointers(struct object *object)
@@ -112,6 +117,15 @@ enum work ref_work(const struct object *object, enum side side, enum mode mode)
     return object->head == SYNCED_MEM_UNINITIALIZED ? ZERO : MOVE;
 }
 
+/* Memory of the object's own, if there is none yet. */
+static void obtain(struct object *object, enum side side)
+{
+    if (object->copy[side].origin == NONE)
+        object->copy[side].origin = OWN;
+    if (is_shared(object))
+        object->copy[!side].origin = OWN;
+}
+
 /* The head, by the table; contents, by what the access promises of them. */
 static void step(struct object *object, enum side side, enum mode mode)
 {
@@ -122,8 +136,7 @@ static void step(struct object *object, enum side side, enum mode mode)
     if (mode == OVERWRITE)
         object->defined = object->size == 0;
     object->head = mode == READ ? object->head | (1u << side) : 1u << side;
-    if (object->copy[side].origin == NONE)
-        object->copy[side].origin = OWN;
+    obtain(object, side);
 }
 
 /* Page-locked or not is the library's choice; only transfers of page-locked memory are in flight afterwards. */
@@ -145,6 +158,8 @@ void ref_cpu(struct object *object, enum mode mode, void *data)
     object->copy[CPU].filling = 0;
     if (mode != READ)
         arrived(object, GPU);
+    if (mode != READ && is_shared(object))
+        object->writing = object->reading = object->loose_writing = object->loose_reading = 0;
     step(object, CPU, mode);
     object->host = data;
     object->host_reads = true;
@@ -167,7 +182,7 @@ static void waited_for_device(struct object *object, enum mode mode)
 
 static void queued_on(struct object *object, enum work work, int stream)
 {
-    if (work == NOTHING)
+    if (work == NOTHING || (work == MOVE && is_shared(object)))
         return;
     object->copy[GPU].arriving |= in_set(stream);
     if (work == MOVE && !host_is_pageable(object))
@@ -209,6 +224,8 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
  * moves pageable memory in the call. */
 static stream_set pulled_on(const struct object *object, int stream)
 {
+    if (is_shared(object))
+        return 0;
     if (!host_is_pageable(object))
         return in_set(stream);
     return world.staged && world.copy_threads > 0 && object->size > 0 ? in_set(LIBRARY) : 0;
@@ -343,8 +360,8 @@ void ref_resized(struct object *object, size_t size, unsigned head, const size_t
         if (capacity[side] < size && object->copy[side].origin != NONE)
             ref_let_go(object, side);
     for (enum side side = CPU; side < SIDES; side++)
-        if ((head & (1u << side)) && object->copy[side].origin == NONE)
-            object->copy[side].origin = OWN;
+        if (head & (1u << side))
+            obtain(object, side);
     if (size > object->size)
         memset(object->bytes + object->size, 0, size - object->size);
     object->size = size;
@@ -366,15 +383,15 @@ void ref_released(struct object *object, enum side side)
 {
     const bool needed = object->head == 1u << side;
     if (needed) {
-        if (object->copy[!side].origin == NONE)
-            object->copy[!side].origin = OWN;
+        obtain(object, !side);
         object->head = 1u << !side;
     } else {
         object->head &= ~(1u << side);
     }
     if (needed || (side == CPU && object->head && object->copy[CPU].origin != NONE))
         arrived(object, !side);
-    ref_let_go(object, side);
+    if (!is_shared(object))
+        ref_let_go(object, side);
     ref_no_pointers(object);
 }
 

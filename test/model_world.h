@@ -48,7 +48,8 @@ struct object {
     int device;
     size_t alignment;
     bool named;
-    bool allocated[SIDES]; /* by an allocator of the caller's, what is not handed in */
+    synced_mem_placement_kind placement; /* that was asked for */
+    bool allocated[SIDES];               /* by an allocator of the caller's, what is not handed in */
     unsigned head;
     bool defined; /* the contents: not after an overwrite, until all has been written */
     struct copy copy[SIDES];
@@ -89,6 +90,9 @@ extern struct world world;
 int resolve(const struct object *object, int stream);
 /* What an object without a device takes if it has to. */
 int device_for(const struct object *object);
+
+/* Whether one memory is both copies; without a GPU the host has its own. */
+bool is_shared(const struct object *object);
 
 /* ---- Effects of calls that succeed ---- */
 
