@@ -45,6 +45,8 @@ static inline int device_of_stream(int stream)
 /* Code, name in texts, and whether it is a call of the library. */
 #define MODEL_CALLS(X)                                                                                                 \
     X(CREATE, create)                                                                                                  \
+    X(CREATE_ALLOCATED, create_allocated)                                                                              \
+    X(CREATE_SHARED, create_shared)                                                                                    \
     X(RETAIN, retain)                                                                                                  \
     X(RELEASE, release)                                                                                                \
     X(DESTROY, destroy)                                                                                                \

@@ -53,6 +53,18 @@ static int code_by_chance(struct generator *generator)
     return code;
 }
 
+static bool creates(int code)
+{
+    return code >= OP_CREATE && code <= OP_CREATE_SHARED;
+}
+
+static int create_by_chance(struct generator *generator)
+{
+    const uint32_t kind = chance(generator, 8);
+    const int code = kind < 4 ? OP_CREATE : kind < 7 ? OP_CREATE_ALLOCATED : OP_CREATE_SHARED;
+    return is_excluded(generator, code) ? OP_CREATE : code;
+}
+
 /* Mostly small, as much of the time goes into comparing; rarely more than memory of the caller's has. */
 static uint32_t size_by_chance(struct generator *generator)
 {
@@ -175,17 +187,17 @@ static void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
     uint32_t a = random_next(&generator->random);
-    if (code == OP_CREATE || code == OP_RESIZE)
+    if (creates(code) || code == OP_RESIZE)
         a = size_by_chance(generator);
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;
     if (code == OP_PUSH_N || code == OP_PULL_N)
         a |= 1u << generator->object;
     const uint32_t plain = one_in(generator, 3) ? 0xffffffffu : ~63u;
-    enqueue(generator, code, stream, a, random_next(&generator->random) & (code == OP_CREATE ? plain : 0xffffffffu));
+    enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
-    if (code == OP_CREATE && a > BLOCK_SIZE) /* what takes several chunks to stage */
+    if (creates(code) && a > BLOCK_SIZE) /* what takes several chunks to stage */
         enqueue(generator, OP_SET_CPU, stream, 0, a);
 }
 
@@ -195,7 +207,7 @@ static void choose_by_chance(struct generator *generator)
 {
     generator->object = (int)chance(generator, OBJECTS);
     const struct object *const object = &world.objects[generator->object];
-    const int code = object->mem ? code_by_chance(generator) : OP_CREATE;
+    const int code = object->mem ? code_by_chance(generator) : create_by_chance(generator);
     enqueue_call(generator, code, stream_by_chance(generator, object, domain_by_chance(generator)));
 }
 

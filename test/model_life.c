@@ -10,31 +10,25 @@ enum { MOST_REFERENCES = 3 };
 
 /* ---- Objects ---- */
 
-/* Of some objects the memory comes from allocators of the caller's: of the host, of the device, of both. */
-enum { ALLOCATORS = 64 };
+/* Past the bits of the other options. */
+enum { KIND = 64 };
 
-static bool has_allocators(const struct op *op)
-{
-    return op->b / ALLOCATORS % 8 >= 4;
-}
-
+/* Memory from allocators of the caller's: of the host, of the device, of both. */
 static void set_allocators(const struct op *op, synced_mem_options *options)
 {
-    const uint32_t kind = op->b / ALLOCATORS % 8;
-    const bool pinned = machine.gpu && op->b / ALLOCATORS / 8 % 2 != 0;
-    if (kind == 4 || kind == 5 || kind == 7)
+    const uint32_t kind = op->b / KIND % 4;
+    const bool pinned = machine.gpu && op->b / KIND / 4 % 2 != 0;
+    if (kind != 0)
         options->cpu_allocator = allocator_of_host(pinned);
-    if (kind == 6 || kind == 7)
+    if (kind <= 1)
         options->gpu_allocator = allocator_of_device();
 }
 
-/* Of some others both sides use the same memory. */
+/* Memory that both sides use. */
 static void set_placement(const struct op *op, synced_mem_options *options)
 {
-    const uint32_t kind = op->b / ALLOCATORS / 16 % 8;
-    if (has_allocators(op) || kind > 2 || kind == 0)
-        return;
-    options->placement = kind == 1 || !machine.managed ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_MANAGED;
+    const bool managed = machine.managed && op->b / KIND % 2 != 0;
+    options->placement = managed ? SYNCED_MEM_PLACEMENT_MANAGED : SYNCED_MEM_PLACEMENT_MAPPED;
 }
 
 /* The device 0, 1 or none, several alignments, with and without a name. */
@@ -50,8 +44,10 @@ static synced_mem_options options_of(const struct op *op)
     options.alignment = alignments[op->b / 4 % 4];
     options.name = op->b / 16 % 2 ? "some name" : NULL;
     options.user = op->b / 32 % 2 ? &world : NULL;
-    set_allocators(op, &options);
-    set_placement(op, &options);
+    if (op->code == OP_CREATE_ALLOCATED)
+        set_allocators(op, &options);
+    if (op->code == OP_CREATE_SHARED)
+        set_placement(op, &options);
     return options;
 }
 
@@ -60,7 +56,7 @@ static bool create(const struct op *op)
     struct object *const object = &world.objects[op->object];
     const size_t size = op->a % (MAX_SIZE + 1);
     const synced_mem_options options = options_of(op);
-    const bool given = op->b % ALLOCATORS != 0 || options.cpu_allocator || options.gpu_allocator || options.placement;
+    const bool given = op->code != OP_CREATE || op->b % KIND != 0;
     synced_mem *mem = NULL;
     if (object->mem)
         return false;
@@ -179,6 +175,8 @@ bool play_life(const struct op *op)
 {
     switch (op->code) {
     case OP_CREATE:
+    case OP_CREATE_ALLOCATED:
+    case OP_CREATE_SHARED:
         return create(op);
     case OP_DESTROY:
         return destroy(op);
