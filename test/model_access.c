@@ -1,6 +1,8 @@
 /* Plays accesses and transfers. */
 #include "model_world.h"
 
+#include "gpu.h"
+
 #include <stdint.h>
 
 /* What a call is made on. */
@@ -153,6 +155,24 @@ static bool has_to_move(const struct object *object, bool push)
     return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
 }
 
+/* What is queued on the stream of a push sees the contents, also by a pointer that the caller has of its own. What
+ * conflicts with it has to be told. */
+static void read_pushed(const struct op *op, struct object *object, int stream)
+{
+    const struct block *const block = object->copy[GPU].block;
+    struct op access = *op;
+    if (!(op->b & 4) || !block || !object->defined)
+        return;
+    code_line("gpu_expect(gpu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->size, stream);
+    gpu_make_current(object->device);
+    gpu_expect(block->data, object->size, object->bytes, world.streams[stream]);
+    gpu_make_current(world.current[world.thread]);
+    access.code = OP_GPU_READ_ON;
+    (void)play_access(&access);
+    ref_kernel(object, stream, false);
+    shared->kernels++;
+}
+
 static bool transfer_one(const struct op *op, bool push)
 {
     struct call call;
@@ -171,6 +191,8 @@ static bool transfer_one(const struct op *op, bool push)
     else
         call_failed(call.object, device_of_stream(call.stream));
     check_facts(call.object);
+    if (ok && push && moves)
+        read_pushed(op, call.object, call.stream);
     return true;
 }
 
