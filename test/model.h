@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 70000 };
+enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 140000 };
 
 /* ---- Streams: places in a table, each of which always has one stream of its kind ---- */
 
@@ -45,6 +45,8 @@ static inline int device_of_stream(int stream)
 /* Code, name in texts, and whether it is a call of the library. */
 #define MODEL_CALLS(X)                                                                                                 \
     X(CREATE, create)                                                                                                  \
+    X(CREATE_ALLOCATED, create_allocated)                                                                              \
+    X(CREATE_SHARED, create_shared)                                                                                    \
     X(RETAIN, retain)                                                                                                  \
     X(RELEASE, release)                                                                                                \
     X(DESTROY, destroy)                                                                                                \
@@ -81,12 +83,21 @@ static inline int device_of_stream(int stream)
     X(ADOPT_CPU_ON, adopt_cpu_data_on)                                                                                 \
     X(ADOPT_GPU_ON, adopt_gpu_data_on)                                                                                 \
     X(ADOPT_BOTH_ON, adopt_data_on)                                                                                    \
+    X(REGISTER_CPU, register_cpu_data)                                                                                 \
     X(RESIZE, resize)                                                                                                  \
     X(DISCARD, resize_discard)                                                                                         \
     X(RELEASE_CPU, release_cpu_data)                                                                                   \
     X(RELEASE_GPU, release_gpu_data)                                                                                   \
     X(RELEASE_DATA, release_data)                                                                                      \
     X(STATS, get_stats)                                                                                                \
+    X(STAGING, set_staging)                                                                                            \
+    X(HOST_TRIM, host_pool_trim)                                                                                       \
+    X(HOST_LIMIT, host_pool_set_limit)                                                                                 \
+    X(HOST_DECAY, host_pool_set_decay)                                                                                 \
+    X(HOST_RESERVE, host_pool_reserve)                                                                                 \
+    X(GPU_TRIM, gpu_pool_trim)                                                                                         \
+    X(GPU_REUSE, gpu_pool_set_reuse)                                                                                   \
+    X(GPU_THRESHOLD, gpu_pool_set_threshold)                                                                           \
     X(MISTAKE, mistake)
 #define MODEL_ACTS(X)                                                                                                  \
     X(KERNEL_WRITE, kernel_write)                                                                                      \
@@ -175,6 +186,8 @@ struct shared {
     unsigned long asked;      /* calls before which it was asked whether work of the device was pending */
     unsigned long overlapped; /* and it was */
     unsigned long kernels;
+    unsigned long staged;  /* transfers */
+    unsigned long chunked; /* of these, calls with more bytes than a buffer has */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */
@@ -186,6 +199,7 @@ extern struct shared *shared;
 struct machine {
     bool gpu;
     bool per_thread;
+    bool managed; /* memory that host and device may use at a time */
     int devices;
 };
 extern struct machine machine;

@@ -1,6 +1,8 @@
 /* Plays accesses and transfers. */
 #include "model_world.h"
 
+#include "gpu.h"
+
 #include <stdint.h>
 
 /* What a call is made on. */
@@ -93,14 +95,14 @@ static void access_object(const struct op *op, const struct call *call, enum sid
 {
     struct object *const object = call->object;
     const int device = call->stream < STREAMS ? device_of_stream(call->stream) : device_for(object);
-    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0;
+    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0 && !is_shared(object);
     call_begins(object, op->code, call->stream);
     const void *const data = mode == READ ? reads(op, call) : writes(op, call);
     const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
     call_ends(ok && moves && side == GPU, ok && moves && side == CPU);
     if (ok) {
         check_pointer(object, side, data);
-        if (side == GPU)
+        if (side == GPU || is_shared(object))
             take_device(object, device, true);
         if (side == CPU)
             ref_cpu(object, mode, (void *)data);
@@ -150,7 +152,25 @@ static void transferred(struct object *object, bool push, int stream)
 
 static bool has_to_move(const struct object *object, bool push)
 {
-    return object->size > 0 && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+    return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+}
+
+/* What is queued on the stream of a push sees the contents, also by a pointer that the caller has of its own. What
+ * conflicts with it has to be told. */
+static void read_pushed(const struct op *op, struct object *object, int stream)
+{
+    const struct block *const block = object->copy[GPU].block;
+    struct op access = *op;
+    if (!(op->b & 4) || !block || !object->defined)
+        return;
+    code_line("gpu_expect(gpu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->size, stream);
+    gpu_make_current(object->device);
+    gpu_expect(block->data, object->size, object->bytes, world.streams[stream]);
+    gpu_make_current(world.current[world.thread]);
+    access.code = OP_GPU_READ_ON;
+    (void)play_access(&access);
+    ref_kernel(object, stream, false);
+    shared->kernels++;
 }
 
 static bool transfer_one(const struct op *op, bool push)
@@ -171,6 +191,8 @@ static bool transfer_one(const struct op *op, bool push)
     else
         call_failed(call.object, device_of_stream(call.stream));
     check_facts(call.object);
+    if (ok && push && moves)
+        read_pushed(op, call.object, call.stream);
     return true;
 }
 

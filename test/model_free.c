@@ -15,8 +15,11 @@ struct own {
     synced_mem_stream stream;
     unsigned pattern;
     int device;
+    unsigned char memory[OWN_SIZE]; /* of the object, until it is another one */
 };
 
+/* Some of it is the caller's, and pageable. */
+static unsigned char common_memory[SHARED_OBJECTS][SHARED_SIZE];
 static synced_mem *common[SHARED_OBJECTS];
 static unsigned common_patterns[SHARED_OBJECTS];
 static pthread_barrier_t together;
@@ -130,6 +133,8 @@ static void *thread_of(void *argument)
         own->stream = gpu_stream_create(0, random_below(&own->random, 2) == 0);
     }
     must(synced_mem_create(&own->mem, OWN_SIZE, NULL) == SYNCED_MEM_OK, "no object");
+    if (random_below(&own->random, 2) == 0)
+        must(synced_mem_set_cpu_data(own->mem, own->memory) == SYNCED_MEM_OK, "the memory was not taken");
     (void)pthread_barrier_wait(&together);
     for (int i = 0; i < STEPS; i++) {
         use_common(own);
@@ -148,12 +153,24 @@ static void *thread_of(void *argument)
 
 /* ---- All ---- */
 
+/* Every transfer of pageable memory is staged, or none. */
+static void stage(uint64_t seed)
+{
+    const synced_mem_staging staging = {.struct_size = sizeof staging,
+                                        .threads = seed % 4,
+                                        .buffer_bytes = 65536,
+                                        .minimum_bytes = seed / 4 % 4 != 0 ? 1 : SIZE_MAX};
+    must(synced_mem_set_staging(&staging) == SYNCED_MEM_OK, "no staging");
+}
+
 /* Written, and then only read until all threads have ended. */
 static void make_common(uint64_t *random)
 {
     for (int i = 0; i < SHARED_OBJECTS; i++) {
         const bool at_gpu = machine.gpu && random_below(random, 2) == 0;
         must(synced_mem_create(&common[i], SHARED_SIZE, NULL) == SYNCED_MEM_OK, "no object");
+        if (random_below(random, 2) == 0)
+            must(synced_mem_set_cpu_data(common[i], common_memory[i]) == SYNCED_MEM_OK, "the memory was not taken");
         void *const data = at_gpu ? synced_mem_overwrite_gpu_data(common[i]) : synced_mem_overwrite_cpu_data(common[i]);
         must(data != NULL, "no pointer");
         common_patterns[i] = 1 + random_below(random, 250);
@@ -188,6 +205,7 @@ void play_freely(uint64_t seed, int rounds)
     (void)gpu_start((unsigned)seed);
     if (machine.gpu)
         gpu_make_current(0);
+    stage(seed);
     for (int i = 0; i < rounds; i++)
         play_round(&seed);
     if (machine.gpu)

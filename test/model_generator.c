@@ -31,6 +31,9 @@ static const unsigned char weights[OP_CODES] = {
     [OP_RELEASE_GPU] = 3,   [OP_RELEASE_DATA] = 2,  [OP_STATS] = 1,           [OP_MISTAKE] = 2,
     [OP_KERNEL_WRITE] = 12, [OP_KERNEL_READ] = 12,  [OP_KERNEL_COPY] = 8,     [OP_HOST_WRITE] = 4,
     [OP_HOST_READ] = 4,     [OP_SET_DEVICE] = 1,    [OP_SYNC_STREAM] = 1,     [OP_DELAY] = 6,
+    [OP_REGISTER_CPU] = 2,  [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,       [OP_HOST_LIMIT] = 1,
+    [OP_HOST_DECAY] = 1,    [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,        [OP_GPU_REUSE] = 1,
+    [OP_GPU_THRESHOLD] = 1,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -50,6 +53,18 @@ static int code_by_chance(struct generator *generator)
     return code;
 }
 
+static bool creates(int code)
+{
+    return code >= OP_CREATE && code <= OP_CREATE_SHARED;
+}
+
+static int create_by_chance(struct generator *generator)
+{
+    const uint32_t kind = chance(generator, 8);
+    const int code = kind < 4 ? OP_CREATE : kind < 7 ? OP_CREATE_ALLOCATED : OP_CREATE_SHARED;
+    return is_excluded(generator, code) ? OP_CREATE : code;
+}
+
 /* Mostly small, as much of the time goes into comparing; rarely more than memory of the caller's has. */
 static uint32_t size_by_chance(struct generator *generator)
 {
@@ -60,7 +75,7 @@ static uint32_t size_by_chance(struct generator *generator)
         return 1 + chance(generator, 8);
     if (kind < 120)
         return 16 + chance(generator, 200);
-    return kind < 127 ? 1000 + chance(generator, 3000) : chance(generator, MAX_SIZE + 1);
+    return kind < 126 ? 1000 + chance(generator, 3000) : chance(generator, MAX_SIZE + 1);
 }
 
 static int place_of(struct generator *generator, enum domain domain)
@@ -172,16 +187,18 @@ static void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
     uint32_t a = random_next(&generator->random);
-    if (code == OP_CREATE || code == OP_RESIZE)
+    if (creates(code) || code == OP_RESIZE)
         a = size_by_chance(generator);
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;
     if (code == OP_PUSH_N || code == OP_PULL_N)
         a |= 1u << generator->object;
     const uint32_t plain = one_in(generator, 3) ? 0xffffffffu : ~63u;
-    enqueue(generator, code, stream, a, random_next(&generator->random) & (code == OP_CREATE ? plain : 0xffffffffu));
+    enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
+    if (creates(code) && a > BLOCK_SIZE) /* what takes several chunks to stage */
+        enqueue(generator, OP_SET_CPU, stream, 0, a);
 }
 
 /* ---- By chance ---- */
@@ -190,7 +207,7 @@ static void choose_by_chance(struct generator *generator)
 {
     generator->object = (int)chance(generator, OBJECTS);
     const struct object *const object = &world.objects[generator->object];
-    const int code = object->mem ? code_by_chance(generator) : OP_CREATE;
+    const int code = object->mem ? code_by_chance(generator) : create_by_chance(generator);
     enqueue_call(generator, code, stream_by_chance(generator, object, domain_by_chance(generator)));
 }
 
@@ -217,6 +234,12 @@ static unsigned gain_of(const struct object *object, struct cell *cell, int stre
     return gain;
 }
 
+/* Calls that hand in memory are refused where both sides use the same. */
+static bool is_refused(const struct object *object, const struct cell *cell)
+{
+    return object->placement && cell->access >= CELL_SET_CPU && cell->access <= CELL_SET_BOTH;
+}
+
 static bool choose_by_state(struct generator *generator)
 {
     const struct object *const object = &world.objects[generator->object];
@@ -226,7 +249,7 @@ static bool choose_by_state(struct generator *generator)
     for (cell.access = 0; cell.access < CELL_ACCESSES; cell.access++) {
         for (cell.domain = 0; cell.domain < DOMAINS; cell.domain++) {
             cell.flight = IDLE;
-            if (!cell_applies(&cell) || cell_is_impossible(&cell))
+            if (!cell_applies(&cell) || cell_is_impossible(&cell) || is_refused(object, &cell))
                 continue;
             const int place = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
             const int from = place % PLACES == PER_THREAD ? place + generator->thread : place;
@@ -351,7 +374,7 @@ static bool choose_rarest(struct generator *generator)
 {
     struct cell cell;
     const struct object *const object = &world.objects[generator->object];
-    if (!machine.gpu || !cell_rarest(&generator->random, enough(), &cell))
+    if (!machine.gpu || !cell_rarest(&generator->random, enough(), &cell) || is_refused(object, &cell))
         return false;
     const int here = device_for(object) * PLACES + place_of(generator, (enum domain)cell.domain);
     enqueue_way(generator, way_to(generator, &cell), here);
@@ -398,5 +421,6 @@ struct source *source_random(struct generator *generator, uint64_t seed, unsigne
                                     .calls = shared->calls + calls,
                                     .excluded = {excluded[0], excluded[1]},
                                     .threads = threads};
+    enqueue(generator, OP_STAGING, 0, random_next(&generator->random), random_next(&generator->random));
     return &generator->source;
 }

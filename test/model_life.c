@@ -10,6 +10,27 @@ enum { MOST_REFERENCES = 3 };
 
 /* ---- Objects ---- */
 
+/* Past the bits of the other options. */
+enum { KIND = 64 };
+
+/* Memory from allocators of the caller's: of the host, of the device, of both. */
+static void set_allocators(const struct op *op, synced_mem_options *options)
+{
+    const uint32_t kind = op->b / KIND % 4;
+    const bool pinned = machine.gpu && op->b / KIND / 4 % 2 != 0;
+    if (kind != 0)
+        options->cpu_allocator = allocator_of_host(pinned);
+    if (kind <= 1)
+        options->gpu_allocator = allocator_of_device();
+}
+
+/* Memory that both sides use. */
+static void set_placement(const struct op *op, synced_mem_options *options)
+{
+    const bool managed = machine.managed && op->b / KIND % 2 != 0;
+    options->placement = managed ? SYNCED_MEM_PLACEMENT_MANAGED : SYNCED_MEM_PLACEMENT_MAPPED;
+}
+
 /* The device 0, 1 or none, several alignments, with and without a name. */
 static synced_mem_options options_of(const struct op *op)
 {
@@ -23,6 +44,10 @@ static synced_mem_options options_of(const struct op *op)
     options.alignment = alignments[op->b / 4 % 4];
     options.name = op->b / 16 % 2 ? "some name" : NULL;
     options.user = op->b / 32 % 2 ? &world : NULL;
+    if (op->code == OP_CREATE_ALLOCATED)
+        set_allocators(op, &options);
+    if (op->code == OP_CREATE_SHARED)
+        set_placement(op, &options);
     return options;
 }
 
@@ -31,20 +56,26 @@ static bool create(const struct op *op)
     struct object *const object = &world.objects[op->object];
     const size_t size = op->a % (MAX_SIZE + 1);
     const synced_mem_options options = options_of(op);
+    const bool given = op->code != OP_CREATE || op->b % KIND != 0;
     synced_mem *mem = NULL;
     if (object->mem)
         return false;
-    code_line("mem[%d] = NULL; /* device %d, alignment %zu */", op->object, options.device, options.alignment);
+    code_line("mem[%d] = NULL; /* device %d, alignment %zu, placement %d%s%s */", op->object, options.device,
+              options.alignment, (int)options.placement, options.cpu_allocator ? ", an allocator of host memory" : "",
+              options.gpu_allocator ? ", an allocator of device memory" : "");
     code_line("OK(synced_mem_create(&mem[%d], %zu, &options));", op->object, size);
     call_begins(NULL, op->code, HOST);
-    (void)answered("create", synced_mem_create(&mem, size, op->b % 64 ? &options : NULL), OK_ONLY);
+    (void)answered("create", synced_mem_create(&mem, size, given ? &options : NULL), OK_ONLY);
     world.alive++;
     call_ends(0, 0);
     ref_created(object, mem, size);
-    if (op->b % 64) {
+    if (given) {
         object->device = options.device;
         object->alignment = options.alignment;
         object->named = options.name != NULL;
+        object->placement = options.placement;
+        object->allocated[CPU] = options.cpu_allocator != NULL;
+        object->allocated[GPU] = options.gpu_allocator != NULL;
     }
     check_facts(object);
     return true;
@@ -117,7 +148,7 @@ static bool shut_down(const struct op *op)
             fail("adopted memory got no callback up to the shutdown");
     synced_mem_stats stats = {.struct_size = sizeof stats};
     (void)answered("get_stats", synced_mem_get_stats(&stats), OK_ONLY);
-    if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.retired))
+    if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.managed_bytes || stats.retired))
         fail("something is held after a shutdown");
     return true;
 }
@@ -144,6 +175,8 @@ bool play_life(const struct op *op)
 {
     switch (op->code) {
     case OP_CREATE:
+    case OP_CREATE_ALLOCATED:
+    case OP_CREATE_SHARED:
         return create(op);
     case OP_DESTROY:
         return destroy(op);
@@ -202,7 +235,7 @@ static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
     const bool needed = object->head == 1u << side;
-    const bool moves = needed && object->size > 0;
+    const bool moves = needed && object->size > 0 && !is_shared(object);
     const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
@@ -295,12 +328,13 @@ static void mistake_of_nothing(unsigned which)
 /* What only a GPU could do. */
 static void mistakes_without_gpu(struct object *object)
 {
-    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU);
+    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU) | (object->placement ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
     static unsigned char some[BLOCK_SIZE];
     (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some), absent);
     (void)answered("set_data", synced_mem_set_data(object->mem, some + 1, some), absent);
     (void)answered("set_cpu_data_on", synced_mem_set_cpu_data_on(object->mem, some, NULL), absent);
     (void)answered("set_gpu_data_on", synced_mem_set_gpu_data_on(object->mem, some, NULL), absent);
+    (void)answered("register_cpu_data", synced_mem_register_cpu_data(object->mem, some), absent);
 }
 
 /* Of an object that must be afterwards what it was. */

@@ -13,11 +13,12 @@ enum { POISON = 0xA5, PAGE = 4096 };
 
 static void block_make(struct block *block, int i)
 {
-    const int kind = i / BLOCKS_OF_A_KIND;
-    *block = (struct block){.kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
+    const int kind = i < SMALL_BLOCKS ? i / BLOCKS_OF_A_KIND : PAGEABLE_BLOCK;
+    *block = (struct block){.size = i < SMALL_BLOCKS ? BLOCK_SIZE : (MAX_SIZE + PAGE - 1) / PAGE * PAGE,
+                            .kind = kind < DEVICE_BLOCK ? (enum block_kind)kind : DEVICE_BLOCK,
                             .device = kind < DEVICE_BLOCK ? -1 : kind - DEVICE_BLOCK};
     if (block->kind == PAGEABLE_BLOCK)
-        block->base = aligned_alloc(PAGE, BLOCK_SIZE);
+        block->base = aligned_alloc(PAGE, block->size);
     else if (block->kind == PINNED_BLOCK)
         block->base = machine.gpu ? gpu_pinned_alloc(BLOCK_SIZE + PAGE) : NULL;
     else
@@ -51,22 +52,27 @@ void blocks_unmake(void)
 
 void block_poison(struct block *block)
 {
-    gpu_note_host_write(block->data, BLOCK_SIZE);
-    memset(block->data, POISON, BLOCK_SIZE);
+    gpu_note_host_write(block->data, block->size);
+    memset(block->data, POISON, block->size);
     block->poisoned = true;
 }
 
 /* Between its being given back and its next use nobody writes it. */
 static void check_poison(struct block *block)
 {
-    static unsigned char expected[BLOCK_SIZE];
     if (!block->poisoned)
         return;
-    memset(expected, POISON, BLOCK_SIZE);
-    gpu_note_host_read(block->data, BLOCK_SIZE);
-    if (memcmp(block->data, expected, BLOCK_SIZE) != 0)
+    gpu_note_host_read(block->data, block->size);
+    if (block->data[0] != POISON || memcmp(block->data, block->data + 1, block->size - 1) != 0)
         fail("memory was written after it had been given back");
     block->poisoned = false;
+}
+
+/* The runtime refuses to page-lock what is page-locked. */
+void block_check_unlocked(const struct block *block)
+{
+    gpu_register(block->data, block->size);
+    gpu_unregister(block->data);
 }
 
 void block_return(struct block *block, stream_set busy)
@@ -100,13 +106,15 @@ static stream_set ordered_before(int stream)
     return in_set(stream);
 }
 
-/* The one given back last: the library's mistakes with it are the freshest. */
-static struct block *find_free(enum block_kind kind, int device, int stream)
+/* The one given back last: the library's mistakes with it are the freshest. Large ones are for what needs them. */
+static struct block *find_free(enum block_kind kind, int device, int stream, size_t size)
 {
     struct block *found = NULL;
     for (int i = 0; i < BLOCKS; i++) {
         struct block *const block = &world.blocks[i];
         if (block->kind != kind || block->state != BLOCK_FREE || !block->data || block->device != device)
+            continue;
+        if ((block->size > BLOCK_SIZE) != (size > BLOCK_SIZE))
             continue;
         if (!(block->busy & ~ordered_before(stream)) && (!found || block->used > found->used))
             found = block;
@@ -114,14 +122,14 @@ static struct block *find_free(enum block_kind kind, int device, int stream)
     return found;
 }
 
-struct block *block_take(enum block_kind kind, int device, int stream)
+struct block *block_take(enum block_kind kind, int device, int stream, size_t size)
 {
     const int where = kind == DEVICE_BLOCK ? device : -1;
-    struct block *found = find_free(kind, where, stream);
+    struct block *found = find_free(kind, where, stream, size);
     for (int i = 0; !found && i < machine.devices; i++) {
         gpu_sync_device(i);
         ref_device_synced(i);
-        found = find_free(kind, where, stream);
+        found = find_free(kind, where, stream, size);
     }
     if (found)
         check_poison(found);
@@ -170,23 +178,30 @@ static int filler(const struct handing *handing, int device)
 static void fill_device_side(struct handing *handing, int device)
 {
     const int stream = filler(handing, device);
-    struct block *const block = block_take(DEVICE_BLOCK, device, handing->object->size > 0 ? stream : HOST);
+    const size_t size = handing->object->size;
+    struct block *const block = block_take(DEVICE_BLOCK, device, size > 0 ? stream : HOST, size);
     handing->blocks[GPU] = block;
-    if (!block || handing->object->size == 0)
+    if (!block || size == 0)
         return;
     gpu_make_current(device_of_stream(stream));
-    gpu_fill(block->data, handing->object->size, handing->pattern, world.streams[stream]);
+    gpu_fill(block->data, size, handing->pattern, world.streams[stream]);
     gpu_make_current(world.current[world.thread]);
     block->busy |= in_set(stream);
     shared->kernels++;
 }
 
+static bool is_page_locked(const struct handing *handing)
+{
+    return machine.gpu && (handing->op->a & 1) && handing->object->size <= BLOCK_SIZE;
+}
+
 /* Page-locked memory that is handed in on a stream is filled in its order, perhaps after the call. */
 static void fill_host_side(struct handing *handing)
 {
-    const bool pinned = machine.gpu && (handing->op->a & 1);
+    const bool pinned = is_page_locked(handing);
     const bool late = pinned && handing->stream != NO_STREAM && handing->object->size > 0;
-    struct block *const block = block_take(pinned ? PINNED_BLOCK : PAGEABLE_BLOCK, -1, late ? handing->stream : HOST);
+    const enum block_kind kind = pinned ? PINNED_BLOCK : PAGEABLE_BLOCK;
+    struct block *const block = block_take(kind, -1, late ? handing->stream : HOST, handing->object->size);
     handing->blocks[CPU] = block;
     if (!block)
         return;
@@ -210,14 +225,17 @@ static int device_of_memory(const struct handing *handing)
     return other ? (own + 1) % machine.devices : own;
 }
 
-/* Memory, stream and object must be of one device. */
+/* Memory, stream and object must be of one device; and both sides' own memory is not the caller's. */
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
     const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
                        : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
                                                       : object->device;
-    return object->device >= 0 && device != object->device ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+    const bool elsewhere = object->device >= 0 && device != object->device;
+    if (object->placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+        return 1u << SYNCED_MEM_ERR_INVALID_STATE | (elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : 0);
+    return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
 }
 
 static synced_mem_status adopt(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
@@ -252,6 +270,8 @@ static synced_mem_status hand_in(const struct handing *handing, void *cpu, void 
 {
     synced_mem *const mem = handing->object->mem;
     switch (handing->op->code) {
+    case OP_REGISTER_CPU:
+        return synced_mem_register_cpu_data(mem, cpu);
     case OP_SET_CPU:
         return synced_mem_set_cpu_data(mem, cpu);
     case OP_SET_GPU:
@@ -277,7 +297,7 @@ static void print_handing(const struct handing *handing)
 {
     const int object = handing->op->object;
     if (handing->sides[CPU])
-        code_line("void *cpu = ...; /* %s, pattern %u */", handing->op->a & 1 ? "page-locked" : "pageable",
+        code_line("void *cpu = ...; /* %s, pattern %u */", is_page_locked(handing) ? "page-locked" : "pageable",
                   handing->pattern);
     if (handing->sides[GPU])
         code_line("void *gpu = ...; /* pattern %u, by a kernel on stream[%d] */", handing->pattern,
@@ -297,6 +317,8 @@ static void handed_in(const struct handing *handing)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
     object->copy[CPU].filling |= handing->filling;
+    object->copy[CPU].registered =
+        handing->op->code == OP_REGISTER_CPU && object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
     if (!handing->sides[GPU])
         return;
     object->device_data = handing->blocks[GPU]->data;
@@ -320,7 +342,7 @@ static void hand_over(struct handing *handing)
         if (handing->blocks[side])
             handing->blocks[side]->poisoned = false;
     print_handing(handing);
-    call_begins(object, handing->op->code, handing->stream);
+    call_begins(object->placement ? NULL : object, handing->op->code, handing->stream);
     if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu, stream), allowed))
         handed_in(handing);
     else
@@ -331,9 +353,9 @@ static void hand_over(struct handing *handing)
 
 bool play_set(const struct op *op)
 {
-    if (op->code < OP_SET_CPU || op->code > OP_ADOPT_BOTH_ON)
+    if (op->code < OP_SET_CPU || op->code > OP_REGISTER_CPU)
         return false;
-    const int which = op->code - OP_SET_CPU;
+    const int which = op->code == OP_REGISTER_CPU ? 0 : op->code - OP_SET_CPU;
     struct object *const object = &world.objects[op->object];
     struct handing handing = {.op = op,
                               .object = object,
@@ -341,9 +363,9 @@ bool play_set(const struct op *op)
                               .adopt = which / 3 % 2 == 1,
                               .stream = NO_STREAM,
                               .pattern = op->b % 250 + 1};
-    if (!object->mem || object->size > BLOCK_SIZE || object->alignment > PAGE)
+    if (!object->mem || object->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
-    if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
+    if (!machine.gpu && (which >= 6 || handing.sides[GPU] || op->code == OP_REGISTER_CPU))
         return false;
     if (which >= 6)
         handing.stream = resolve(object, op->stream);

@@ -125,6 +125,17 @@ static void check_moves(const char *way, uint64_t made, int expected)
         fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
 }
 
+/* With one transfer the bytes say whether it took several chunks. */
+static void check_staged(const synced_mem_stats *after, uint64_t transfers)
+{
+    const uint64_t staged = after->staged_transfers - before.staged_transfers;
+    const uint64_t bytes = after->h2d_bytes + after->d2h_bytes - before.h2d_bytes - before.d2h_bytes;
+    if (staged > 0 && !world.staged)
+        fail("%llu transfers were staged", (unsigned long long)staged);
+    shared->staged += staged;
+    shared->chunked += staged == 1 && transfers == 1 && bytes > STAGING_BUFFER;
+}
+
 void call_ends(int up, int down)
 {
     const synced_mem_stats after = stats_of_library();
@@ -134,6 +145,7 @@ void call_ends(int up, int down)
                            before.stream_waits - before.host_waits;
     check_moves("to the device", ups, up);
     check_moves("to the host", downs, down);
+    check_staged(&after, ups + downs);
     shared->active += ups + downs + waits > 0;
     if (after.objects != (uint64_t)world.alive)
         fail("%llu objects are counted, %d are alive", (unsigned long long)after.objects, world.alive);
@@ -167,7 +179,8 @@ void take_device(struct object *object, int device, bool must)
 /* Its contents are nobody's, so that only the source shows it. */
 static void keep_capacity(struct copy *copy, synced_mem_source source)
 {
-    if (copy->origin == NONE && source >= SYNCED_MEM_SOURCE_PAGEABLE && source <= SYNCED_MEM_SOURCE_DEVICE)
+    const bool foreign = source == SYNCED_MEM_SOURCE_BORROWED || source == SYNCED_MEM_SOURCE_ADOPTED;
+    if (copy->origin == NONE && source != SYNCED_MEM_SOURCE_NONE && !foreign)
         copy->origin = OWN;
 }
 
@@ -178,15 +191,23 @@ void call_failed(struct object *object, int device)
     keep_capacity(&object->copy[GPU], synced_mem_gpu_source(object->mem));
 }
 
-static void check_source(const struct copy *copy, synced_mem_source source, size_t capacity, const char *side)
+static void check_source(const struct object *object, enum side which, synced_mem_source source, size_t capacity)
 {
+    const struct copy *const copy = &object->copy[which];
+    const char *const side = which == CPU ? "host" : "device";
     static const unsigned expected[] = {
         [NONE] = 1u << SYNCED_MEM_SOURCE_NONE,
         [OWN] = 1u << SYNCED_MEM_SOURCE_PAGEABLE | 1u << SYNCED_MEM_SOURCE_PINNED | 1u << SYNCED_MEM_SOURCE_DEVICE,
         [BORROWED] = 1u << SYNCED_MEM_SOURCE_BORROWED,
         [ADOPTED] = 1u << SYNCED_MEM_SOURCE_ADOPTED,
     };
-    if (!(expected[copy->origin] & (1u << source)))
+    unsigned allowed = expected[copy->origin];
+    if (copy->origin == OWN && object->allocated[which])
+        allowed = 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
+    if (copy->origin == OWN && is_shared(object))
+        allowed = 1u << (object->placement == SYNCED_MEM_PLACEMENT_MAPPED ? SYNCED_MEM_SOURCE_MAPPED
+                                                                          : SYNCED_MEM_SOURCE_MANAGED);
+    if (!(allowed & (1u << source)))
         fail("the %s copy's source is %d", side, source);
     if (copy->origin == NONE && capacity != 0)
         fail("the %s copy has room for %zu bytes without memory", side, capacity);
@@ -205,8 +226,11 @@ void check_facts(struct object *object)
     if (synced_mem_device(mem) != object->device)
         fail("the device is %d, not %d", synced_mem_device(mem), object->device);
     const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
-    check_source(&object->copy[CPU], synced_mem_cpu_source(mem), room[CPU], "host");
-    check_source(&object->copy[GPU], synced_mem_gpu_source(mem), room[GPU], "device");
+    if (is_shared(object) && (synced_mem_placement(mem) != object->placement || room[CPU] != room[GPU]))
+        fail("the placement is %d, with room for %zu and %zu bytes", (int)synced_mem_placement(mem), room[CPU],
+             room[GPU]);
+    check_source(object, CPU, synced_mem_cpu_source(mem), room[CPU]);
+    check_source(object, GPU, synced_mem_gpu_source(mem), room[GPU]);
     for (unsigned side = CPU; side < SIDES; side++)
         if ((object->head & (1u << side)) && room[side] < object->size)
             fail("a copy with the contents has room for %zu of %zu bytes", room[side], object->size);
@@ -232,7 +256,7 @@ void check_contents(const struct object *object, const void *data, const char *w
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
-           play_mistake(op) || play_act(op);
+           play_setting(op) || play_mistake(op) || play_act(op);
 }
 
 void perform(const struct op *op)
@@ -354,6 +378,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
         fail("a kernel read something else than what was written before");
     unmake_streams();
     blocks_unmake();
+    allocators_unmake();
     (void)answered("shutdown", synced_mem_shutdown(), OK_ONLY);
     gpu_check_nothing_left();
 }

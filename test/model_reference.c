@@ -23,6 +23,11 @@ int resolve(const struct object *object, int stream)
     return stream / PLACES < machine.devices ? stream : -1;
 }
 
+bool is_shared(const struct object *object)
+{
+    return machine.gpu && object->placement != SYNCED_MEM_PLACEMENT_SEPARATE;
+}
+
 /* ---- Pointers ---- */
 
 void ref_no_pointers(struct object *object)
@@ -112,6 +117,15 @@ enum work ref_work(const struct object *object, enum side side, enum mode mode)
     return object->head == SYNCED_MEM_UNINITIALIZED ? ZERO : MOVE;
 }
 
+/* Memory of the object's own, if there is none yet. */
+static void obtain(struct object *object, enum side side)
+{
+    if (object->copy[side].origin == NONE)
+        object->copy[side].origin = OWN;
+    if (is_shared(object))
+        object->copy[!side].origin = OWN;
+}
+
 /* The head, by the table; contents, by what the access promises of them. */
 static void step(struct object *object, enum side side, enum mode mode)
 {
@@ -122,16 +136,15 @@ static void step(struct object *object, enum side side, enum mode mode)
     if (mode == OVERWRITE)
         object->defined = object->size == 0;
     object->head = mode == READ ? object->head | (1u << side) : 1u << side;
-    if (object->copy[side].origin == NONE)
-        object->copy[side].origin = OWN;
+    obtain(object, side);
 }
 
 /* Page-locked or not is the library's choice; only transfers of page-locked memory are in flight afterwards. */
 static bool host_is_pageable(const struct object *object)
 {
     if (object->copy[CPU].block)
-        return object->copy[CPU].block->kind == PAGEABLE_BLOCK;
-    return synced_mem_cpu_source(object->mem) != SYNCED_MEM_SOURCE_PINNED;
+        return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].registered;
+    return !synced_mem_cpu_is_pinned(object->mem);
 }
 
 /* The host has waited for what the access needs; a turn of the device to write has ended. */
@@ -145,6 +158,8 @@ void ref_cpu(struct object *object, enum mode mode, void *data)
     object->copy[CPU].filling = 0;
     if (mode != READ)
         arrived(object, GPU);
+    if (mode != READ && is_shared(object))
+        object->writing = object->reading = object->loose_writing = object->loose_reading = 0;
     step(object, CPU, mode);
     object->host = data;
     object->host_reads = true;
@@ -167,7 +182,7 @@ static void waited_for_device(struct object *object, enum mode mode)
 
 static void queued_on(struct object *object, enum work work, int stream)
 {
-    if (work == NOTHING)
+    if (work == NOTHING || (work == MOVE && is_shared(object)))
         return;
     object->copy[GPU].arriving |= in_set(stream);
     if (work == MOVE && !host_is_pageable(object))
@@ -205,6 +220,17 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     turn_to(object, mode, domain);
 }
 
+/* What is staged to the host goes on by itself if there are copy threads, on none of the caller's streams; the runtime
+ * moves pageable memory in the call. */
+static stream_set pulled_on(const struct object *object, int stream)
+{
+    if (is_shared(object))
+        return 0;
+    if (!host_is_pageable(object))
+        return in_set(stream);
+    return world.staged && world.copy_threads > 0 && object->size > 0 ? in_set(LIBRARY) : 0;
+}
+
 /* A read of the host copy: the pointers that write it end. */
 void ref_push(struct object *object, int stream)
 {
@@ -220,10 +246,8 @@ void ref_pull(struct object *object, int stream)
 {
     if (object->head == SYNCED_MEM_AT_GPU) {
         step(object, CPU, READ);
-        if (!host_is_pageable(object)) {
-            object->copy[CPU].arriving |= in_set(stream);
-            object->copy[GPU].reading |= in_set(stream);
-        }
+        object->copy[CPU].arriving |= pulled_on(object, stream);
+        object->copy[GPU].reading |= pulled_on(object, stream);
     }
     object->writer = NOBODY;
 }
@@ -290,6 +314,8 @@ void ref_created(struct object *object, synced_mem *mem, size_t size)
 static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
+    if (copy->registered)
+        block_check_unlocked(copy->block);
     if (copy->origin == BORROWED) {
         const stream_set kernels = object->writing | object->reading | object->loose_writing | object->loose_reading;
         block_return(copy->block, side == GPU ? kernels : copy->filling);
@@ -334,8 +360,8 @@ void ref_resized(struct object *object, size_t size, unsigned head, const size_t
         if (capacity[side] < size && object->copy[side].origin != NONE)
             ref_let_go(object, side);
     for (enum side side = CPU; side < SIDES; side++)
-        if ((head & (1u << side)) && object->copy[side].origin == NONE)
-            object->copy[side].origin = OWN;
+        if (head & (1u << side))
+            obtain(object, side);
     if (size > object->size)
         memset(object->bytes + object->size, 0, size - object->size);
     object->size = size;
@@ -357,15 +383,15 @@ void ref_released(struct object *object, enum side side)
 {
     const bool needed = object->head == 1u << side;
     if (needed) {
-        if (object->copy[!side].origin == NONE)
-            object->copy[!side].origin = OWN;
+        obtain(object, !side);
         object->head = 1u << !side;
     } else {
         object->head &= ~(1u << side);
     }
     if (needed || (side == CPU && object->head && object->copy[CPU].origin != NONE))
         arrived(object, !side);
-    ref_let_go(object, side);
+    if (!is_shared(object))
+        ref_let_go(object, side);
     ref_no_pointers(object);
 }
 

@@ -11,9 +11,12 @@ enum mode { READ, MUTABLE, OVERWRITE };
 
 enum block_kind { PAGEABLE_BLOCK, PINNED_BLOCK, DEVICE_BLOCK };
 enum block_state { BLOCK_FREE, BLOCK_BORROWED, BLOCK_ADOPTED, BLOCK_LET_GO /* and its callback is awaited */ };
-enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND };
+/* Of the pageable ones a few are large. */
+enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, LARGE_BLOCKS = 3 };
+enum { SMALL_BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };
 
 struct block {
+    size_t size;
     void *base;          /* as the runtime gave it */
     unsigned char *data; /* in it, aligned to a page */
     enum block_kind kind;
@@ -32,6 +35,7 @@ enum origin { NONE, OWN, BORROWED, ADOPTED };
 struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
+    bool registered;     /* pageable memory that was page-locked for the object */
     /* Transfers that bring its contents, and that read them; what of them the host has waited for is left out. */
     stream_set arriving, reading;
     stream_set filling; /* the caller's own work that brings them to host memory */
@@ -44,6 +48,8 @@ struct object {
     int device;
     size_t alignment;
     bool named;
+    synced_mem_placement_kind placement; /* that was asked for */
+    bool allocated[SIDES];               /* by an allocator of the caller's, what is not handed in */
     unsigned head;
     bool defined; /* the contents: not after an overwrite, until all has been written */
     struct copy copy[SIDES];
@@ -64,12 +70,17 @@ struct object {
     unsigned char bytes[MAX_SIZE];
 };
 
+/* The smallest that the library takes. */
+enum { STAGING_BUFFER = 65536 };
+
 struct world {
     struct object objects[OBJECTS];
     struct block blocks[BLOCKS];
     synced_mem_stream streams[STREAMS];
     int current[THREADS]; /* device of each thread */
     int thread;           /* that plays */
+    bool staged;          /* transfers of pageable memory, all of them */
+    unsigned copy_threads;
     unsigned long time;
     int alive;
 };
@@ -79,6 +90,9 @@ extern struct world world;
 int resolve(const struct object *object, int stream);
 /* What an object without a device takes if it has to. */
 int device_for(const struct object *object);
+
+/* Whether one memory is both copies; without a GPU the host has its own. */
+bool is_shared(const struct object *object);
 
 /* ---- Effects of calls that succeed ---- */
 
@@ -122,12 +136,21 @@ bool in_flight(const struct object *object, enum access access, int stream, enum
 void blocks_make(void);
 void blocks_unmake(void);
 /* A free one that may be used on the stream at once, or by the host; NULL: none, though the device was waited for. */
-struct block *block_take(enum block_kind kind, int device, int stream);
+struct block *block_take(enum block_kind kind, int device, int stream, size_t size);
 /* The caller has it back, with work of its own pending there. */
 void block_return(struct block *block, stream_set busy);
+/* Memory that the library had page-locked is not so any more. */
+void block_check_unlocked(const struct block *block);
 /* Writes over host memory that the library must not look at any more. */
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);
+
+/* ---- Allocators of the caller's ---- */
+
+const synced_mem_allocator *allocator_of_host(bool pinned);
+const synced_mem_allocator *allocator_of_device(void);
+/* Everything must have been given back to them. */
+void allocators_unmake(void);
 
 /* ---- The player ---- */
 
@@ -158,6 +181,7 @@ bool play_set(const struct op *op);
 bool play_size(const struct op *op);
 bool play_life(const struct op *op);
 bool play_stream(const struct op *op);
+bool play_setting(const struct op *op);
 bool play_mistake(const struct op *op);
 bool play_act(const struct op *op);
 

@@ -81,6 +81,15 @@ static bool read_options(int count, char **words)
 
 /* ---- Children ---- */
 
+static bool has_managed_memory(void)
+{
+    bool has = true;
+    synced_mem_device_info info = {.struct_size = sizeof info};
+    for (int device = 0; device < machine.devices; device++)
+        has = has && synced_mem_get_device_info(device, &info) == SYNCED_MEM_OK && info.concurrent_managed_access;
+    return has;
+}
+
 /* A runtime that was started in a process does not work in its children. */
 static void ask_machine(void)
 {
@@ -91,13 +100,15 @@ static void ask_machine(void)
         machine.per_thread = devices > 0 && gpu_has_per_thread_stream();
         shared->calls = (unsigned long)machine.devices;
         shared->active = machine.per_thread;
+        shared->kernels = machine.devices > 0 && has_managed_memory();
         _exit(EXIT_SUCCESS);
     }
     (void)waitpid(child, NULL, 0);
     machine.devices = (int)shared->calls;
     machine.per_thread = shared->active;
     machine.gpu = machine.devices > 0;
-    shared->calls = shared->active = 0;
+    machine.managed = shared->kernels;
+    shared->calls = shared->active = shared->kernels = 0;
 }
 
 static bool child_succeeds(uint64_t seed, unsigned schedule, unsigned long calls)
