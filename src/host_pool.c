@@ -20,8 +20,8 @@ enum { SLACK = 16 };
 
 static const uint64_t EVER = UINT64_MAX;
 
-/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it, since the
- * child has no pool. */
+/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it. The child has no
+ * pool, or, where nobody has used a GPU, one with nothing in it that was being changed. */
 static struct {
     pthread_mutex_t lock;
     size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
@@ -30,6 +30,17 @@ static struct {
 static atomic_uint decay; /* in milliseconds; 0: never */
 static atomic_bool fallback;
 static _Atomic uint64_t fresh; /* allocations for which the pool grew */
+
+/* The thread that held the lock, if one did, is not in the child. */
+static void unlock_in_child(void)
+{
+    (void)pthread_mutex_init(&growth.lock, NULL);
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, unlock_in_child);
+}
 
 static size_t most(size_t a, size_t b)
 {
