@@ -223,7 +223,7 @@ void sm_host_pool_set_limit(size_t bytes)
     pthread_mutex_unlock(&growth.lock);
 }
 
-/* Taken and given back, and so in one piece. */
+/* Taken and given back, and so in one piece. What could not be had is not wanted from then on. */
 synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 {
     bool grew;
@@ -231,10 +231,13 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     if (check_size(bytes) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     pthread_mutex_lock(&growth.lock);
-    growth.wanted = most(growth.wanted, sm_host_cache_requested() + bytes);
+    const size_t wanted = growth.wanted;
+    growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
         sm_host_store_give(memory.data, memory.owner);
+    else
+        growth.wanted = wanted;
     pthread_mutex_unlock(&growth.lock);
     return status;
 }

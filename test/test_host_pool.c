@@ -34,6 +34,7 @@ static struct {
     unsigned register_fails_at; /* the how manieth call from now on; 0: none */
     synced_mem_status register_answers;
     synced_mem_status unregister_answers; /* all calls */
+    const void *stuck;                    /* this is never unregistered */
 } fake;
 
 synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size);
@@ -54,6 +55,8 @@ synced_mem_status __wrap_sm_device_host_unregister(int device, void *data)
 {
     if (!fake.on)
         return __real_sm_device_host_unregister(device, data);
+    if (fake.stuck && data == fake.stuck)
+        return SYNCED_MEM_ERR_CUDA;
     if (fake.unregister_answers == SYNCED_MEM_OK)
         atomic_fetch_add(&fake.unregistered, 1);
     return fake.unregister_answers;
@@ -567,6 +570,22 @@ START_TEST(reserved)
 }
 END_TEST
 
+/* What could not be reserved is not expected any more: slabs that are too small are not held beside new ones. */
+START_TEST(reserved_in_vain)
+{
+    use_fake();
+    ck_assert_int_eq(sm_host_pool_reserve(0, SM_SPACE_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    give(alloc(20 * MIB));
+    give(alloc(21 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 21 * MIB);
+    OK(sm_host_pool_reserve(0, 25 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 25 * MIB);
+    give(alloc(10 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 25 * MIB);
+    check_nothing_held();
+}
+END_TEST
+
 /* ---- Pageable memory instead ---- */
 
 START_TEST(pageable_fallback)
@@ -587,6 +606,33 @@ START_TEST(pageable_fallback)
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
     ck_assert_uint_eq(stats_now().pageable_fallbacks, 1);
     OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* Memory that was found elsewhere is nothing to climb the ladder for when a record can't be had later. */
+START_TEST(no_records_after_a_fallback)
+{
+    enum { MANY = 1000 };
+    static synced_mem *objects[MANY];
+    int i = 0;
+    if (!gpu_expected())
+        return;
+    OK(synced_mem_host_pool_set_limit(4096));
+    synced_mem_set_pageable_fallback(1);
+    for (int j = 0; j < MANY; j++)
+        objects[j] = make_on(5000, 0);
+    do
+        lacks = i > 0 ? RECORDS : NOTHING;
+    while (synced_mem_overwrite_cpu_data(objects[i]) && ++i < MANY);
+    lacks = NOTHING;
+    ck_assert_int_gt(i, 0);
+    ck_assert_int_lt(i, MANY);
+    SAYS("record");
+    ck_assert_uint_eq(stats_now().pageable_fallbacks, (unsigned)i);
+    ck_assert_uint_eq(stats_now().oom_reaps + stats_now().oom_failures, 0);
+    for (int j = 0; j < MANY; j++)
+        OK(synced_mem_release(objects[j]));
+    synced_mem_set_pageable_fallback(0);
 }
 END_TEST
 
@@ -709,6 +755,32 @@ START_TEST(unregistration_fails)
     give(alloc(3 * MIB));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     fake.unregister_answers = SYNCED_MEM_OK;
+    check_nothing_held();
+}
+END_TEST
+
+/* The others go all the same, also those that were used after it. */
+START_TEST(one_slab_is_stuck)
+{
+    use_fake();
+    const struct sm_pinned small = alloc(100);
+    const struct sm_pinned first = alloc(3 * MIB);
+    const struct sm_pinned second = alloc(5 * MIB);
+    fake.stuck = first.data;
+    give(first);
+    OK(synced_mem_host_pool_trim(10 * MIB)); /* out of the cache */
+    pass_some_time();
+    give(second);
+    OK(synced_mem_host_pool_trim(0));
+    ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
+    ck_assert_uint_eq(pool_now().slabs, 2);
+    ck_assert(!sm_host_pool_relieve());
+    give(alloc(3 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
+    give(small);
+    ck_assert_int_eq(sm_host_pool_shutdown(), SYNCED_MEM_ERR_CUDA);
+    ck_assert_uint_eq(pool_now().held_bytes, 3 * MIB);
+    fake.stuck = NULL;
     check_nothing_held();
 }
 END_TEST
@@ -858,13 +930,16 @@ Suite *suite(void)
     tcase_add_test(controls, unused_for_long);
     tcase_add_test(controls, times);
     tcase_add_test(controls, reserved);
+    tcase_add_test(controls, reserved_in_vain);
     tcase_add_test(controls, pageable_fallback);
+    tcase_add_test(controls, no_records_after_a_fallback);
     tcase_add_test(controls, numbers);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, the_system_has_nothing, 0, 3);
     tcase_add_test(failures, no_records_for_runs);
     tcase_add_test(failures, registration_fails);
     tcase_add_test(failures, unregistration_fails);
+    tcase_add_test(failures, one_slab_is_stuck);
     tcase_add_test(failures, the_device_is_lost);
     tcase_add_test(failures, absurd_sizes);
     TCase *const nearness = add_case(made, "nodes");
