@@ -208,6 +208,8 @@ static void add_slab(struct sm_host_slab *slab, struct sm_block *block, size_t s
     struct sm_host_store_facts *const facts = &store.facts;
     sm_lock(&store.lock);
     sm_space_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
+    slab->unused = block; /* and may stay so: others have given back memory meanwhile */
+    slab->since = sm_host_store_time(0);
     enlist(slab);
     facts->registrations++;
     facts->held += slab->bytes;
