@@ -332,6 +332,34 @@ START_TEST(bad_options)
 }
 END_TEST
 
+static void *alloc_nothing(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)size, (void)alignment, (void)device, (void)stream, (void)user;
+    return NULL;
+}
+
+static void free_nothing(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)data, (void)size, (void)alignment, (void)device, (void)stream, (void)user;
+}
+
+/* Memory for both sides comes from no allocator. */
+START_TEST(no_allocators)
+{
+    const synced_mem_allocator table = {.struct_size = sizeof table, .alloc = alloc_nothing, .free = free_nothing};
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    for (int placement = SYNCED_MEM_PLACEMENT_MAPPED; placement <= SYNCED_MEM_PLACEMENT_AUTOMATIC; placement++) {
+        synced_mem_options_init(&options);
+        options.placement = (synced_mem_placement_kind)placement;
+        *(_i == 0 ? &options.cpu_allocator : &options.gpu_allocator) = &table;
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, SIZE, &options));
+        SAYS("separate");
+        ck_assert_ptr_null(mem);
+    }
+}
+END_TEST
+
 START_TEST(alignment)
 {
     synced_mem *mem = NULL;
@@ -781,6 +809,7 @@ Suite *suite(void)
     tcase_add_loop_test(states, facts, 0, KINDS);
     tcase_add_loop_test(states, device_of_the_stream, 0, KINDS);
     tcase_add_loop_test(states, bad_options, 0, 2);
+    tcase_add_loop_test(states, no_allocators, 0, 2);
     tcase_add_loop_test(states, alignment, 0, KINDS);
     tcase_add_loop_test(states, size_zero, 0, KINDS);
     tcase_add_loop_test(states, without_gpu, 0, 3);
