@@ -794,7 +794,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * a time. On machines with several memory nodes slabs come from the node that the object's device is near, if the
  * library was built with libnuma.
  *
- * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use.
+ * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use. Those that
+ * set the limit, trim or reserve also wait for a thread in which the pool grows meanwhile.
  */
 
 /**

@@ -106,7 +106,7 @@ static void make_room(size_t bytes)
 
 /* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
  * enough; the last resort is memory that is not near the device. */
-static synced_mem_status grow(int device, unsigned place, size_t size, struct sm_pinned *out)
+static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
     const size_t least = sm_host_store_least(size);
@@ -117,9 +117,10 @@ static synced_mem_status grow(int device, unsigned place, size_t size, struct sm
         return status;
     (void)release_all(&any);
     status = sm_host_store_grow(device, place, least, size, out);
-    if (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_store_take_anywhere(size, out))
-        status = SYNCED_MEM_OK;
-    return status;
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_host_store_take_anywhere(size, out))
+        return status;
+    *grew = false;
+    return SYNCED_MEM_OK;
 }
 
 /* With growth locked. What the caches keep may be all that is missing. */
@@ -127,7 +128,7 @@ static synced_mem_status find_or_grow(int device, unsigned place, size_t size, b
 {
     sm_host_cache_flush(give_cached);
     *grew = !sm_host_store_take(place, size, true, out);
-    return *grew ? grow(device, place, size, out) : SYNCED_MEM_OK;
+    return *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
 }
 
 /* ---- Memory ---- */

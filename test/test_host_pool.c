@@ -966,6 +966,7 @@ START_TEST(two_nodes)
     OK(sm_host_pool_alloc(1, 20000, &memory));
     ck_assert_uint_eq(sm_host_store_place_of(memory.owner), 1);
     ck_assert_uint_eq(pool_now().slabs, 1);
+    ck_assert_uint_eq(pool_now().fresh_allocations, pool_now().registrations);
     OK(synced_mem_host_pool_set_limit(0));
     give(memory);
     give(here);
