@@ -380,6 +380,32 @@ START_TEST(alignment)
 }
 END_TEST
 
+/* The most that an object can have, aligned to the most that can be asked for. */
+START_TEST(absurd_size)
+{
+    const size_t huge = (size_t)PTRDIFF_MAX - (2 << 20);
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    if (!has(kinds[_i]))
+        return;
+    synced_mem_options_init(&options);
+    options.alignment = 2 << 20;
+    options.placement = kinds[_i];
+    OK(synced_mem_create(&mem, huge, &options));
+    const synced_mem_stats before = stats_now();
+    const synced_mem_status refused = kinds[_i] == SYNCED_MEM_PLACEMENT_MANAGED ? SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY
+                                                                                : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    FAILS_NULL(refused, synced_mem_cpu_data(mem));
+    FAILS_NULL(refused, synced_mem_overwrite_gpu_data(mem));
+    OK(synced_mem_resize_discard(mem, SIZE));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    FAILS(refused, synced_mem_resize(mem, huge));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    ck_assert_uint_le(stats_now().managed_bytes, before.managed_bytes + (4 << 20));
+    finish(mem);
+}
+END_TEST
+
 START_TEST(size_zero)
 {
     if (!has(kinds[_i]))
@@ -812,6 +838,7 @@ Suite *suite(void)
     tcase_add_loop_test(states, no_allocators, 0, 2);
     tcase_add_loop_test(states, alignment, 0, KINDS);
     tcase_add_loop_test(states, size_zero, 0, KINDS);
+    tcase_add_loop_test(states, absurd_size, 0, KINDS);
     tcase_add_loop_test(states, without_gpu, 0, 3);
     tcase_add_loop_test(states, too_much, 0, KINDS);
     TCase *const hazards = add_case(made, "hazards");
