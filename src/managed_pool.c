@@ -90,13 +90,13 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
 {
     size_t left;
     size_t total;
-    struct sm_pool_numbers pool;
-    synced_mem_status status = sm_gpu_numbers(device, &pool);
+    struct sm_pool_numbers own;
+    synced_mem_status status = sm_gpu_numbers(device, &own);
     if (status == SYNCED_MEM_OK)
         status = sm_device_memory_info(device, &left, &total);
     if (status != SYNCED_MEM_OK)
         return status;
-    const size_t others = total - left > pool.reserved ? total - left - pool.reserved : 0;
+    const size_t others = total - left > own.reserved ? total - left - own.reserved : 0;
     const size_t resident = before < others ? before : others;
     const size_t elsewhere = before - resident;
     if (elsewhere <= left && bytes <= left - elsewhere)
