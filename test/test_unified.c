@@ -346,13 +346,13 @@ static void free_nothing(void *data, size_t size, size_t alignment, int device, 
 /* Memory for both sides comes from no allocator. */
 START_TEST(no_allocators)
 {
-    const synced_mem_allocator table = {.struct_size = sizeof table, .alloc = alloc_nothing, .free = free_nothing};
+    const synced_mem_allocator none = {.struct_size = sizeof none, .alloc = alloc_nothing, .free = free_nothing};
     synced_mem *mem = NULL;
     synced_mem_options options;
     for (int placement = SYNCED_MEM_PLACEMENT_MAPPED; placement <= SYNCED_MEM_PLACEMENT_AUTOMATIC; placement++) {
         synced_mem_options_init(&options);
         options.placement = (synced_mem_placement_kind)placement;
-        *(_i == 0 ? &options.cpu_allocator : &options.gpu_allocator) = &table;
+        *(_i == 0 ? &options.cpu_allocator : &options.gpu_allocator) = &none;
         FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_create(&mem, SIZE, &options));
         SAYS("separate");
         ck_assert_ptr_null(mem);
