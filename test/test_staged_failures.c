@@ -183,6 +183,7 @@ START_TEST(the_device_is_lost)
     }
     OK(synced_mem_release(mem));
     OK(synced_mem_shutdown());
+    emu_reset(fixture_schedule());
     free(mine);
 }
 END_TEST
