@@ -794,7 +794,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * a time. On machines with several memory nodes slabs come from the node that the object's device is near, if the
  * library was built with libnuma.
  *
- * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use.
+ * All functions are safe in any thread and while transfers are in flight: memory that one uses is in use. Those that
+ * set the limit, trim or reserve also wait for a thread in which the pool grows meanwhile.
  */
 
 /**
@@ -868,8 +869,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
 /**
  * Whether an object's host copy may be pageable where no memory can be page-locked for it: because of the limit, or
  * because the system or the CUDA runtime has no more. Without, which is the default, such an access answers
- * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. synced_mem_cpu_source() tells which it became, and pageable_fallbacks in
- * synced_mem_stats how many there were.
+ * SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY. Where the runtime page-locks nothing for another reason, as when it can't or the
+ * device is lost, host copies are pageable in any case. synced_mem_cpu_source() tells which it became, and
+ * pageable_fallbacks in synced_mem_stats how many there were, for whatever reason.
  * @param allow  0 or not
  * Never blocks. Holds for host copies that are made from then on.
  * @since 0.1
@@ -1102,7 +1104,7 @@ typedef struct synced_mem_stats {
     uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
     uint64_t
         pinned_bytes; /**< held: page-locked host memory of the library's own, mapped too, in use or kept for reuse */
-    /** Host copies that are pageable because nothing more could be page-locked: synced_mem_set_pageable_fallback(). */
+    /** Host copies that are pageable because they could not be page-locked: synced_mem_set_pageable_fallback(). */
     uint64_t pageable_fallbacks;
     uint64_t gpu_allocations; /**< device copies obtained by the library */
     uint64_t gpu_bytes;       /**< held: device memory of the library's own */

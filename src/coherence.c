@@ -41,9 +41,10 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     if (status == SYNCED_MEM_OK || (too_much && !sm_host_pool_may_fall_back(device)))
         return status;
     status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
-    if (status == SYNCED_MEM_OK && too_much)
-        sm_count_up(SM_COUNT_pageable_fallbacks, 1);
-    return status;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_count_up(SM_COUNT_pageable_fallbacks, 1);
+    return sm_relief_note(status, -1, size); /* what was refused is not missed any more */
 }
 
 static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)

@@ -31,6 +31,22 @@ void sm_gpu_freed(int device, size_t bytes)
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
 }
 
+/* Again, if meanwhile there was more than ever. */
+static void begin_peak(struct held *on)
+{
+    uint64_t now;
+    do {
+        now = atomic_load_explicit(&on->now, memory_order_relaxed);
+        atomic_store_explicit(&on->high, now, memory_order_relaxed);
+    } while (atomic_load_explicit(&on->now, memory_order_relaxed) > now);
+}
+
+void sm_gpu_forget_peaks(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        begin_peak(&held[device]);
+}
+
 synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
 {
     const synced_mem_status status = sm_device_pool_numbers(device, numbers);
@@ -151,8 +167,7 @@ synced_mem_status synced_mem_gpu_pool_reset_peaks(int device)
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_reset_peaks(on);
     if (status == SYNCED_MEM_OK)
-        atomic_store_explicit(&held[on].high, atomic_load_explicit(&held[on].now, memory_order_relaxed),
-                              memory_order_relaxed);
+        begin_peak(&held[on]);
     return sm_report(status, __func__, NULL);
 }
 

@@ -8,6 +8,9 @@
 void sm_gpu_obtained(int device, size_t bytes);
 void sm_gpu_freed(int device, size_t bytes);
 
+/* The high-water marks begin again on all devices. */
+void sm_gpu_forget_peaks(void);
+
 /* What the device's pool holds; without pools, what those two have counted. */
 synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers);
 

@@ -20,8 +20,8 @@ enum { SLACK = 16 };
 
 static const uint64_t EVER = UINT64_MAX;
 
-/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it, since the
- * child has no pool. */
+/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it. The child has no
+ * pool, or, where nobody has used a GPU, one with nothing in it that was being changed. */
 static struct {
     pthread_mutex_t lock;
     size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
@@ -30,6 +30,17 @@ static struct {
 static atomic_uint decay; /* in milliseconds; 0: never */
 static atomic_bool fallback;
 static _Atomic uint64_t fresh; /* allocations for which the pool grew */
+
+/* The thread that held the lock, if one did, is not in the child. */
+static void unlock_in_child(void)
+{
+    (void)pthread_mutex_init(&growth.lock, NULL);
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, unlock_in_child);
+}
 
 static size_t most(size_t a, size_t b)
 {
@@ -95,7 +106,7 @@ static void make_room(size_t bytes)
 
 /* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
  * enough; the last resort is memory that is not near the device. */
-static synced_mem_status grow(int device, unsigned place, size_t size, struct sm_pinned *out)
+static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
     const size_t least = sm_host_store_least(size);
@@ -106,9 +117,10 @@ static synced_mem_status grow(int device, unsigned place, size_t size, struct sm
         return status;
     (void)release_all(&any);
     status = sm_host_store_grow(device, place, least, size, out);
-    if (status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY && sm_host_store_take_anywhere(size, out))
-        status = SYNCED_MEM_OK;
-    return status;
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_host_store_take_anywhere(size, out))
+        return status;
+    *grew = false;
+    return SYNCED_MEM_OK;
 }
 
 /* With growth locked. What the caches keep may be all that is missing. */
@@ -116,7 +128,7 @@ static synced_mem_status find_or_grow(int device, unsigned place, size_t size, b
 {
     sm_host_cache_flush(give_cached);
     *grew = !sm_host_store_take(place, size, true, out);
-    return *grew ? grow(device, place, size, out) : SYNCED_MEM_OK;
+    return *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
 }
 
 /* ---- Memory ---- */
@@ -212,7 +224,7 @@ void sm_host_pool_set_limit(size_t bytes)
     pthread_mutex_unlock(&growth.lock);
 }
 
-/* Taken and given back, and so in one piece. */
+/* Taken and given back, and so in one piece. What could not be had is not wanted from then on. */
 synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 {
     bool grew;
@@ -220,10 +232,13 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     if (check_size(bytes) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     pthread_mutex_lock(&growth.lock);
-    growth.wanted = most(growth.wanted, sm_host_cache_requested() + bytes);
+    const size_t wanted = growth.wanted;
+    growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
         sm_host_store_give(memory.data, memory.owner);
+    else
+        growth.wanted = wanted;
     pthread_mutex_unlock(&growth.lock);
     return status;
 }

@@ -208,6 +208,8 @@ static void add_slab(struct sm_host_slab *slab, struct sm_block *block, size_t s
     struct sm_host_store_facts *const facts = &store.facts;
     sm_lock(&store.lock);
     sm_space_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
+    slab->unused = block; /* and may stay so: others have given back memory meanwhile */
+    slab->since = sm_host_store_time(0);
     enlist(slab);
     facts->registrations++;
     facts->held += slab->bytes;
@@ -246,44 +248,51 @@ synced_mem_status sm_host_store_grow(int device, unsigned place, size_t bytes, s
 }
 
 /* Out of everybody's reach, in use as it were. */
-static struct sm_host_slab *withdraw(size_t keep, uint64_t until, struct sm_block **block)
+static struct sm_host_slab *withdraw(size_t keep, uint64_t until)
 {
     sm_lock(&store.lock);
     struct sm_host_slab *const slab = store.facts.held > keep ? longest_unused(until) : NULL;
     if (slab) {
-        *block = slab->unused;
-        slab->unused = NULL;
-        sm_space_take_block(&store.spaces[slab->place], *block);
+        sm_space_take_block(&store.spaces[slab->place], slab->unused);
         strike(slab);
     }
     sm_unlock(&store.lock);
     return slab;
 }
 
-static void put_back(struct sm_host_slab *slab, struct sm_block *block)
+static void put_back(struct sm_host_slab *slab)
 {
     sm_lock(&store.lock);
     enlist(slab);
-    slab->unused = sm_space_give(&store.spaces[slab->place], block);
+    slab->unused = sm_space_give(&store.spaces[slab->place], slab->unused);
     sm_unlock(&store.lock);
 }
 
+/* Those that the runtime keeps are put back when the others have gone. */
 synced_mem_status sm_host_store_release(size_t keep, uint64_t until, bool *any)
 {
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_host_slab *stuck = NULL;
     struct sm_host_slab *slab;
-    struct sm_block *block;
     *any = false;
-    while ((slab = withdraw(keep, until, &block)) != NULL) {
+    while ((slab = withdraw(keep, until)) != NULL) {
+        struct sm_block *const block = slab->unused;
         const size_t bytes = slab->bytes;
         const synced_mem_status status = sm_host_slab_destroy(slab);
-        if (status != SYNCED_MEM_OK) {
-            put_back(slab, block);
-            return status;
+        if (status == SYNCED_MEM_OK) {
+            drop_block(block, bytes);
+            *any = true;
+            continue;
         }
-        drop_block(block, bytes);
-        *any = true;
+        first = first == SYNCED_MEM_OK ? status : first;
+        slab->next = stuck;
+        stuck = slab;
     }
-    return SYNCED_MEM_OK;
+    while ((slab = stuck) != NULL) {
+        stuck = slab->next;
+        put_back(slab);
+    }
+    return first;
 }
 
 /* ---- Numbers ---- */

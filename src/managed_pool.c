@@ -1,7 +1,7 @@
 /* Managed memory by rounded size, so that few sizes are told apart. */
 #include "managed_pool.h"
 
-#include "device.h"
+#include "gpu.h"
 #include "process.h"
 #include "stats.h"
 #include "status.h"
@@ -84,16 +84,20 @@ static bool keep(const struct block *block)
 
 /* ---- The runtime's ---- */
 
-/* How much of what is held is on the device nobody knows: as much as can be, seeing what is in use there. The rest
- * will want room too. */
+/* How much of what is held is on the device nobody knows: as much as can be, seeing what is in use there and is not of
+ * the library's own pool. The rest will want room too. */
 static synced_mem_status check_room(int device, size_t before, size_t bytes)
 {
     size_t left;
     size_t total;
-    const synced_mem_status status = sm_device_memory_info(device, &left, &total);
+    struct sm_pool_numbers own;
+    synced_mem_status status = sm_gpu_numbers(device, &own);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_memory_info(device, &left, &total);
     if (status != SYNCED_MEM_OK)
         return status;
-    const size_t resident = before < total - left ? before : total - left;
+    const size_t others = total - left > own.reserved ? total - left - own.reserved : 0;
+    const size_t resident = before < others ? before : others;
     const size_t elsewhere = before - resident;
     if (elsewhere <= left && bytes <= left - elsewhere)
         return SYNCED_MEM_OK;

@@ -114,10 +114,11 @@ static void say_who_holds_device_memory(const struct sm_detail *first, int devic
     (void)sm_device_memory_info(device, &free, &total);
     (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
                   "%s; the library uses %llu of %llu bytes reserved there, with %llu copies retired and %llu "
-                  "quarantined, and %llu bytes page-locked; of the device's %zu bytes %zu are free",
+                  "quarantined, and %llu bytes managed, %llu page-locked; of the device's %zu bytes %zu are free",
                   first->text, (unsigned long long)numbers.used, (unsigned long long)numbers.reserved,
                   (unsigned long long)sm_count_of(SM_COUNT_retired),
                   (unsigned long long)sm_count_of(SM_COUNT_quarantined),
+                  (unsigned long long)sm_count_of(SM_COUNT_managed_bytes),
                   (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free);
 }
 

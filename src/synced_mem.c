@@ -5,6 +5,7 @@
 #include "adopted.h"
 #include "argument.h"
 #include "coherence.h"
+#include "gpu.h"
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "move.h"
@@ -215,6 +216,8 @@ static synced_mem_status shut_down(void)
         status = sm_managed_pool_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_device_shutdown();
+    if (status == SYNCED_MEM_OK)
+        sm_gpu_forget_peaks();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
     sm_adopted_trim();

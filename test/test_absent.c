@@ -264,6 +264,7 @@ START_TEST(no_page_locking)
     emu_fail("cudaHostRegister", 1, _i == 0 ? cudaErrorNotSupported : cudaErrorUnknown, false);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_uint_eq(stats_now().pageable_fallbacks, 1);
     OK(synced_mem_release(mem));
 }
 END_TEST

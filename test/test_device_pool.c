@@ -180,7 +180,8 @@ START_TEST(trimming)
     ck_assert_uint_ge(pool_now(0).reserved, LARGE);
     OK(synced_mem_gpu_pool_trim(0, 0));
     ck_assert_uint_eq(pool_now(0).reserved, 0);
-    OK(synced_mem_shutdown());
+    OK(synced_mem_shutdown()); /* there is no pool then, and nothing that was */
+    ck_assert_uint_eq(pool_now(0).reserved_high + pool_now(0).used_high, 0);
     OK(synced_mem_gpu_pool_trim(0, 0));
     OK(synced_mem_gpu_pool_reset_peaks(0));
     ck_assert_uint_eq(pool_now(0).reserved_high, 0);

@@ -91,6 +91,37 @@ START_TEST(a_parent_without_gpu)
 }
 END_TEST
 
+/* The pool of page-locked memory is there to be set and trimmed, though there is nothing in it. */
+static void trim_the_pool(const void *unused)
+{
+    (void)unused;
+    OK(synced_mem_host_pool_trim(0));
+    OK(synced_mem_host_pool_set_limit(1));
+    OK(synced_mem_shutdown());
+}
+
+static atomic_bool trimmed_enough;
+
+static void *trim_again_and_again(void *unused)
+{
+    while (!atomic_load(&trimmed_enough))
+        (void)synced_mem_host_pool_trim(0);
+    return unused;
+}
+
+/* What a thread of the parent's is in the middle of does not stop the child, which has no such thread. */
+START_TEST(the_pool_is_trimmed_meanwhile)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, trim_again_and_again, NULL), 0);
+    for (int i = 0; i < 50; i++)
+        ck_assert(child_succeeds(trim_the_pool, NULL));
+    atomic_store(&trimmed_enough, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 /* And the device, which nobody has used before. */
 static void use_the_device(const void *unused)
 {
@@ -552,6 +583,7 @@ Suite *suite(void)
     Suite *const made = suite_create("fork");
     TCase *const host = add_case_in_children(made, "host");
     tcase_add_test(host, a_parent_without_gpu);
+    tcase_add_test(host, the_pool_is_trimmed_meanwhile);
     tcase_add_test(host, a_child_uses_the_device_first);
     TCase *const device = add_case(made, "device");
     tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);

@@ -34,6 +34,8 @@ static struct {
     unsigned register_fails_at; /* the how manieth call from now on; 0: none */
     synced_mem_status register_answers;
     synced_mem_status unregister_answers; /* all calls */
+    const void *stuck;                    /* this is never unregistered */
+    void (*meanwhile)(void);              /* what another thread does while memory is registered */
 } fake;
 
 synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size);
@@ -45,6 +47,8 @@ synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t 
     if (fake.register_fails_at > 0 && --fake.register_fails_at == 0)
         return fake.register_answers;
     atomic_fetch_add(&fake.registered, 1);
+    if (fake.meanwhile)
+        fake.meanwhile();
     return SYNCED_MEM_OK;
 }
 
@@ -54,6 +58,8 @@ synced_mem_status __wrap_sm_device_host_unregister(int device, void *data)
 {
     if (!fake.on)
         return __real_sm_device_host_unregister(device, data);
+    if (fake.stuck && data == fake.stuck)
+        return SYNCED_MEM_ERR_CUDA;
     if (fake.unregister_answers == SYNCED_MEM_OK)
         atomic_fetch_add(&fake.unregistered, 1);
     return fake.unregister_answers;
@@ -302,6 +308,33 @@ START_TEST(slabs)
 }
 END_TEST
 
+static struct sm_pinned given_meanwhile;
+
+static void give_meanwhile(void)
+{
+    give(given_meanwhile);
+    ck_assert(!sm_host_pool_relieve());
+}
+
+/* Then the slab is not needed any more, and goes as others do. */
+START_TEST(a_slab_for_nothing)
+{
+    use_fake();
+    const struct sm_pinned small = alloc(100);
+    given_meanwhile = alloc(MIB + MIB / 2);
+    fake.meanwhile = give_meanwhile;
+    const struct sm_pinned memory = alloc(MIB);
+    fake.meanwhile = NULL;
+    ck_assert_ptr_eq(memory.data, given_meanwhile.data);
+    ck_assert_uint_eq(pool_now().held_bytes, 4 * MIB);
+    OK(synced_mem_host_pool_trim(0));
+    ck_assert_uint_eq(pool_now().held_bytes, 2 * MIB);
+    give(memory);
+    give(small);
+    check_nothing_held();
+}
+END_TEST
+
 /* ---- Random allocations, by several threads; each piece is one owner's alone ---- */
 
 enum { WORKERS = 20, SLOTS = 40, ROUNDS = 1500 };
@@ -385,6 +418,81 @@ START_TEST(many_threads)
     for (unsigned i = 0; i < WORKERS; i++)
         hand_over(i, &nothing);
     ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_uint_eq(pool_now().requested_bytes, 0);
+    ck_assert_uint_eq(pool_now().free_bytes, pool_now().held_bytes);
+    check_nothing_held();
+}
+END_TEST
+
+/* What is set and asked meanwhile. */
+static atomic_bool settled;
+
+static void *set_and_ask(void *unused)
+{
+    static const size_t limits[] = {0, 1, 5000000, 3 << 20, 64 << 20};
+    for (unsigned i = 0; !atomic_load(&settled); i++) {
+        const size_t limit = limits[i % 5];
+        synced_mem_host_pool_stats before = {.struct_size = sizeof before};
+        synced_mem_host_pool_stats after = before;
+        (void)synced_mem_host_pool_set_limit(limit);
+        (void)synced_mem_host_pool_get_stats(&before);
+        (void)sm_host_pool_reserve(0, 1 + i % 7 * 100000);
+        (void)synced_mem_host_pool_set_decay(i % 3);
+        sm_host_pool_decay();
+        (void)synced_mem_host_pool_get_stats(&after);
+        if (limit > 0 && after.held_bytes > before.held_bytes && after.held_bytes > limit)
+            atomic_fetch_add(&wrong, 1);
+        (void)synced_mem_host_pool_reset_peaks();
+        if (i % 4 == 0)
+            (void)sm_host_pool_shutdown();
+        if (i % 4 == 1)
+            (void)synced_mem_host_pool_trim(i % 8 * MIB);
+    }
+    return unused;
+}
+
+static void *work_within_limits(void *argument)
+{
+    const unsigned char me = (unsigned char)(uintptr_t)argument;
+    struct sm_pinned slots[SLOTS] = {{.data = NULL}};
+    uint64_t random = me;
+    for (int i = 0; i < ROUNDS; i++) {
+        random = random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        struct sm_pinned *const slot = &slots[(random >> 33) % SLOTS];
+        const size_t size = size_for((unsigned)(random >> 40)) * ((random >> 50) % 16 == 0 ? 10 : 1);
+        if (slot->data) {
+            check_mark(slot, me);
+            give(*slot);
+            slot->data = NULL;
+        } else if (sm_host_pool_alloc(0, size, slot) == SYNCED_MEM_OK) {
+            mark(slot, me);
+        }
+    }
+    for (int i = 0; i < SLOTS; i++)
+        if (slots[i].data)
+            give(slots[i]);
+    return NULL;
+}
+
+/* While one thread keeps on changing the limit, and all that, none gets another's memory, and more than the limit is
+ * not taken from the system. */
+START_TEST(set_meanwhile)
+{
+    enum { FEW = 6 };
+    pthread_t threads[FEW];
+    pthread_t other;
+    if (fixture_schedule() > 1)
+        return;
+    use_fake();
+    ck_assert_int_eq(pthread_create(&other, NULL, set_and_ask, NULL), 0);
+    for (int i = 0; i < FEW; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, work_within_limits, (void *)(uintptr_t)(i + 1)), 0);
+    for (int i = 0; i < FEW; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    atomic_store(&settled, true);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    OK(synced_mem_host_pool_set_limit(0));
     ck_assert_uint_eq(pool_now().requested_bytes, 0);
     ck_assert_uint_eq(pool_now().free_bytes, pool_now().held_bytes);
     check_nothing_held();
@@ -567,6 +675,22 @@ START_TEST(reserved)
 }
 END_TEST
 
+/* What could not be reserved is not expected any more: slabs that are too small are not held beside new ones. */
+START_TEST(reserved_in_vain)
+{
+    use_fake();
+    ck_assert_int_eq(sm_host_pool_reserve(0, SM_SPACE_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    give(alloc(20 * MIB));
+    give(alloc(21 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 21 * MIB);
+    OK(sm_host_pool_reserve(0, 25 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 25 * MIB);
+    give(alloc(10 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 25 * MIB);
+    check_nothing_held();
+}
+END_TEST
+
 /* ---- Pageable memory instead ---- */
 
 START_TEST(pageable_fallback)
@@ -587,6 +711,33 @@ START_TEST(pageable_fallback)
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
     ck_assert_uint_eq(stats_now().pageable_fallbacks, 1);
     OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* Memory that was found elsewhere is nothing to climb the ladder for when a record can't be had later. */
+START_TEST(no_records_after_a_fallback)
+{
+    enum { MANY = 1000 };
+    static synced_mem *objects[MANY];
+    int i = 0;
+    if (!gpu_expected())
+        return;
+    OK(synced_mem_host_pool_set_limit(4096));
+    synced_mem_set_pageable_fallback(1);
+    for (int j = 0; j < MANY; j++)
+        objects[j] = make_on(5000, 0);
+    do
+        lacks = i > 0 ? RECORDS : NOTHING;
+    while (synced_mem_overwrite_cpu_data(objects[i]) && ++i < MANY);
+    lacks = NOTHING;
+    ck_assert_int_gt(i, 0);
+    ck_assert_int_lt(i, MANY);
+    SAYS("record");
+    ck_assert_uint_eq(stats_now().pageable_fallbacks, (unsigned)i);
+    ck_assert_uint_eq(stats_now().oom_reaps + stats_now().oom_failures, 0);
+    for (int j = 0; j < MANY; j++)
+        OK(synced_mem_release(objects[j]));
+    synced_mem_set_pageable_fallback(0);
 }
 END_TEST
 
@@ -713,6 +864,32 @@ START_TEST(unregistration_fails)
 }
 END_TEST
 
+/* The others go all the same, also those that were used after it. */
+START_TEST(one_slab_is_stuck)
+{
+    use_fake();
+    const struct sm_pinned small = alloc(100);
+    const struct sm_pinned first = alloc(3 * MIB);
+    const struct sm_pinned second = alloc(5 * MIB);
+    fake.stuck = first.data;
+    give(first);
+    OK(synced_mem_host_pool_trim(10 * MIB)); /* out of the cache */
+    pass_some_time();
+    give(second);
+    OK(synced_mem_host_pool_trim(0));
+    ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
+    ck_assert_uint_eq(pool_now().slabs, 2);
+    ck_assert(!sm_host_pool_relieve());
+    give(alloc(3 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
+    give(small);
+    ck_assert_int_eq(sm_host_pool_shutdown(), SYNCED_MEM_ERR_CUDA);
+    ck_assert_uint_eq(pool_now().held_bytes, 3 * MIB);
+    fake.stuck = NULL;
+    check_nothing_held();
+}
+END_TEST
+
 /* What was page-locked in a lost device's context went with it. */
 START_TEST(the_device_is_lost)
 {
@@ -789,6 +966,7 @@ START_TEST(two_nodes)
     OK(sm_host_pool_alloc(1, 20000, &memory));
     ck_assert_uint_eq(sm_host_store_place_of(memory.owner), 1);
     ck_assert_uint_eq(pool_now().slabs, 1);
+    ck_assert_uint_eq(pool_now().fresh_allocations, pool_now().registrations);
     OK(synced_mem_host_pool_set_limit(0));
     give(memory);
     give(here);
@@ -849,7 +1027,9 @@ Suite *suite(void)
     tcase_add_loop_test(memory, waste, 0, 2);
     tcase_add_test(memory, reuse);
     tcase_add_test(memory, slabs);
+    tcase_add_test(memory, a_slab_for_nothing);
     tcase_add_test(memory, many_threads);
+    tcase_add_test(memory, set_meanwhile);
     tcase_add_loop_test(memory, touched, 0, 2);
     TCase *const controls = add_case(made, "controls");
     tcase_add_test(controls, limit);
@@ -858,13 +1038,16 @@ Suite *suite(void)
     tcase_add_test(controls, unused_for_long);
     tcase_add_test(controls, times);
     tcase_add_test(controls, reserved);
+    tcase_add_test(controls, reserved_in_vain);
     tcase_add_test(controls, pageable_fallback);
+    tcase_add_test(controls, no_records_after_a_fallback);
     tcase_add_test(controls, numbers);
     TCase *const failures = add_case(made, "failures");
     tcase_add_loop_test(failures, the_system_has_nothing, 0, 3);
     tcase_add_test(failures, no_records_for_runs);
     tcase_add_test(failures, registration_fails);
     tcase_add_test(failures, unregistration_fails);
+    tcase_add_test(failures, one_slab_is_stuck);
     tcase_add_test(failures, the_device_is_lost);
     tcase_add_test(failures, absurd_sizes);
     TCase *const nearness = add_case(made, "nodes");

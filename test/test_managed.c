@@ -218,6 +218,29 @@ START_TEST(beside_what_others_have)
 }
 END_TEST
 
+/* What the library's own pool has taken from the system is certainly no managed memory. */
+START_TEST(beside_the_pool)
+{
+    emu_set_device_memory(0, 16 * MIB);
+    synced_mem *const separate = make_on(8 * MIB, 0);
+    synced_mem *const first = make_placed(6 * MIB, MANAGED);
+    synced_mem *const second = make_placed(4 * MIB, MANAGED);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(separate));
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(first));
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_cpu_data(second));
+    SAYS("6291456 bytes managed");
+    OK(synced_mem_resize_discard(second, 2 * MIB));
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(second));
+    OK(synced_mem_release_data(second));
+    OK(synced_mem_release(separate));
+    gpu_sync_device(0);
+    OK(synced_mem_resize_discard(second, 10 * MIB)); /* once the pool is trimmed */
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(second));
+    OK(synced_mem_release(first));
+    OK(synced_mem_release(second));
+}
+END_TEST
+
 START_TEST(no_page_locked_memory)
 {
     emu_set_pinned_memory(MIB);
@@ -474,6 +497,7 @@ Suite *suite(void)
     tcase_add_test(memory, never_more_than_the_device_has);
     tcase_add_test(memory, as_much_as_the_device_has);
     tcase_add_test(memory, beside_what_others_have);
+    tcase_add_test(memory, beside_the_pool);
     tcase_add_test(memory, no_page_locked_memory);
     TCase *const kept = add_case(made, "kept");
     tcase_add_test(kept, kept_and_given_back);

@@ -2,6 +2,7 @@
 #include "cudart_emu.h"
 #include "fixture.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 enum { SIZE = 300001, BUFFER = 65536 };
@@ -127,6 +128,39 @@ START_TEST(without_buffers)
 }
 END_TEST
 
+/* The linker puts this in place of the C library's (--wrap). */
+static atomic_uint calloc_fails_at; /* the how manieth call from now on; 0: none */
+void *__real_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size)
+{
+    return calloc_fails_at > 0 && --calloc_fails_at == 0 ? NULL : __real_calloc(number, size);
+}
+
+/* Nor is there a transfer without memory for its record. */
+START_TEST(without_records)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i);
+    synced_mem *const mem = make_in(mine, 1);
+    unsigned nth = 1;
+    const void *data = NULL;
+    for (; nth < 10; nth++) {
+        calloc_fails_at = nth;
+        data = synced_mem_gpu_data(mem);
+        if (data)
+            break;
+        ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    }
+    calloc_fails_at = 0;
+    ck_assert_uint_gt(nth, 1);
+    ck_assert(device_is(data, SIZE, 1));
+    OK(synced_mem_release(mem));
+    free(mine);
+}
+END_TEST
+
 /* The device is lost while contents are on their way: the copy they came from stays. */
 START_TEST(the_device_is_lost)
 {
@@ -149,6 +183,7 @@ START_TEST(the_device_is_lost)
     }
     OK(synced_mem_release(mem));
     OK(synced_mem_shutdown());
+    emu_reset(fixture_schedule());
     free(mine);
 }
 END_TEST
@@ -163,5 +198,6 @@ Suite *suite(void)
     tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
     TCase *limited = add_case(of, "limited");
     tcase_add_test(limited, without_buffers);
+    tcase_add_loop_test(limited, without_records, 0, 2);
     return of;
 }

@@ -120,6 +120,40 @@ START_TEST(one_ticket)
 END_TEST
 
 /* A stream waits for what is pending on another one, and for nothing else. */
+static synced_mem_status say_why(struct sm_host_work *work, const struct sm_ticket *ticket)
+{
+    (void)work;
+    ck_assert_int_eq(sm_ticket_state(ticket), SM_TICKET_LOST);
+    return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static int dropped;
+
+static void drop(struct sm_host_work *work)
+{
+    (void)work;
+    dropped++;
+}
+
+/* Who comes to wait when the work of the library's threads has failed already is told why. */
+START_TEST(work_of_threads_fails)
+{
+    struct sm_host_work work = {.finish = say_why, .drop = drop};
+    struct sm_ticket *ticket = NULL;
+    int device;
+    if (!gpu_expected())
+        return;
+    OK(sm_device_resolve(0, &device));
+    OK(sm_ticket_open(0, THE_STREAM, &work, &ticket));
+    ck_assert(sm_ticket_pending(ticket));
+    sm_ticket_close(ticket, SM_TICKET_LOST, false);
+    ck_assert_int_eq(sm_ticket_wait(ticket), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert(!sm_ticket_pending(ticket));
+    sm_ticket_drop(ticket);
+    ck_assert_int_eq(dropped, 1);
+}
+END_TEST
+
 START_TEST(streams_wait)
 {
     struct sm_ticket *ticket = NULL;
@@ -258,6 +292,7 @@ START_TEST(seam_without_gpu)
     ck_assert(!sm_device_frees_in_order(0));
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
+    sm_device_stay(0);
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
@@ -455,6 +490,7 @@ Suite *suite(void)
     tcase_add_test(tests, host_memory);
     tcase_add_test(tests, no_ticket);
     tcase_add_test(tests, one_ticket);
+    tcase_add_test(tests, work_of_threads_fails);
     tcase_add_test(tests, streams_wait);
     tcase_add_test(tests, records_of_streams);
     tcase_add_test(tests, legacy_stream);
