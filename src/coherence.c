@@ -574,5 +574,8 @@ synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
     if (status != SYNCED_MEM_OK)
         return status;
     call.ends_nothing = true;
+    const synced_mem_status lost = call.lost ? sm_ticket_wait(call.lost) : SYNCED_MEM_OK;
+    if (lost != SYNCED_MEM_OK)
+        return sm_leave_and_reap(&call, lost);
     return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));
 }
