@@ -71,11 +71,12 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
     return sm_copy_data(copy);
 }
 
+/* A stream that writes on after a call has failed comes behind what that call had begun to read. */
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     const unsigned head = sm_head(mem);
-    if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
+    if (!(head & sm_bit(SM_GPU)) || (writing && (head != sm_bit(SM_GPU) || sm_flight_queueing(copy, true))))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
