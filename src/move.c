@@ -132,8 +132,11 @@ static synced_mem_status check_one(struct batch *batch, const struct synced_mem 
     return find_stream(batch, mem, handle);
 }
 
+/* What arrives by a staged pull no stream comes after. */
 static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 {
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_flight_queueing(sm_copy_of(mem, batch->side), false))
+        return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
     struct sm_call *const call = call_of(batch, mem);
