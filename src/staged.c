@@ -123,11 +123,17 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
                    : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
 }
 
-/* Without a buffer the runtime may do as it does with pageable memory. */
+/* The runtime may do as it does with pageable memory; which the caller may have page-locked since it was looked at. */
+static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
+{
+    const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
+    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->lane->device, job->lane->handle) : status;
+}
+
 static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
 {
     if (!get_buffer(job, buffer))
-        return queue_copy(job, job->host + offset, offset, bytes);
+        return copy_without_buffer(job, offset, bytes);
     if (job->up)
         memcpy(buffer->data, job->host + offset, bytes);
     synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
