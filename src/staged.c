@@ -303,11 +303,11 @@ static synced_mem_status finish(struct sm_host_work *work, const struct sm_ticke
     pthread_mutex_lock(&job->lock);
     while (sm_ticket_state(ticket) == SM_TICKET_QUEUEING)
         pthread_cond_wait(&job->progress, &job->lock);
+    const synced_mem_status status = sm_ticket_state(ticket) == SM_TICKET_LOST ? job->status : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&job->why);
     pthread_mutex_unlock(&job->lock);
-    if (sm_ticket_state(ticket) != SM_TICKET_LOST)
-        return SYNCED_MEM_OK;
-    sm_detail_set(&job->why);
-    return status_of(job);
+    return status;
 }
 
 static void drop(struct sm_host_work *work)
