@@ -580,8 +580,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
  * Whether transfers, fills and allocations of the library on the object's memory are pending; the caller's own work is
  * not asked about. Never blocks.
  * @param pending  set to 1 or 0, and only on success
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_DEVICE_LOST (contents that were to arrive are lost; said by
- *         the first call that meets it), ERR_FORKED.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_DEVICE_LOST, or why a staged transfer failed (contents that
+ *         were to arrive are lost; said by the first of these calls that meets it), ERR_FORKED.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending);

@@ -71,11 +71,12 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
     return sm_copy_data(copy);
 }
 
+/* A stream that writes on after a call has failed comes behind what that call had begun to read. */
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     const unsigned head = sm_head(mem);
-    if (!(head & sm_bit(SM_GPU)) || (writing && head != sm_bit(SM_GPU)))
+    if (!(head & sm_bit(SM_GPU)) || (writing && (head != sm_bit(SM_GPU) || sm_flight_queueing(copy, true))))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
@@ -114,12 +115,14 @@ void sm_object_init(struct synced_mem *mem)
 
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
  * valid still. Of a shared copy it is the host's side, which comes first, that they do not arrive on. */
-static void lose(struct synced_mem *mem)
+static void lose(struct synced_mem *mem, struct sm_ticket **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        const struct sm_ticket *const write = copy ? copy->write : NULL;
+        struct sm_ticket *const write = copy ? copy->write : NULL;
         if (write && copy->arriving && sm_ticket_state(write) == SM_TICKET_LOST) {
+            if (lost && !*lost)
+                *lost = sm_ticket_hold(write);
             copy->arriving = false;
             sm_commit(mem, sm_head(mem) & ~sm_bit(side));
         }
@@ -134,7 +137,7 @@ static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_ticket *)
     const synced_mem_status status = wait(ticket);
     pthread_mutex_lock(&mem->lock);
     *over = !sm_ticket_is_open(ticket);
-    lose(mem);
+    lose(mem, NULL);
     sm_ticket_drop(ticket);
     return status;
 }
@@ -161,8 +164,9 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
     pthread_mutex_lock(&mem->lock);
-    lose(mem);
-    *call = (struct sm_call){.mem = mem, .head = sm_head(mem)};
+    *call = (struct sm_call){.mem = mem};
+    lose(mem, &call->lost);
+    call->head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         call->given[side] = given(mem, side);
     return SYNCED_MEM_OK;
@@ -196,6 +200,7 @@ synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
         publish(mem);
     }
     pthread_mutex_unlock(&mem->lock);
+    sm_ticket_drop(call->lost);
     for (int i = 0; i < SM_SIDES; i++)
         sm_copy_retire(call->let_go[i]);
     return status;

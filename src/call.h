@@ -14,6 +14,7 @@ struct sm_call {
     bool ends_nothing;                /* whose use another call wants to end is then that call's business */
     unsigned given[SM_SIDES];         /* at the beginning, of the copies that were there */
     struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
+    struct sm_ticket *lost;           /* held: contents that were to arrive with it had been lost at the beginning */
     bool moves;                       /* its transfer is queued, see move.c */
 };
 

@@ -132,24 +132,35 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
 
 /* The runtime reads pageable memory when it is called, not in the stream's order. A staged transfer runs beside all
  * streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
-synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait)
+static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait,
+                                 bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
     *wait = NULL;
+    *staged = false;
     if (sm_shared_copy(mem))
         return SYNCED_MEM_OK;
     synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_flight_blocker(from, false);
-    if (status != SYNCED_MEM_OK || *wait || !is_staged(mem))
+    *staged = status == SYNCED_MEM_OK && is_staged(mem);
+    if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
+        *wait = sm_flight_queueing(to, true);
+    if (*wait || !*staged)
         return status;
     if (to)
         status = blocker_of(to, true, wait);
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
         status = blocker_of(from, false, wait);
     return status;
+}
+
+synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait)
+{
+    bool staged;
+    return unready(mem, side, callers, wait, &staged);
 }
 
 /* What the contents come after in the order of the caller's stream, which has no part in the transfer; the next that it
@@ -180,13 +191,13 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     const bool callers = stream->kind != SM_STREAM_LANE;
     struct sm_stream *on = stream;
     bool fresh = false;
+    bool staged = false;
     *wait = NULL;
     synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
-        status = sm_unready(mem, side, callers, wait);
+        status = unready(mem, side, callers, wait, &staged);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    const bool staged = is_staged(mem);
     if (staged)
         status = sm_stream_lane(stream->device, side == SM_GPU ? SM_LANE_H2D : SM_LANE_D2H, &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
@@ -235,11 +246,13 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wa
     return status;
 }
 
-static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream)
+static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream, struct sm_ticket **wait)
 {
     bool fresh;
     synced_mem_status status = make_device_memory(mem, stream, &fresh);
-    if (status != SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), true);
+    if (status != SYNCED_MEM_OK || *wait)
         return status;
     status = sm_transfer_zeros(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), stream);
     return fresh ? keep_fresh(mem, stream, status) : status;
@@ -267,7 +280,7 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
     case SM_NOTHING:
         return only_memory(mem, side, stream);
     case SM_ZERO:
-        status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream);
+        status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream, wait);
         break;
     case SM_MOVE:
         status = sm_shared_copy(mem) ? share(mem, side, stream) : move(mem, side, stream, wait);
@@ -575,5 +588,8 @@ synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
     if (status != SYNCED_MEM_OK)
         return status;
     call.ends_nothing = true;
+    const synced_mem_status lost = call.lost ? sm_ticket_wait(call.lost) : SYNCED_MEM_OK;
+    if (lost != SYNCED_MEM_OK)
+        return sm_leave_and_reap(&call, lost);
     return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));
 }

@@ -304,15 +304,16 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     *status = SYNCED_MEM_OK;
     sm_flight_note_strays(copy);
     (void)sm_flight_retrack(copy);
+    const synced_mem_source source = (synced_mem_source)copy->source;
+    if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
+        return false;
+    if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
+        return false;
+    sm_flight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
     if (copy->untracked) {
         sm_copy_quarantine(copy);
         return true;
     }
-    const synced_mem_source source = (synced_mem_source)copy->source;
-    if (!must_be_idle(copy) && is_queueing(copy))
-        return false;
-    if (must_be_idle(copy) && !is_idle(copy, status))
-        return false;
     switch (source) {
     case SYNCED_MEM_SOURCE_DEVICE:
         *status = sm_free_device(copy);

@@ -465,13 +465,14 @@ void sm_flight_close(struct sm_copy *copy)
 
 /* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
  * after
- * that; if it can't be told to, so be it: the contents that arrive are nobody's. */
+ * that; if it can't be told to, or only once the library's threads have queued it, so be it: the contents that arrive
+ * are nobody's. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use)) {
+        if (is_transfer(use) && !is_queueing(use->ticket)) {
             (void)sm_stream_hold_back(copy->writer, use->ticket);
             *link = use->next;
             push_front(&copy->owed, use);

@@ -25,6 +25,7 @@ struct batch {
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
+    struct sm_ticket *wait; /* held: the host has to wait for it before anything, or the rest, can be queued */
 };
 
 /* ---- Locks ---- */
@@ -91,7 +92,9 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
         sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (batch->transfers[batch->queued].staged)
+    if (wait)
+        batch->wait = sm_ticket_hold(wait);
+    else if (batch->transfers[batch->queued].staged)
         batch->arrivals[batch->staged++] = sm_ticket_hold(sm_copy_of(mem, batch->side)->write);
     else
         batch->queued++;
@@ -129,8 +132,11 @@ static synced_mem_status check_one(struct batch *batch, const struct synced_mem 
     return find_stream(batch, mem, handle);
 }
 
+/* What arrives by a staged pull no stream comes after. */
 static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 {
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_flight_queueing(sm_copy_of(mem, batch->side), false))
+        return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
     struct sm_call *const call = call_of(batch, mem);
@@ -163,7 +169,7 @@ static synced_mem_status enter_queued(struct batch *batch, synced_mem_status sta
         entered = sm_transfer_enter(batch->transfers, batch->queued, batch->stream);
     if (status != SYNCED_MEM_OK)
         sm_detail_set(&first);
-    else if (entered == SYNCED_MEM_OK)
+    else if (entered == SYNCED_MEM_OK && !batch->wait)
         commit_all(batch);
     return status != SYNCED_MEM_OK ? status : entered;
 }
@@ -195,23 +201,32 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
     }
     if (*without)
         return SYNCED_MEM_OK;
-    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !batch->wait; i++) {
         batch->failed = batch->mems[i];
         status = move_one(batch, batch->mems[i]);
     }
     return enter_queued(batch, status);
 }
 
-/* What the host has to wait for before anything can be queued, held. */
-static synced_mem_status first_wait(struct batch *batch, struct sm_ticket **wait)
+/* Another thread's push may be on its way to be queued. */
+static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_ticket **wait)
+{
+    if (sm_head(mem) == sm_bit(sm_other(batch->side)))
+        return sm_unready(mem, batch->side, true, wait);
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && !is_pull(batch))
+        *wait = sm_flight_queueing(sm_copy_of(mem, batch->side), false);
+    return SYNCED_MEM_OK;
+}
+
+/* What the host has to wait for before anything can be queued. */
+static synced_mem_status first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    *wait = NULL;
-    for (size_t i = 0; i < batch->count && !*wait && status == SYNCED_MEM_OK; i++)
-        if (sm_head(batch->mems[i]) == sm_bit(sm_other(batch->side)))
-            status = sm_unready(batch->mems[i], batch->side, true, wait);
-    if (*wait)
-        sm_ticket_hold(*wait);
+    struct sm_ticket *wait = NULL;
+    for (size_t i = 0; i < batch->count && !wait && status == SYNCED_MEM_OK; i++)
+        status = wait_of(batch, batch->mems[i], &wait);
+    if (wait)
+        batch->wait = sm_ticket_hold(wait);
     return status;
 }
 
@@ -240,14 +255,18 @@ static void look_again(struct batch *batch)
     sm_detail_set(&first);
 }
 
+static void drop_arrivals(struct batch *batch)
+{
+    while (batch->staged > 0)
+        sm_ticket_drop(batch->arrivals[--batch->staged]);
+}
+
 static synced_mem_status follow_staged(struct batch *batch, synced_mem_status status)
 {
     const synced_mem_status before = status;
-    for (size_t i = 0; i < batch->staged; i++) {
-        if (status == SYNCED_MEM_OK)
-            status = follow(batch, batch->arrivals[i]);
-        sm_ticket_drop(batch->arrivals[i]);
-    }
+    for (size_t i = 0; i < batch->staged && status == SYNCED_MEM_OK; i++)
+        status = follow(batch, batch->arrivals[i]);
+    drop_arrivals(batch);
     if (status != before)
         look_again(batch);
     return status;
@@ -263,34 +282,42 @@ static synced_mem_status supply(const struct batch *batch, struct synced_mem *me
     return sm_leave(&call, sm_supply(mem, batch->side, batch->stream, &again));
 }
 
-static synced_mem_status wait_for(struct sm_ticket *wait)
+static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
 {
-    const synced_mem_status status = sm_ticket_wait(wait);
-    sm_ticket_drop(wait);
+    if (status == SYNCED_MEM_OK)
+        status = sm_ticket_wait(batch->wait);
+    sm_ticket_drop(batch->wait);
     return status;
+}
+
+/* What has been queued is entered, and made again. The stream may begin to capture while nothing is locked. */
+static void begin_again(struct batch *batch)
+{
+    sm_stream_drop(batch->stream);
+    batch->stream = NULL;
+    batch->wait = NULL;
+    batch->queued = 0;
+    drop_arrivals(batch);
 }
 
 static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
 {
     for (;;) {
         struct synced_mem *without = NULL;
-        struct sm_ticket *wait;
         synced_mem_status status = enter_all(batch);
         if (status != SYNCED_MEM_OK)
             return status;
-        status = first_wait(batch, &wait);
-        if (!wait && status == SYNCED_MEM_OK)
+        status = first_wait(batch);
+        if (!batch->wait && status == SYNCED_MEM_OK)
             status = move_all(batch, handle, &without);
         (void)leave_all(batch, batch->objects, status);
-        if (wait)
-            status = wait_for(wait);
+        if (batch->wait)
+            status = wait_for(batch, status);
         else if (without)
             status = supply(batch, without);
-        if (status != SYNCED_MEM_OK || (!wait && !without))
+        if (status != SYNCED_MEM_OK || (!batch->wait && !without))
             return status;
-        /* The stream may begin to capture while nothing is locked. */
-        sm_stream_drop(batch->stream);
-        batch->stream = NULL;
+        begin_again(batch);
     }
 }
 

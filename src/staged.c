@@ -123,11 +123,17 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
                    : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
 }
 
-/* Without a buffer the runtime may do as it does with pageable memory. */
+/* The runtime may do as it does with pageable memory; which the caller may have page-locked since it was looked at. */
+static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
+{
+    const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
+    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->lane->device, job->lane->handle) : status;
+}
+
 static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
 {
     if (!get_buffer(job, buffer))
-        return queue_copy(job, job->host + offset, offset, bytes);
+        return copy_without_buffer(job, offset, bytes);
     if (job->up)
         memcpy(buffer->data, job->host + offset, bytes);
     synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
@@ -297,11 +303,11 @@ static synced_mem_status finish(struct sm_host_work *work, const struct sm_ticke
     pthread_mutex_lock(&job->lock);
     while (sm_ticket_state(ticket) == SM_TICKET_QUEUEING)
         pthread_cond_wait(&job->progress, &job->lock);
+    const synced_mem_status status = sm_ticket_state(ticket) == SM_TICKET_LOST ? job->status : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&job->why);
     pthread_mutex_unlock(&job->lock);
-    if (sm_ticket_state(ticket) != SM_TICKET_LOST)
-        return SYNCED_MEM_OK;
-    sm_detail_set(&job->why);
-    return status_of(job);
+    return status;
 }
 
 static void drop(struct sm_host_work *work)

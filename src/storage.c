@@ -385,8 +385,8 @@ static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *
     return status;
 }
 
-/* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, and to write
- * the host copy, or read all of it. */
+/* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, to queue
+ * what comes after work that is not queued yet, and to write the host copy, or read all of it. */
 static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_ticket **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -394,6 +394,8 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait && status == SYNCED_MEM_OK; side++)
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
+    if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
+        *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
     if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
         return status;
     status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);

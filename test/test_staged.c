@@ -223,6 +223,107 @@ START_TEST(pull_returns_at_once)
 }
 END_TEST
 
+/* Nobody has to wait for what is on its way already. */
+START_TEST(pull_again)
+{
+    if (!gpu_expected())
+        return;
+    stage(1);
+    synced_mem_stream stuck = open_stream(NON_BLOCKING);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const mine = memory();
+    synced_mem *const mem = make_written_on(mine, 1, stuck);
+    gpu_hold(stuck);
+    OK(synced_mem_async_cpu_pull(mem, stuck));
+    OK(synced_mem_async_cpu_pull(mem, _i ? stream : stuck));
+    ck_assert_int_eq(is_pending(mem), 1);
+    gpu_unhold();
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    ck_assert_uint_eq(stats_now().d2h_transfers, 1);
+    OK(synced_mem_release(mem));
+    close_stream(stuck);
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* A call that has to wait until the library's threads have queued a transfer lets others ask meanwhile. */
+struct waiting {
+    synced_mem *mem;
+    int kind;
+    synced_mem_stream stream;
+    bool succeeded;
+};
+
+static void *wait_for_pull(void *argument)
+{
+    struct waiting *const waiting = argument;
+    synced_mem *const mem = waiting->mem;
+    switch (waiting->kind) {
+    case 0:
+        waiting->succeeded = synced_mem_resize(mem, 2 * (size_t)SIZE) == SYNCED_MEM_OK;
+        break;
+    case 1:
+        waiting->succeeded = synced_mem_gpu_data(mem) != NULL;
+        break;
+    case 2:
+        waiting->succeeded = synced_mem_gpu_data_on(mem, waiting->stream) != NULL;
+        break;
+    default:
+        waiting->succeeded = synced_mem_async_gpu_push(mem, waiting->stream) == SYNCED_MEM_OK;
+        break;
+    }
+    return NULL;
+}
+
+static void ignore(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+}
+
+START_TEST(others_ask_meanwhile)
+{
+    if (!gpu_expected())
+        return;
+    stage(1);
+    synced_mem_stream stuck = open_stream(NON_BLOCKING);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const mine = memory();
+    void *const pinned = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make_on(2 * (size_t)SIZE, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, stuck));
+    OK(synced_mem_resize(mem, SIZE));
+    OK(synced_mem_adopt_cpu_data(mem, mine, ignore, NULL));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stuck), SIZE, 1, stuck);
+    gpu_hold(stuck);
+    OK(synced_mem_async_cpu_pull(mem, stuck));
+    if (_i == 1 || _i == 2)
+        OK(synced_mem_resize_discard(mem, SIZE));
+    if (_i == 3)
+        OK(synced_mem_adopt_cpu_data(mem, pinned, ignore, NULL));
+    if (_i == 3)
+        pattern_write(pinned, SIZE, 1);
+    struct waiting waiting = {.mem = mem, .kind = _i, .stream = stream};
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_pull, &waiting), 0);
+    for (int i = 0; i < 50; i++) {
+        ck_assert_int_eq(is_pending(mem), 1);
+        (void)usleep(1000);
+    }
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(waiting.succeeded);
+    if (_i == 0 || _i == 3)
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stuck);
+    close_stream(stream);
+    OK(synced_mem_shutdown());
+    gpu_pinned_free(pinned);
+    free(mine);
+}
+END_TEST
+
 /* What comes next on the device does not get in the way of what is being pulled. */
 START_TEST(pull_then_write_the_device)
 {
@@ -492,6 +593,8 @@ Suite *suite(void)
     tcase_add_loop_test(one, push_over_what_is_read, 0, MOST_THREADS);
     tcase_add_loop_test(one, pull, 0, MOST_THREADS * STREAM_KINDS);
     tcase_add_loop_test(one, pull_returns_at_once, 0, 3);
+    tcase_add_loop_test(one, pull_again, 0, 2);
+    tcase_add_loop_test(one, others_ask_meanwhile, 0, 4);
     tcase_add_loop_test(one, pull_then_write_the_device, 0, 2 * MOST_THREADS);
     tcase_add_loop_test(one, let_go_meanwhile, 0, 5 * MOST_THREADS);
     tcase_add_loop_test(one, borrowed_memory_is_handed_back, 0, MOST_THREADS);

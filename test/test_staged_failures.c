@@ -4,11 +4,12 @@
 
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { SIZE = 300001, BUFFER = 65536 };
 
-static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",      "cudaEventSynchronize",
-                                    "cudaSetDevice",   "cudaEventQuery",       "cudaStreamWaitEvent",
+static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",        "cudaEventSynchronize",
+                                    "cudaSetDevice",   "cudaEventQuery",         "cudaStreamWaitEvent",
                                     "cudaGetDevice",   "cudaMallocFromPoolAsync"};
 enum { CALLS = sizeof calls / sizeof *calls, KINDS = 5 };
 
@@ -188,6 +189,113 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
+/* What the first call meets that asks about it: the contents have not come, and the caller's memory is not theirs. */
+START_TEST(waiting_says_that_a_pull_failed)
+{
+    int pending = 1;
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(1);
+    synced_mem *const mem = make_in(mine, 0);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    gpu_stream_sync(stream);
+    if (_i > 0)
+        (void)usleep(20000); /* the copy thread is likely to have failed by then */
+    synced_mem_status status = _i == 1 ? SYNCED_MEM_OK : synced_mem_wait(mem);
+    while (_i == 1 && status == SYNCED_MEM_OK && pending)
+        status = synced_mem_query(mem, &pending);
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    OK(synced_mem_wait(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* The other's transfer has begun, and need not be waited for. */
+START_TEST(one_of_several_fails)
+{
+    void *const mine = malloc(SIZE);
+    void *const small = malloc(64);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage((unsigned)_i);
+    synced_mem *const mems[] = {make_in(mine, 0), make_on(64, 0)};
+    OK(synced_mem_set_cpu_data(mems[1], small));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[0], stream), SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[1], stream), 64, 2, stream);
+    gpu_hold(stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(mems[1]), SYNCED_MEM_AT_GPU);
+    gpu_unhold();
+    gpu_fill(synced_mem_mutable_gpu_data_on(mems[0], stream), SIZE, 3, stream);
+    OK(synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 3));
+    ck_assert(host_is(synced_mem_cpu_data(mems[1]), 64, 2));
+    OK(synced_mem_release(mems[0]));
+    OK(synced_mem_release(mems[1]));
+    close_stream(stream);
+    free(small);
+    free(mine);
+}
+END_TEST
+
+/* Whether memory is page-locked can't be told any more when its transfer is to be queued. */
+START_TEST(no_more_known_as_page_locked)
+{
+    const unsigned looks = (unsigned)_i + 1;
+    void *const mine = gpu_pinned_alloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(1);
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const other = make_at_cpu(SIZE, 2);
+    synced_mem *const mems[] = {other, mem};
+    gpu_delay(stream);
+    gpu_fill_host(mine, SIZE, 1, stream);
+    OK(synced_mem_set_cpu_data_on(mem, mine, stream));
+    emu_fail("cudaPointerGetAttributes", looks, cudaErrorUnknown, false);
+    OK(synced_mem_async_gpu_push_n(mems, 2, stream));
+    emu_fail_clear();
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    ck_assert(device_is(synced_mem_gpu_data(other), SIZE, 2));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+    close_stream(stream);
+    gpu_pinned_free(mine);
+}
+END_TEST
+
+/* Memory that was found pageable, and is not any more, while there is none for buffers. */
+START_TEST(page_locked_meanwhile_without_buffers)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i);
+    synced_mem *const mem = make_in(mine, 1);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    gpu_register(mine, SIZE);
+    OK(synced_mem_host_pool_trim(0));
+    emu_set_pinned_memory(0);
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 9);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    host_fill(mine, SIZE, 8); /* it has been read out */
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 9));
+    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 3, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    gpu_unregister(mine);
+    free(mine);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const of = suite_create("staged failures");
@@ -199,5 +307,9 @@ Suite *suite(void)
     TCase *limited = add_case(of, "limited");
     tcase_add_test(limited, without_buffers);
     tcase_add_loop_test(limited, without_records, 0, 2);
+    tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
+    tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
+    tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
+    tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
     return of;
 }
