@@ -13,7 +13,7 @@ static struct {
     struct sm_task *first;
     pthread_t ids[MAX_THREADS];
     unsigned count;
-    bool watching; /* one of them waits for a task that is not ready */
+    unsigned watching; /* of them wait for a task that is not ready: all but one may */
     bool ending;
     unsigned char generation; /* of the process that has the threads */
 } queue = {.lock = SM_LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
@@ -39,7 +39,7 @@ static void leave_to_parent(void)
     queue.generation = sm_process_generation();
     queue.first = NULL;
     queue.count = 0;
-    queue.watching = false;
+    queue.watching = 0;
     (void)pthread_cond_init(&queue.changed, NULL);
 }
 
@@ -66,14 +66,16 @@ static bool take_out(struct sm_task *task)
     return true;
 }
 
-/* The oldest that can be worked on; else, if nobody watches one, the oldest. */
+/* The oldest that can be worked on; else the oldest that nobody watches, so that none is held back by another's
+ * source. */
 static struct sm_task *next_task(void)
 {
     struct sm_task *task = queue.first;
     while (task && !task->ready)
         task = task->next;
-    if (!task && !queue.watching)
-        task = queue.first;
+    if (!task && (queue.watching == 0 || queue.watching + 1 < queue.count))
+        for (task = queue.first; task && task->watched;)
+            task = task->next;
     if (task)
         sm_task_hold(task);
     return task;
@@ -84,11 +86,12 @@ static struct sm_task *next_task(void)
 /* With the queue locked before and after. */
 static void watch(struct sm_task *task)
 {
-    queue.watching = true;
+    queue.watching++;
+    task->watched = true;
     sm_unlock(&queue.lock);
     task->wait(task);
     sm_lock(&queue.lock);
-    queue.watching = false;
+    queue.watching--;
     task->ready = true;
     (void)pthread_cond_broadcast(&queue.changed);
 }

@@ -15,6 +15,7 @@ struct sm_task {
     struct sm_task *next;
     bool queued;
     bool ready;
+    bool watched; /* a thread waits until it is ready */
 };
 
 void sm_task_hold(struct sm_task *task);

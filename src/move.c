@@ -267,8 +267,10 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
     for (size_t i = 0; i < batch->staged && status == SYNCED_MEM_OK; i++)
         status = follow(batch, batch->arrivals[i]);
     drop_arrivals(batch);
-    if (status != before)
+    if (status != before) {
         look_again(batch);
+        batch->failed = NULL; /* it may have been any of them */
+    }
     return status;
 }
 

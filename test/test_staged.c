@@ -324,6 +324,41 @@ START_TEST(others_ask_meanwhile)
 }
 END_TEST
 
+/* Nobody waits, and each gets on by itself. */
+START_TEST(pulls_behind_one_that_is_stuck)
+{
+    enum { PULLS = 3 };
+    if (!gpu_expected())
+        return;
+    stage(3);
+    synced_mem_stream stuck = open_stream(NON_BLOCKING);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *mine[PULLS];
+    synced_mem *mems[PULLS];
+    for (unsigned i = 0; i < PULLS; i++) {
+        mine[i] = memory();
+        mems[i] = make_written_on(mine[i], i + 1, i == 0 ? stuck : stream);
+        if (i == 0)
+            gpu_hold(stuck);
+        OK(synced_mem_async_cpu_pull(mems[i], i == 0 ? stuck : stream));
+    }
+    for (unsigned i = 1; i < PULLS; i++) {
+        while (is_pending(mems[i]))
+            (void)usleep(100);
+        ck_assert(pattern_is(mine[i], SIZE, i + 1));
+    }
+    ck_assert_int_eq(is_pending(mems[0]), 1);
+    gpu_unhold();
+    for (unsigned i = 0; i < PULLS; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, i + 1));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(stuck);
+    close_stream(stream);
+}
+END_TEST
+
 /* What comes next on the device does not get in the way of what is being pulled. */
 START_TEST(pull_then_write_the_device)
 {
@@ -595,6 +630,7 @@ Suite *suite(void)
     tcase_add_loop_test(one, pull_returns_at_once, 0, 3);
     tcase_add_loop_test(one, pull_again, 0, 2);
     tcase_add_loop_test(one, others_ask_meanwhile, 0, 4);
+    tcase_add_test(one, pulls_behind_one_that_is_stuck);
     tcase_add_loop_test(one, pull_then_write_the_device, 0, 2 * MOST_THREADS);
     tcase_add_loop_test(one, let_go_meanwhile, 0, 5 * MOST_THREADS);
     tcase_add_loop_test(one, borrowed_memory_is_handed_back, 0, MOST_THREADS);
