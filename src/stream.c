@@ -511,26 +511,32 @@ static struct sm_stream *find_freeing(struct bucket *bucket, int device, uint64_
 
 static void wait_for_its_frees(struct sm_stream *stream)
 {
-    struct sm_ticket *ticket;
+    struct sm_ticket *ticket = NULL;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
-    if (sm_stream_end_use(stream, &ticket) != SYNCED_MEM_OK)
-        return;
-    if (sm_ticket_wait(ticket) == SYNCED_MEM_OK)
+    const bool ended = sm_stream_end_use(stream, &ticket) == SYNCED_MEM_OK;
+    if (ended && sm_ticket_wait(ticket) == SYNCED_MEM_OK)
         atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
     sm_ticket_drop(ticket);
 }
 
-/* Asking is enough for the runtime to see what is done. */
+/* For the runtime a free is done when a synchronization has shown it; one with a stream that has nothing to do does not
+ * wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
+static bool see_frees(const struct sm_stream *stream)
+{
+    bool done = false;
+    const synced_mem_status status = sm_device_stream_query(stream->device, stream->handle, &done);
+    return status == SYNCED_MEM_OK && done && sm_device_stream_sync(stream->device, stream->handle) == SYNCED_MEM_OK;
+}
+
 static void look_at_its_frees(struct sm_stream *stream)
 {
     struct sm_stream_facts facts;
-    bool done;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
     lock(stream);
     const bool known = state_of(stream) == KNOWN &&
                        sm_device_stream_look(stream->device, stream->handle, &facts) == SYNCED_MEM_OK &&
                        !facts.capturing && !is_another(stream, facts.id);
-    if (known && sm_device_stream_query(stream->device, stream->handle, &done) == SYNCED_MEM_OK && done)
+    if (known && see_frees(stream))
         atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
     unlock(stream);
 }
@@ -555,10 +561,9 @@ static bool is_made(int device, enum sm_lane lane)
 
 void sm_stream_look_at_frees(int device)
 {
-    bool done;
     for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
         if (is_made(device, lane))
-            (void)sm_device_stream_query(device, lanes.stream[device][lane].handle, &done);
+            (void)see_frees(&lanes.stream[device][lane]);
     each_freeing(device, look_at_its_frees);
 }
 

@@ -22,20 +22,33 @@ int gpu_start(unsigned schedule)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
+/* What copies read that may run long after they were queued. */
+enum { MOST_KEPT = 256 };
+static void *kept[MOST_KEPT];
+static int kept_count;
+
 void gpu_check_nothing_left(void)
 {
+    while (kept_count > 0)
+        gpu_pinned_free(kept[--kept_count]);
 }
 
 /* ---- Kernels ---- */
 
-/* The copy has read the pageable memory when the call returns. */
+/* The copy has read pageable memory when the call returns, for which it may have to wait: so not while a stream is
+ * held. */
 bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
 {
-    void *const bytes = malloc(size);
+    const bool keep = gpu_is_held();
+    void *const bytes = keep ? gpu_pinned_alloc(size) : malloc(size);
     ck_assert_ptr_nonnull(bytes);
     pattern_write(bytes, size, pattern);
     const cudaError_t code = cudaMemcpyAsync(data, bytes, size, cudaMemcpyHostToDevice, stream);
-    free(bytes);
+    ck_assert_int_lt(kept_count, MOST_KEPT);
+    if (keep)
+        kept[kept_count++] = bytes;
+    else
+        free(bytes);
     if (code != cudaSuccess)
         (void)cudaGetLastError();
     return code == cudaSuccess;
