@@ -482,6 +482,29 @@ START_TEST(zeros_over_old_memory)
 }
 END_TEST
 
+/* ---- What an object costs beside its data ---- */
+
+/* A million of them are held; nothing is left of a round trip once it is known to be over. A piece of page-locked memory
+ * costs a few bytes more. */
+START_TEST(an_idle_object_is_small)
+{
+    enum { MOST = 384, OF_THE_POOL = 8 };
+    ck_assert_uint_le(sizeof(struct synced_mem), 128);
+    ck_assert_uint_le(sizeof(struct synced_mem) + 2 * sizeof(struct sm_copy) + OF_THE_POOL, MOST);
+    if (!gpu_expected())
+        return;
+    synced_mem *const mem = make_at_cpu(4096, 1);
+    gpu_fill(synced_mem_mutable_gpu_data(mem), 4096, 2, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), 4096, 2));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        ck_assert(!copy->reads && !copy->owed && !copy->write && !copy->turn && !copy->writer);
+    }
+    ck_assert_ptr_null(mem->extras);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("units");
@@ -501,5 +524,6 @@ Suite *suite(void)
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, invariants_of_both_copies);
     tcase_add_test(tests, zeros_over_old_memory);
+    tcase_add_test(tests, an_idle_object_is_small);
     return made;
 }
