@@ -388,12 +388,18 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     return sm_copy_data(copy);
 }
 
+/* What the host's contents came after is then over too, in most cases. */
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     const synced_mem_status status = make_ready(mem, SM_CPU, mode);
-    if (status == SYNCED_MEM_OK)
-        *out = finish(mem, SM_CPU, mode);
-    return status;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (sm_copy_of(mem, SM_GPU)) {
+        sm_flight_close(sm_copy_of(mem, SM_GPU));
+        sm_flight_ask(sm_copy_of(mem, SM_GPU));
+    }
+    *out = finish(mem, SM_CPU, mode);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)

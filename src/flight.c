@@ -493,6 +493,14 @@ void sm_flight_reopen(struct sm_copy *copy)
             replace(&use->ticket, NULL);
 }
 
+void sm_flight_ask(const struct sm_copy *copy)
+{
+    if (!copy->writer && copy->turn)
+        (void)sm_ticket_pending(copy->turn);
+    if (copy->write)
+        (void)sm_ticket_pending(copy->write);
+}
+
 /* Nothing is open in it, and nothing pending. */
 static bool is_over(const struct sm_copy *copy, const struct sm_use *use)
 {

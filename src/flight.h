@@ -93,6 +93,9 @@ void sm_flight_close(struct sm_copy *copy);
 /* A call has failed: the uses it wanted to end are open again. */
 void sm_flight_reopen(struct sm_copy *copy);
 
+/* Asks whether what brought the contents is over, which nobody else may ask: then it holds no event any more. */
+void sm_flight_ask(const struct sm_copy *copy);
+
 /* Forgets work that is over. Asks no device. */
 void sm_flight_prune(struct sm_copy *copy);
 /* Forgets all. */
