@@ -361,7 +361,10 @@ static void leave_to_parent(void)
 static struct sm_copy *keep_or_free(struct sm_copy *copy)
 {
     struct sm_copy *instead;
-    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || copy->untracked || is_queueing(copy))
+    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || is_queueing(copy))
+        return copy;
+    sm_flight_note_strays(copy);
+    if (copy->untracked)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
