@@ -3,7 +3,7 @@
  * for each other; no other call holds more than one. */
 #include "move.h"
 
-#include "coherence.h"
+#include "provide.h"
 #include "relief.h"
 #include "staged.h"
 #include "status.h"

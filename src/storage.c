@@ -1,7 +1,7 @@
 /* Calls that change an object's memory or its size. */
 #include "storage.h"
 
-#include "coherence.h"
+#include "provide.h"
 #include "relief.h"
 #include "status.h"
 #include "supply.h"

@@ -48,7 +48,7 @@ static uint64_t thread_number(void)
 static struct sm_stream legacy[SM_MAX_DEVICES];
 static struct sm_stream any[SM_MAX_DEVICES];
 
-static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot)
+void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot)
 {
     stream->kind = (unsigned char)kind;
     stream->device = device;
@@ -61,8 +61,8 @@ static void describe(struct sm_stream *stream, enum sm_stream_kind kind, int dev
 static void describe_all(void)
 {
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
-        describe(&legacy[device], SM_STREAM_LEGACY, device, NULL);
-        describe(&any[device], SM_STREAM_ANY, device, SM_NO_HANDLE);
+        sm_stream_describe(&legacy[device], SM_STREAM_LEGACY, device, NULL);
+        sm_stream_describe(&any[device], SM_STREAM_ANY, device, SM_NO_HANDLE);
     }
 }
 
@@ -76,40 +76,6 @@ static struct sm_stream *described(struct sm_stream *of_devices, int device)
 struct sm_stream *sm_stream_any(int device)
 {
     return described(any, device);
-}
-
-/* ---- The library's own ---- */
-
-static struct {
-    struct sm_lock lock; /* held while one is made or destroyed */
-    struct sm_stream stream[SM_MAX_DEVICES][SM_LANES];
-    atomic_bool made[SM_MAX_DEVICES][SM_LANES];
-} lanes = {.lock = SM_LOCK_INITIALIZER};
-
-static synced_mem_status make_lane(int device, enum sm_lane lane)
-{
-    struct sm_stream *const stream = &lanes.stream[device][lane];
-    const synced_mem_status status = sm_device_stream_create(device, &stream->handle);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    describe(stream, SM_STREAM_LANE, device, SM_NO_HANDLE);
-    atomic_store_explicit(&lanes.made[device][lane], true, memory_order_release);
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream **out)
-{
-    const atomic_bool *const made = &lanes.made[device][lane];
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (!atomic_load_explicit(made, memory_order_acquire)) {
-        sm_lock(&lanes.lock);
-        if (!atomic_load_explicit(made, memory_order_relaxed))
-            status = make_lane(device, lane);
-        sm_unlock(&lanes.lock);
-    }
-    if (status == SYNCED_MEM_OK)
-        *out = &lanes.stream[device][lane];
-    return status;
 }
 
 /* ---- Callers' streams ---- */
@@ -240,7 +206,8 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     struct sm_stream *fresh = sm_slab_take(&records);
     if (!fresh)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
-    describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device, created ? handle : SM_NO_HANDLE);
+    sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
+                       created ? handle : SM_NO_HANDLE);
     fresh->handle = handle;
     fresh->thread = thread;
     fresh->id = id;
@@ -465,43 +432,32 @@ synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket
     return status;
 }
 
-/* ---- Freeing in the order of a stream ---- */
+/* ---- For what is freed in the order of a stream ---- */
 
-static synced_mem_status free_behind(struct sm_stream *stream, void *data, bool *freed)
+bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
 {
-    struct sm_stream_facts facts;
-    if (state_of(stream) != KNOWN)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_stream_look(stream->device, stream->handle, &facts);
-    if (status != SYNCED_MEM_OK || facts.capturing || is_another(stream, facts.id))
-        return status;
-    *freed = true;
-    atomic_fetch_add_explicit(&stream->frees, 1, memory_order_relaxed);
-    return sm_device_free(stream->device, data, stream->handle);
-}
-
-synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
-{
-    *freed = false;
+    struct sm_stream_facts facts = {.capturing = true};
     lock(stream);
-    const synced_mem_status status = free_behind(stream, data, freed);
+    const bool known = state_of(stream) == KNOWN;
+    *status = known ? sm_device_stream_look(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
+    if (known && *status == SYNCED_MEM_OK && !facts.capturing && !is_another(stream, facts.id))
+        return true;
     unlock(stream);
-    return status;
+    return false;
 }
 
-static bool is_freeing(const struct sm_stream *stream, int device)
+void sm_stream_unlock(struct sm_stream *stream)
 {
-    return stream->device == device && atomic_load_explicit(&stream->frees, memory_order_relaxed) !=
-                                           atomic_load_explicit(&stream->awaited, memory_order_relaxed);
+    unlock(stream);
 }
 
-/* The next one after those that came later than below, held. */
-static struct sm_stream *find_freeing(struct bucket *bucket, int device, uint64_t below)
+static struct sm_stream *next_in(struct bucket *bucket, bool (*wanted)(const struct sm_stream *, int), int device,
+                                 uint64_t below)
 {
     struct sm_stream *found = NULL;
     sm_lock(&bucket->lock);
     for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
-        if (is_freeing(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
+        if (wanted(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
             found = stream;
     if (found)
         sm_stream_hold(found);
@@ -509,70 +465,18 @@ static struct sm_stream *find_freeing(struct bucket *bucket, int device, uint64_
     return found;
 }
 
-static void wait_for_its_frees(struct sm_stream *stream)
-{
-    struct sm_ticket *ticket = NULL;
-    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
-    const bool ended = sm_stream_end_use(stream, &ticket) == SYNCED_MEM_OK;
-    if (ended && sm_ticket_wait(ticket) == SYNCED_MEM_OK)
-        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
-    sm_ticket_drop(ticket);
-}
-
-/* For the runtime a free is done when a synchronization has shown it; one with a stream that has nothing to do does not
- * wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
-static bool see_frees(const struct sm_stream *stream)
-{
-    bool done = false;
-    const synced_mem_status status = sm_device_stream_query(stream->device, stream->handle, &done);
-    return status == SYNCED_MEM_OK && done && sm_device_stream_sync(stream->device, stream->handle) == SYNCED_MEM_OK;
-}
-
-static void look_at_its_frees(struct sm_stream *stream)
-{
-    struct sm_stream_facts facts;
-    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
-    lock(stream);
-    const bool known = state_of(stream) == KNOWN &&
-                       sm_device_stream_look(stream->device, stream->handle, &facts) == SYNCED_MEM_OK &&
-                       !facts.capturing && !is_another(stream, facts.id);
-    if (known && see_frees(stream))
-        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
-    unlock(stream);
-}
-
-static void each_freeing(int device, void (*visit)(struct sm_stream *stream))
+void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), int device,
+                    void (*visit)(struct sm_stream *stream))
 {
     for (int i = 0; i < BUCKETS; i++) {
         struct sm_stream *stream;
         uint64_t below = UINT64_MAX;
-        while ((stream = find_freeing(&buckets[i], device, below)) != NULL) {
+        while ((stream = next_in(&buckets[i], wanted, device, below)) != NULL) {
             below = stream->serial;
             visit(stream);
             sm_stream_drop(stream);
         }
     }
-}
-
-static bool is_made(int device, enum sm_lane lane)
-{
-    return atomic_load_explicit(&lanes.made[device][lane], memory_order_acquire);
-}
-
-void sm_stream_look_at_frees(int device)
-{
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
-        if (is_made(device, lane))
-            (void)see_frees(&lanes.stream[device][lane]);
-    each_freeing(device, look_at_its_frees);
-}
-
-void sm_stream_wait_for_frees(int device)
-{
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++)
-        if (is_made(device, lane))
-            (void)sm_device_stream_sync(device, lanes.stream[device][lane].handle);
-    each_freeing(device, wait_for_its_frees);
 }
 
 /* ---- Streams that go ---- */
@@ -647,30 +551,10 @@ static void forget_all(struct bucket *bucket)
     }
 }
 
-static synced_mem_status destroy_lane(int device, enum sm_lane lane)
-{
-    if (!atomic_load_explicit(&lanes.made[device][lane], memory_order_relaxed))
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_stream_destroy(device, lanes.stream[device][lane].handle);
-    /* What was on a lost device went with it; what fails otherwise stays, for a later try. */
-    if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
-        atomic_store_explicit(&lanes.made[device][lane], false, memory_order_relaxed);
-    return status;
-}
-
 synced_mem_status sm_stream_shutdown(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
     for (int i = 0; i < BUCKETS; i++)
         forget_all(&buckets[i]);
     sm_slab_trim(&records);
-    sm_lock(&lanes.lock);
-    for (int device = 0; device < SM_MAX_DEVICES; device++) {
-        for (enum sm_lane lane = SM_LANE_H2D; lane < SM_LANES; lane++) {
-            const synced_mem_status status = destroy_lane(device, lane);
-            first = first != SYNCED_MEM_OK && first != SYNCED_MEM_ERR_DEVICE_LOST ? first : status;
-        }
-    }
-    sm_unlock(&lanes.lock);
-    return first;
+    return sm_lanes_shutdown();
 }

@@ -53,6 +53,12 @@ struct sm_stream {
 /* One of the library's own, made at its first use; good until the shutdown. */
 synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream **out);
 
+/* As that, but NULL if it is not made yet. */
+struct sm_stream *sm_stream_lane_if_made(int device, enum sm_lane lane);
+
+/* Destroys them. What fails is tried again by the next call. */
+synced_mem_status sm_lanes_shutdown(void);
+
 /* What stands for the use of a pointer that was asked for without a stream. */
 struct sm_stream *sm_stream_any(int device);
 
@@ -68,6 +74,9 @@ void sm_stream_drop(struct sm_stream *stream);
 
 /* A serial number that is no stream's. */
 uint64_t sm_stream_new_serial(void);
+
+/* Fills in a record, with a serial number of its own. */
+void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot);
 
 /* Whether the hot path may hand out pointers on it. */
 static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
@@ -99,6 +108,15 @@ void sm_stream_look_at_frees(int device);
 
 /* Waits on the host until what was freed in the order of any stream of the device has been freed. */
 void sm_stream_wait_for_frees(int device);
+
+/* Locks the record of the caller's stream, if something can be freed in its order: the stream is known still, its handle
+ * is not another's, and it does not capture. */
+bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status);
+void sm_stream_unlock(struct sm_stream *stream);
+
+/* Visits the known streams that are wanted, held and with nothing locked. */
+void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), int device,
+                    void (*visit)(struct sm_stream *stream));
 
 /* Whether it takes no more work: synced_mem_stream_done() was called for it, or its thread has ended. */
 bool sm_stream_is_over(const struct sm_stream *stream);

@@ -1,7 +1,7 @@
 /* Memory from the caller's allocators. */
 #include "supply.h"
 
-#include "coherence.h"
+#include "provide.h"
 #include "status.h"
 #include "transfer.h"
 
