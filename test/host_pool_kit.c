@@ -1,0 +1,183 @@
+#include "host_pool_kit.h"
+
+#include "touch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- In place of the runtime and of the system ---- */
+
+struct fake fake;
+
+synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size)
+{
+    if (!fake.on)
+        return __real_sm_device_host_register(device, data, size);
+    if (fake.register_fails_at > 0 && --fake.register_fails_at == 0)
+        return fake.register_answers;
+    atomic_fetch_add(&fake.registered, 1);
+    if (fake.meanwhile)
+        fake.meanwhile();
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status __real_sm_device_host_unregister(int device, void *data);
+synced_mem_status __wrap_sm_device_host_unregister(int device, void *data);
+synced_mem_status __wrap_sm_device_host_unregister(int device, void *data)
+{
+    if (!fake.on)
+        return __real_sm_device_host_unregister(device, data);
+    if (fake.stuck && data == fake.stuck)
+        return SYNCED_MEM_ERR_CUDA;
+    if (fake.unregister_answers == SYNCED_MEM_OK)
+        atomic_fetch_add(&fake.unregistered, 1);
+    return fake.unregister_answers;
+}
+
+void __real_sm_touch(void *start, size_t bytes);
+void __wrap_sm_touch(void *start, size_t bytes);
+void __wrap_sm_touch(void *start, size_t bytes)
+{
+    if (!fake.untouched)
+        __real_sm_touch(start, bytes);
+}
+
+struct machine machine;
+
+int __wrap_sm_numa_nodes(void);
+int __wrap_sm_numa_nodes(void)
+{
+    return machine.nodes > 0 ? machine.nodes : __real_sm_numa_nodes();
+}
+
+/* Node 0 is everywhere. */
+void __real_sm_numa_prefer(void *start, size_t bytes, int node);
+void __wrap_sm_numa_prefer(void *start, size_t bytes, int node);
+void __wrap_sm_numa_prefer(void *start, size_t bytes, int node)
+{
+    machine.preferred += bytes;
+    machine.preferred_node = node;
+    __real_sm_numa_prefer(start, bytes, 0);
+}
+
+synced_mem_status __wrap_sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES]);
+synced_mem_status __wrap_sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
+{
+    machine.asked++;
+    if (!fake.on)
+        return __real_sm_device_pci_id(device, id);
+    (void)snprintf(id, SM_PCI_ID_BYTES, "0000:%02X:00.0", 0xAB + device);
+    return machine.refused ? SYNCED_MEM_ERR_CUDA : SYNCED_MEM_OK;
+}
+
+static FILE *open_node_file(const char *path)
+{
+    (void)snprintf(machine.path, sizeof machine.path, "%s", path);
+    if (!machine.file)
+        return NULL;
+    FILE *const file = tmpfile();
+    ck_assert_ptr_nonnull(file);
+    (void)fputs(machine.file, file);
+    rewind(file);
+    return file;
+}
+
+#define WRAP_FOPEN(name)                                                                                               \
+    FILE *__real_##name(const char *path, const char *mode);                                                           \
+    FILE *__wrap_##name(const char *path, const char *mode);                                                           \
+    FILE *__wrap_##name(const char *path, const char *mode)                                                            \
+    {                                                                                                                  \
+        return strstr(path, "numa_node") ? open_node_file(path) : __real_##name(path, mode);                           \
+    }
+WRAP_FOPEN(fopen)
+WRAP_FOPEN(fopen64)
+
+enum lack lacks;
+
+/* Records are mapped in powers of two up to a size; slabs in no such ones, as their beginning is aligned. */
+static bool is_lacking(size_t size)
+{
+    const bool for_records = size <= 1048576 && (size & (size - 1)) == 0;
+    return lacks == MAPPING || (lacks == RECORDS && for_records);
+}
+
+#define WRAP_MMAP(name)                                                                                                \
+    void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
+    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
+    {                                                                                                                  \
+        return is_lacking(size) ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);          \
+    }
+WRAP_MMAP(mmap)
+WRAP_MMAP(mmap64)
+
+void *__real_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size)
+{
+    return lacks == RECORD_OF_SLAB ? NULL : __real_calloc(number, size);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument)
+{
+    return lacks == THREAD ? -1 : __real_pthread_create(thread, how, body, argument);
+}
+
+/* ---- The pool ---- */
+
+synced_mem_host_pool_stats pool_now(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_host_pool_get_stats(&stats));
+    ck_assert_uint_eq(stats.held_bytes, stats_now().pinned_bytes);
+    ck_assert_uint_ge(stats.held_bytes, stats.free_bytes + stats.requested_bytes);
+    ck_assert_uint_ge(stats.peak_held_bytes, stats.held_bytes);
+    ck_assert_uint_ge(stats.peak_requested_bytes, stats.requested_bytes);
+    return stats;
+}
+
+struct sm_pinned alloc(size_t size)
+{
+    struct sm_pinned memory = {.data = NULL};
+    OK(sm_host_pool_alloc(0, size, &memory));
+    ck_assert_uint_eq((uintptr_t)memory.data % SM_DEVICE_ALIGNMENT, 0);
+    ck_assert_uint_eq(memory.bytes, size);
+    return memory;
+}
+
+void give(struct sm_pinned memory)
+{
+    sm_host_pool_free(memory.data, memory.bytes, memory.owner);
+}
+
+void use_fake(void)
+{
+    fake.on = true;
+    fake.untouched = true;
+}
+
+void check_nothing_held(void)
+{
+    OK(sm_host_pool_shutdown());
+    const synced_mem_host_pool_stats stats = pool_now();
+    ck_assert_uint_eq(stats.held_bytes, 0);
+    ck_assert_uint_eq(stats.slabs, 0);
+    ck_assert_uint_eq(stats.requested_bytes, 0);
+    if (fake.on)
+        ck_assert_uint_eq(atomic_load(&fake.registered), atomic_load(&fake.unregistered));
+}
+
+void pass_some_time(void)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    (void)nanosleep(&pause, NULL);
+}
