@@ -1,5 +1,5 @@
-/* What an access or a move needs of a side: memory, and the contents, which are there or arriving. All with the object's
- * lock held, which is released for nothing but the caller's allocators. */
+/* What an access or a move needs of a side: memory, and the contents, which are there or arriving. All with the
+ * object's lock held, which is released for nothing but the caller's allocators. */
 #ifndef SM_PROVIDE_H
 #define SM_PROVIDE_H
 

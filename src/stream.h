@@ -109,8 +109,8 @@ void sm_stream_look_at_frees(int device);
 /* Waits on the host until what was freed in the order of any stream of the device has been freed. */
 void sm_stream_wait_for_frees(int device);
 
-/* Locks the record of the caller's stream, if something can be freed in its order: the stream is known still, its handle
- * is not another's, and it does not capture. */
+/* Locks the record of the caller's stream, if something can be freed in its order: the stream is known still, its
+ * handle is not another's, and it does not capture. */
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status);
 void sm_stream_unlock(struct sm_stream *stream);
 

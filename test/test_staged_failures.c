@@ -104,7 +104,8 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
-/* No event can be recorded, and then the stream does not synchronize either: what is lost sight of is not used again. */
+/* No event can be recorded, and then the stream does not synchronize either: what is lost sight of is not used
+ * again. */
 START_TEST(nobody_can_tell)
 {
     for (unsigned nth = 1; nth <= 12; nth++)

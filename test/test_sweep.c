@@ -135,7 +135,8 @@ enum { SHARE = 12 };
 enum { SHARE = 1 };
 #endif
 
-/* The first four seeds together are all failures, or a share of them; the others together are about as many once more. */
+/* The first four seeds together are all failures, or a share of them; the others together are about as many once
+ * more. */
 static bool is_mine(int index)
 {
     enum { FIRST = 4 * SHARE, OTHERS = 17 * SHARE };

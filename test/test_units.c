@@ -484,8 +484,8 @@ END_TEST
 
 /* ---- What an object costs beside its data ---- */
 
-/* A million of them are held; nothing is left of a round trip once it is known to be over. A piece of page-locked memory
- * costs a few bytes more. */
+/* A million of them are held; nothing is left of a round trip once it is known to be over. A piece of page-locked
+ * memory costs a few bytes more. */
 START_TEST(an_idle_object_is_small)
 {
     enum { MOST = 384, OF_THE_POOL = 8 };

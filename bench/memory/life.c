@@ -34,7 +34,8 @@ static double by_library(void *state)
     return seconds_now() - filled + (filling - begin);
 }
 
-/* What Caffe's class would call: page-locked memory, zeroed at the first access; device memory; a copy; and both freed. */
+/* What Caffe's class would call: page-locked memory, zeroed at the first access; device memory; a copy; and both
+ * freed. */
 static double as_caffe(void *state)
 {
     const struct state *const on = state;
