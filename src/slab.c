@@ -4,10 +4,11 @@
 #include <assert.h>
 #include <stdalign.h>
 #include <stdint.h>
-#include <sys/mman.h>
+#include <stdlib.h>
 
-/* Each chunk is twice as large as the one before, up to a point; what no cell of it was taken of is not touched. */
-enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, CACHE_LINE = 64 };
+/* Each chunk is twice as large as the one before, up to a point, beyond which the C library maps it: what no cell of it
+ * was taken of is then not touched. With the C library's own record it is a whole number of pages. */
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64, CACHE_LINE = 64 };
 
 /* At the beginning of a chunk. */
 struct chunk {
@@ -25,13 +26,15 @@ static bool grow(struct sm_cells *cells)
     const struct chunk *const last = cells->chunks;
     const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
     const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
-    struct chunk *const chunk = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk == MAP_FAILED)
+    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_RECORD);
+    if (!chunk)
         return false;
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
     cells->chunks = chunk;
-    cells->fresh = (char *)chunk + CACHE_LINE;
-    cells->fresh_cells = (bytes - CACHE_LINE) / cells->cell;
+    const size_t before =
+        CACHE_LINE - (uintptr_t)chunk % CACHE_LINE; /* of the first cell; there is room for the struct */
+    cells->fresh = (char *)chunk + before;
+    cells->fresh_cells = (bytes - ROOM_FOR_RECORD - before) / cells->cell;
     return true;
 }
 
@@ -75,7 +78,7 @@ void sm_cells_trim(struct sm_cells *cells)
     while (cells->chunks) {
         struct chunk *const chunk = cells->chunks;
         cells->chunks = chunk->next;
-        (void)munmap(chunk, chunk->bytes);
+        free(chunk);
     }
     cells->free = NULL;
     cells->fresh_cells = 0;

@@ -101,28 +101,23 @@ WRAP_FOPEN(fopen64)
 
 enum lack lacks;
 
-/* Records are mapped in powers of two up to a size; slabs in no such ones, as their beginning is aligned. */
-static bool is_lacking(size_t size)
-{
-    const bool for_records = size <= 1048576 && (size & (size - 1)) == 0;
-    return lacks == MAPPING || (lacks == RECORDS && for_records);
-}
-
 #define WRAP_MMAP(name)                                                                                                \
     void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
     void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
     void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
     {                                                                                                                  \
-        return is_lacking(size) ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);          \
+        return lacks == MAPPING ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);          \
     }
 WRAP_MMAP(mmap)
 WRAP_MMAP(mmap64)
 
 void *__real_calloc(size_t number, size_t size);
 void *__wrap_calloc(size_t number, size_t size);
+/* Records come by the chunk, but for those of slabs. */
 void *__wrap_calloc(size_t number, size_t size)
 {
-    return lacks == RECORD_OF_SLAB ? NULL : __real_calloc(number, size);
+    const bool by_chunk = number * size > 10000;
+    return lacks == (by_chunk ? RECORDS : RECORD_OF_SLAB) ? NULL : __real_calloc(number, size);
 }
 
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *how, void *(*body)(void *), void *argument);

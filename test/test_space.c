@@ -6,21 +6,17 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* ---- The system has no memory for records ---- */
 
 static bool refused;
 
-#define WRAP_MMAP(name)                                                                                                \
-    void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
-    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
-    void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
-    {                                                                                                                  \
-        return refused ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);                   \
-    }
-WRAP_MMAP(mmap)
-WRAP_MMAP(mmap64)
+void *__real_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size)
+{
+    return refused ? NULL : __real_calloc(number, size);
+}
 
 /* ---- A naive model: who has each granule ---- */
 
