@@ -42,11 +42,11 @@ static void look_at_its_frees(struct sm_stream *stream)
 {
     synced_mem_status status;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
-    if (!sm_stream_lock_if_free(stream, &status))
-        return;
-    if (see_frees(stream))
-        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
-    sm_stream_unlock(stream);
+    if (sm_stream_lock_if_free(stream, &status)) {
+        if (see_frees(stream))
+            atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
+        sm_stream_unlock(stream);
+    }
 }
 
 void sm_stream_look_at_frees(int device)
