@@ -94,6 +94,32 @@ START_TEST(push)
 }
 END_TEST
 
+/* What is queued behind the push sees the contents; the caller knows where they are, and does not ask. */
+START_TEST(push_seen_without_asking)
+{
+    if (!gpu_expected())
+        return;
+    stage((unsigned)_i % MOST_THREADS);
+    synced_mem_stream stream = open_stream(_i / MOST_THREADS);
+    void *const mine = memory();
+    void *const device = gpu_alloc(0, SIZE);
+    void *const seen = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make_on(SIZE, 0);
+    OK(synced_mem_set_gpu_data(mem, device));
+    OK(synced_mem_set_cpu_data(mem, mine));
+    pattern_write(mine, SIZE, 1);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    gpu_copy_to_host(seen, device, SIZE, stream);
+    gpu_stream_sync(stream);
+    ck_assert(host_is(seen, SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    gpu_free(device);
+    gpu_pinned_free(seen);
+    free(mine);
+}
+END_TEST
+
 /* The device copy is read by another stream's kernels still. */
 START_TEST(push_over_what_is_read)
 {
@@ -440,6 +466,7 @@ Suite *suite(void)
     tcase_add_test(one, defaults);
     tcase_add_loop_test(one, read_on_a_stream, 0, MOST_THREADS * STREAM_KINDS);
     tcase_add_loop_test(one, push, 0, MOST_THREADS * STREAM_KINDS);
+    tcase_add_loop_test(one, push_seen_without_asking, 0, MOST_THREADS * STREAM_KINDS);
     tcase_add_loop_test(one, push_over_what_is_read, 0, MOST_THREADS);
     tcase_add_loop_test(one, pull, 0, MOST_THREADS * STREAM_KINDS);
     tcase_add_loop_test(one, pull_returns_at_once, 0, 3);
