@@ -98,6 +98,11 @@ static inline int device_of_stream(int stream)
     X(GPU_TRIM, gpu_pool_trim)                                                                                         \
     X(GPU_REUSE, gpu_pool_set_reuse)                                                                                   \
     X(GPU_THRESHOLD, gpu_pool_set_threshold)                                                                           \
+    X(GPU_SPARE, gpu_pool_set_spare_limit)                                                                             \
+    X(GPU_PEER, gpu_pool_allow_peer)                                                                                   \
+    X(POOL_STATS, pool_get_stats)                                                                                      \
+    X(FALLBACK, set_pageable_fallback)                                                                                 \
+    X(ALLOCATORS, set_allocators)                                                                                      \
     X(MISTAKE, mistake)
 #define MODEL_ACTS(X)                                                                                                  \
     X(KERNEL_WRITE, kernel_write)                                                                                      \

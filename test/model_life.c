@@ -148,6 +148,8 @@ static bool shut_down(const struct op *op)
             fail("adopted memory got no callback up to the shutdown");
     synced_mem_stats stats = {.struct_size = sizeof stats};
     (void)answered("get_stats", synced_mem_get_stats(&stats), OK_ONLY);
+    if (ok)
+        memset(world.allocated, 0, sizeof world.allocated);
     if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.managed_bytes || stats.retired))
         fail("something is held after a shutdown");
     return true;
@@ -317,10 +319,15 @@ static void mistake_of_nothing(unsigned which)
     case 3:
         (void)answered("resize", synced_mem_resize(NULL, 1), refused);
         break;
-    default:
-        if (synced_mem_cpu_data(NULL) || synced_mem_gpu_data_on(NULL, NULL))
+    case 4:
+        if (synced_mem_gpu_data_on(NULL, NULL))
             fail("an accessor of nothing returned something");
-        (void)answered("accessor", synced_mem_last_error(), refused);
+        (void)answered("gpu_data_on", synced_mem_last_error(), refused);
+        break;
+    default:
+        if (synced_mem_cpu_data(NULL))
+            fail("an accessor of nothing returned something");
+        (void)answered("cpu_data", synced_mem_last_error(), refused);
         break;
     }
 }
@@ -374,7 +381,7 @@ bool play_mistake(const struct op *op)
     if (op->a % 3 == 0)
         mistake_of_create(op->b % 4);
     else if (op->a % 3 == 1 || !object->mem)
-        mistake_of_nothing(op->b % 5);
+        mistake_of_nothing(op->b % 6);
     else
         mistake_of_object(object, op->b % 5);
     call_ends(0, 0);

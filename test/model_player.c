@@ -153,6 +153,33 @@ void call_ends(int up, int down)
         fail("memory went into quarantine");
 }
 
+/* What the error handler was told last. A call that fails tells it once, and the same as it answers. */
+static struct {
+    unsigned calls;
+    synced_mem_status status;
+    char message[MESSAGE / 2];
+} told;
+
+static void note_error(synced_mem_status status, const char *message, void *user)
+{
+    if (user != &told)
+        fail("the error handler got another user pointer");
+    told.calls++;
+    told.status = status;
+    (void)snprintf(told.message, sizeof told.message, "%s", message);
+}
+
+static void check_told(const char *what, synced_mem_status status)
+{
+    const unsigned expected = status != SYNCED_MEM_OK;
+    if (told.calls != expected || (expected && told.status != status))
+        fail("%s: %s, but the error handler was called %u times, the last time with %s", what,
+             synced_mem_status_name(status), told.calls, synced_mem_status_name(told.status));
+    if (expected && strncmp(told.message, synced_mem_last_error_message(), sizeof told.message - 1) != 0)
+        fail("%s: the error handler was told '%s'", what, told.message);
+    told.calls = 0;
+}
+
 bool answered(const char *what, synced_mem_status status, unsigned allowed)
 {
     if ((unsigned)status > SYNCED_MEM_ERR_FORKED || !(allowed & (1u << status)))
@@ -161,6 +188,7 @@ bool answered(const char *what, synced_mem_status status, unsigned allowed)
     if (status != SYNCED_MEM_OK && synced_mem_last_error() != status)
         fail("%s: %s, but the last error is %s", what, synced_mem_status_name(status),
              synced_mem_status_name(synced_mem_last_error()));
+    check_told(what, status);
     return status == SYNCED_MEM_OK;
 }
 
@@ -202,6 +230,8 @@ static void check_source(const struct object *object, enum side which, synced_me
         [ADOPTED] = 1u << SYNCED_MEM_SOURCE_ADOPTED,
     };
     unsigned allowed = expected[copy->origin];
+    if (copy->origin == OWN && world.allocated[which])
+        allowed |= 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
     if (copy->origin == OWN && object->allocated[which])
         allowed = 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
     if (copy->origin == OWN && is_shared(object))
@@ -364,6 +394,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
     shared->message[0] = '\0';
     (void)gpu_start(schedule);
     memset(&world, 0, sizeof world);
+    synced_mem_set_error_handler(note_error, &told);
     if (machine.gpu)
         gpu_make_current(0);
     make_streams();

@@ -81,6 +81,7 @@ struct world {
     int thread;           /* that plays */
     bool staged;          /* transfers of pageable memory, all of them */
     unsigned copy_threads;
+    bool allocated[SIDES]; /* an allocator for all objects was set, some time since the shutdown */
     unsigned long time;
     int alive;
 };
