@@ -1,9 +1,10 @@
 /* The streams that the library knows. This file is the one that makes a stream wait. */
 #include "stream.h"
 
-#include "slab.h"
+#include "process.h"
 #include "stats.h"
 #include "status.h"
+#include "stream_record.h"
 
 /* What became of a caller's stream. */
 enum state {
@@ -11,8 +12,6 @@ enum state {
     DONE,    /* synced_mem_stream_done(); last stands for its work */
     VANISHED /* its handle was found to be another stream's, and it was never done */
 };
-
-static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_stream);
 
 static _Atomic uint64_t last_serial;
 static _Atomic uint64_t last_thread;
@@ -135,17 +134,6 @@ struct sm_stream *sm_stream_hold(struct sm_stream *stream)
     return stream;
 }
 
-/* NULL is ignored. */
-static void give_record(struct sm_stream *stream)
-{
-    if (!stream)
-        return;
-    sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
-    atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
-    pthread_mutex_destroy(&stream->lock);
-    sm_slab_give(&records, stream);
-}
-
 void sm_stream_drop(struct sm_stream *stream)
 {
     if (!stream || !is_counted(stream))
@@ -160,7 +148,7 @@ void sm_stream_drop(struct sm_stream *stream)
     if (can_be_found)
         sm_unlock(&bucket->lock);
     if (gone)
-        give_record(stream);
+        sm_stream_record_give(stream);
 }
 
 /* With the bucket locked. It is known no more: its record lives as long as somebody refers to it. */
@@ -203,7 +191,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
 {
     const bool created = handle != SM_HANDLE_PER_THREAD;
     const uint64_t thread = created ? 0 : thread_number();
-    struct sm_stream *fresh = sm_slab_take(&records);
+    struct sm_stream *fresh = sm_stream_record_take();
     if (!fresh)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
     sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
@@ -224,7 +212,8 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     }
     *out = sm_stream_hold(stream);
     sm_unlock(&bucket->lock);
-    give_record(fresh);
+    if (fresh)
+        sm_stream_record_give(fresh);
     return SYNCED_MEM_OK;
 }
 
@@ -555,6 +544,6 @@ synced_mem_status sm_stream_shutdown(void)
 {
     for (int i = 0; i < BUCKETS; i++)
         forget_all(&buckets[i]);
-    sm_slab_trim(&records);
+    sm_stream_records_trim();
     return sm_lanes_shutdown();
 }

@@ -8,6 +8,7 @@
 #include "host_memory.h"
 #include "slab.h"
 #include "status.h"
+#include "stream_record.h"
 #include "ticket.h"
 
 #include <stdint.h>
@@ -211,6 +212,35 @@ START_TEST(records_of_streams)
 END_TEST
 
 /* Both handles of the legacy stream mean one and the same, on each device another. */
+static struct sm_stream *new_record(enum sm_stream_kind kind)
+{
+    struct sm_stream *const stream = sm_stream_record_take();
+    ck_assert_ptr_nonnull(stream);
+    sm_stream_describe(stream, kind, 0, SM_NO_HANDLE);
+    pthread_mutex_init(&stream->lock, NULL);
+    return stream;
+}
+
+/* One that a thread on the hot path may have in its hands does not soon become another stream's. */
+START_TEST(records_used_again)
+{
+    enum { MANY = 4096 };
+    struct sm_stream *const first = new_record(SM_STREAM_CREATED);
+    sm_stream_record_give(first);
+    for (int i = 0; i < MANY; i++) {
+        struct sm_stream *const other = new_record(SM_STREAM_CREATED);
+        ck_assert_ptr_ne(other, first);
+        sm_stream_record_give(other);
+    }
+    ck_assert_ptr_eq(sm_stream_record_take(), first);
+    struct sm_stream *const of_a_thread = new_record(SM_STREAM_PER_THREAD);
+    sm_stream_record_give(of_a_thread);
+    ck_assert_ptr_eq(new_record(SM_STREAM_PER_THREAD), of_a_thread);
+    sm_stream_record_give(of_a_thread);
+    sm_stream_record_give(first);
+}
+END_TEST
+
 START_TEST(legacy_stream)
 {
     struct sm_stream *legacy = NULL;
@@ -516,6 +546,7 @@ Suite *suite(void)
     tcase_add_test(tests, work_of_threads_fails);
     tcase_add_test(tests, streams_wait);
     tcase_add_test(tests, records_of_streams);
+    tcase_add_test(tests, records_used_again);
     tcase_add_test(tests, legacy_stream);
     tcase_add_test(tests, copies);
     tcase_add_test(tests, seam_without_gpu);
