@@ -174,8 +174,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 
 /* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
  * contents before has them still. But what another thread's call has given out meanwhile stays valid. Device pointers
- * that
- * were handed out before are good still, and their uses to be waited for. */
+ * that were handed out before are good still, and their uses to be waited for. */
 static void put_back(const struct sm_call *call)
 {
     struct synced_mem *const mem = call->mem;

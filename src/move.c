@@ -1,6 +1,5 @@
 /* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
- * wait
- * for each other; no other call holds more than one. */
+ * wait for each other; no other call holds more than one. */
 #include "move.h"
 
 #include "provide.h"
@@ -160,18 +159,26 @@ static void commit_all(struct batch *batch)
     }
 }
 
-/* Enters what was queued, also after a failure: it is under way. */
-static synced_mem_status enter_queued(struct batch *batch, synced_mem_status status)
+/* What was queued is under way, also after a failure. */
+static synced_mem_status enter_queued(struct batch *batch)
+{
+    return batch->queued > 0 ? sm_transfer_enter(batch->transfers, batch->queued, batch->stream) : SYNCED_MEM_OK;
+}
+
+static synced_mem_status enter_after_failure(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    synced_mem_status entered = SYNCED_MEM_OK;
-    if (batch->queued > 0)
-        entered = sm_transfer_enter(batch->transfers, batch->queued, batch->stream);
-    if (status != SYNCED_MEM_OK)
-        sm_detail_set(&first);
-    else if (entered == SYNCED_MEM_OK && !batch->wait)
+    (void)enter_queued(batch);
+    sm_detail_set(&first);
+    return status;
+}
+
+static synced_mem_status enter_and_commit(struct batch *batch)
+{
+    const synced_mem_status status = enter_queued(batch);
+    if (status == SYNCED_MEM_OK && !batch->wait)
         commit_all(batch);
-    return status != SYNCED_MEM_OK ? status : entered;
+    return status;
 }
 
 /* *without: an object that has no memory for what it is to receive, and an allocator to ask for some. NULL: none. */
@@ -205,7 +212,7 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
         batch->failed = batch->mems[i];
         status = move_one(batch, batch->mems[i]);
     }
-    return enter_queued(batch, status);
+    return status == SYNCED_MEM_OK ? enter_and_commit(batch) : enter_after_failure(batch, status);
 }
 
 /* Another thread's push may be on its way to be queued. */
