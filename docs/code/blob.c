@@ -46,7 +46,7 @@ bool blob_reshape(struct blob *blob, int dims, const int shape[])
     if (synced_mem_resize_discard(blob->data, count * sizeof(float)) != SYNCED_MEM_OK)
         return false;
     if (synced_mem_resize_discard(blob->grad, count * sizeof(float)) != SYNCED_MEM_OK) {
-        (void)synced_mem_resize_discard(blob->data, before); /* there was room for that */
+        (void)synced_mem_resize_discard(blob->data, before);
         return false;
     }
     blob->count = count;

@@ -18,7 +18,7 @@ struct blob {
 };
 /* [end] */
 
-/* All of these answer false if they failed, and have then changed nothing. */
+/* All of these answer false if they failed; the shape, and what is shared, are then as before. */
 bool blob_make(struct blob *blob, const char *name, int device);
 bool blob_reshape(struct blob *blob, int dims, const int shape[]);
 bool blob_share_data(struct blob *blob, const struct blob *other);

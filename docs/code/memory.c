@@ -58,7 +58,7 @@ static void borrow_device_memory(void)
 {
     synced_mem *const mem = make();
     /* [device] */
-    void *data;
+    void *data = NULL;
     CHECK(cudaMalloc(&data, SIZE) == cudaSuccess);
     CHECK(cudaMemsetAsync(data, 7, SIZE, NULL) == cudaSuccess);     /* the legacy stream: tracked */
     CHECK(synced_mem_set_gpu_data(mem, data) == SYNCED_MEM_OK);     /* the head is AT_GPU */

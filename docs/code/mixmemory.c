@@ -34,7 +34,7 @@ static void refer(void)
     synced_mem *mem;
     CHECK(synced_mem_create(&mem, SIZE, NULL) == SYNCED_MEM_OK);
     char *const cpu = calloc(1, SIZE);
-    void *gpu;
+    void *gpu = NULL;
     CHECK(cpu && cudaMalloc(&gpu, SIZE) == cudaSuccess && cudaMemset(gpu, 0, SIZE) == cudaSuccess);
     /* [reference] */
     CHECK(synced_mem_set_data(mem, cpu, gpu) == SYNCED_MEM_OK);      /* reference_data(cpu, size, gpu, size): SYNCED */

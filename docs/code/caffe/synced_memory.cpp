@@ -131,7 +131,7 @@ void takes_host_memory()
 
 void takes_device_memory()
 {
-    void *mine;
+    void *mine = nullptr;
     CHECK(cudaMalloc(&mine, SIZE) == cudaSuccess);
     {
         SyncedMemory mem(SIZE);
