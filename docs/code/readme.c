@@ -16,7 +16,7 @@ int main(void)
     if (device)
         cudaMemsetAsync(device + 1, 2, 999, NULL); /* or any kernel */
     else
-        memset(in + 1, 2, 999); /* no GPU: nothing has changed, so the host copy is still good to write */
+        memset(in + 1, 2, 999); /* no GPU: nothing has changed, so the host copy is still valid to write */
     const unsigned char *out = synced_mem_cpu_data(mem); /* waits for the kernel, copies back: SYNCED */
     printf("%d %d\n", out[0], out[999]);
     synced_mem_release(mem);
