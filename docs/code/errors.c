@@ -27,8 +27,9 @@ int main(void)
 
     /* [install] */
     synced_mem_set_error_handler(print_error, stdout);
-    CHECK(synced_mem_resize(mem, SIZE_MAX) != SYNCED_MEM_OK); /* prints the message */
-    CHECK(synced_mem_size(mem) == 1000 && data[0] == 7);
+    static char other[1000];
+    CHECK(synced_mem_adopt_cpu_data(mem, other, NULL, NULL) != SYNCED_MEM_OK); /* prints the message */
+    CHECK(synced_mem_cpu_data(mem) == data && data[0] == 7);                   /* other is still the caller's */
     synced_mem_set_error_handler(NULL, NULL);
     /* [end] */
 
