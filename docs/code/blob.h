@@ -1,0 +1,29 @@
+/* A blob: a shape, values, and the gradient of the loss by them. */
+#ifndef BLOB_H
+#define BLOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <synced_mem.h>
+
+/* [type] */
+enum { BLOB_DIMS = 4 };
+
+struct blob {
+    int dims;
+    int shape[BLOB_DIMS];
+    size_t count;     /* elements of the shape, each a float */
+    synced_mem *data; /* the values */
+    synced_mem *grad; /* the gradient of the loss by them */
+};
+/* [end] */
+
+/* All of these answer false if they failed; the shape, and what is shared, are then as before. */
+bool blob_make(struct blob *blob, const char *name, int device);
+bool blob_reshape(struct blob *blob, int dims, const int shape[]);
+bool blob_share_data(struct blob *blob, const struct blob *other);
+void blob_free(struct blob *blob);
+
+size_t blob_bytes(const struct blob *blob);
+
+#endif

@@ -1,0 +1,38 @@
+/* What a failed call says, and what it leaves behind. */
+#include "check.h"
+
+#include <string.h>
+
+/* [handler] */
+static void print_error(synced_mem_status status, const char *message, void *user)
+{
+    fprintf(user, "%s: %s\n", synced_mem_status_name(status), message);
+}
+/* [end] */
+
+int main(void)
+{
+    synced_mem *mem;
+    CHECK(synced_mem_create(&mem, 1000, NULL) == SYNCED_MEM_OK);
+
+    /* [status] */
+    char *const data = synced_mem_overwrite_cpu_data(mem);
+    CHECK(data);
+    memset(data, 7, 1000);
+    if (synced_mem_set_cpu_data(mem, NULL) != SYNCED_MEM_OK)
+        printf("%s\n", synced_mem_last_error_message());
+    CHECK(synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_ARGUMENT);
+    CHECK(synced_mem_head(mem) == SYNCED_MEM_AT_CPU && data[999] == 7); /* as before */
+    /* [end] */
+
+    /* [install] */
+    synced_mem_set_error_handler(print_error, stdout);
+    static char other[1000];
+    CHECK(synced_mem_adopt_cpu_data(mem, other, NULL, NULL) != SYNCED_MEM_OK); /* prints the message */
+    CHECK(synced_mem_cpu_data(mem) == data && data[0] == 7);                   /* other is still the caller's */
+    synced_mem_set_error_handler(NULL, NULL);
+    /* [end] */
+
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
+    return 0;
+}

@@ -1,0 +1,105 @@
+"""
+Puts code into the pages. In a page, between
+
+    <!-- code: docs/code/blob.c#make -->
+    <!-- end -->
+
+stands what that file has between the lines [make] and [end] in comments of its own; without #make, the whole file.
+
+    include.py --check [ROOT]     tells which pages differ from the code; the test
+    include.py --update [ROOT]    makes them agree
+"""
+import pathlib
+import re
+import sys
+import textwrap
+
+LANGUAGES = {".c": "c", ".h": "c", ".cpp": "cpp", ".hpp": "cpp", ".build": "meson", ".py": "python"}
+BEGIN = re.compile(r"^<!-- code: (?P<file>[^ #]+)(?:#(?P<section>\w+))? -->$")
+END = "<!-- end -->"
+
+
+class Mistake(Exception):
+    """Of a page's author."""
+
+
+def marker(line):
+    """The name in a line like /* [name] */ or // [name], or None."""
+    match = re.fullmatch(r"\s*(?:/\* \[(\w+)\] \*/|(?://|#) \[(\w+)\])\s*", line)
+    return match and (match[1] or match[2])
+
+
+def section_of(path, name):
+    """The lines of a section, as far to the left as they go; sections do not nest."""
+    if not path.is_file():
+        raise Mistake(f"{path}: no such file")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if name is None:
+        return [line for line in lines if marker(line) is None]
+    inside, found = False, []
+    for line in lines:
+        mark = marker(line)
+        if mark == name:
+            inside = True
+        elif inside and mark == "end":
+            return textwrap.dedent("\n".join(found)).splitlines()
+        elif inside:
+            found.append(line)
+    raise Mistake(f"{path}: section [{name}] has no end" if inside else f"{path}: no section [{name}]")
+
+
+def included(root, file, section):
+    """What stands between the two lines in the page."""
+    path = root / file
+    return [f"```{LANGUAGES.get(path.suffix, '')}", *section_of(path, section), "```"]
+
+
+def with_code(root, page):
+    """The page's lines, as they should be."""
+    lines, result, i = page.read_text(encoding="utf-8").splitlines(), [], 0
+    while i < len(lines):
+        result.append(lines[i])
+        begin = BEGIN.match(lines[i])
+        i += 1
+        if not begin:
+            continue
+        result += included(root, begin["file"], begin["section"])
+        while i < len(lines) and lines[i] != END:
+            if BEGIN.match(lines[i]):
+                break
+            i += 1
+        if i == len(lines) or lines[i] != END:
+            raise Mistake(f"{page}: no '{END}' after '{begin[0]}'")
+    return result
+
+
+def first_difference(page, wanted):
+    """Where the page is not as it should be, or None."""
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for number, (line, want) in enumerate(zip(lines + [""] * len(wanted), wanted + [""] * len(lines)), 1):
+        if line != want:
+            return f"{page}:{number}: '{line}', the code says '{want}': run docs/code/include.py --update"
+    return None
+
+
+def main(mode, root="."):
+    root = pathlib.Path(root)
+    mistakes = []
+    for page in sorted([root / "README.md", *root.glob("docs/**/*.md")]):
+        try:
+            wanted = with_code(root, page)
+        except Mistake as mistake:
+            mistakes.append(str(mistake))
+            continue
+        if mode == "--update":
+            page.write_text("\n".join(wanted) + "\n", encoding="utf-8")
+        elif difference := first_difference(page, wanted):
+            mistakes.append(difference)
+    print("\n".join(mistakes), end="\n" if mistakes else "")
+    return 1 if mistakes else 0
+
+
+if __name__ == "__main__":
+    if len(sys.argv) not in (2, 3) or sys.argv[1] not in ("--check", "--update"):
+        sys.exit(__doc__)
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,143 @@
+/* Memory of the caller's: borrowed, adopted, and from allocators. */
+#include "check.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SIZE = 1 << 20 };
+
+static synced_mem *make(void)
+{
+    synced_mem *mem;
+    CHECK(synced_mem_create(&mem, SIZE, NULL) == SYNCED_MEM_OK);
+    return mem;
+}
+
+static void borrow(void)
+{
+    synced_mem *const mem = make();
+    /* [borrow] */
+    char *const buffer = malloc(SIZE);
+    CHECK(buffer);
+    memset(buffer, 5, SIZE);
+    CHECK(synced_mem_set_cpu_data(mem, buffer) == SYNCED_MEM_OK); /* the head is AT_CPU, nothing is copied */
+    CHECK(synced_mem_cpu_data(mem) == buffer);
+    CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED);
+
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for the library's transfers on it */
+    free(buffer);
+    /* [end] */
+}
+
+/* [adopt_callback] */
+static void give_to_free(void *data, void *user, synced_mem_stream stream)
+{
+    (void)stream; /* NULL for host memory: all that used it has finished */
+    free(data);
+    ++*(int *)user;
+}
+/* [end] */
+
+static void adopt(void)
+{
+    synced_mem *const mem = make();
+    /* [adopt] */
+    int freed = 0;
+    char *const buffer = malloc(SIZE);
+    CHECK(buffer);
+    memset(buffer, 6, SIZE);
+    CHECK(synced_mem_adopt_cpu_data(mem, buffer, give_to_free, &freed) == SYNCED_MEM_OK);
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for nothing */
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);   /* by now at the latest it has been given back */
+    CHECK(freed == 1);
+    /* [end] */
+}
+
+static void borrow_device_memory(void)
+{
+    synced_mem *const mem = make();
+    /* [device] */
+    void *data = NULL;
+    CHECK(cudaMalloc(&data, SIZE) == cudaSuccess);
+    CHECK(cudaMemsetAsync(data, 7, SIZE, NULL) == cudaSuccess);     /* the legacy stream: tracked */
+    CHECK(synced_mem_set_gpu_data(mem, data) == SYNCED_MEM_OK);     /* the head is AT_GPU */
+    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 7); /* waits for the memset, copies */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
+    CHECK(cudaFree(data) == cudaSuccess);
+    /* [end] */
+}
+
+static void page_lock(void)
+{
+    synced_mem *const mem = make();
+    char *const buffer = malloc(SIZE);
+    CHECK(buffer);
+    memset(buffer, 8, SIZE);
+    /* [register] */
+    CHECK(synced_mem_register_cpu_data(mem, buffer) == SYNCED_MEM_OK); /* pushes and pulls now return at once */
+    CHECK(synced_mem_cpu_is_pinned(mem));
+    CHECK(synced_mem_gpu_data(mem));
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* page-locked no more */
+    free(buffer);
+    /* [end] */
+}
+
+/* [table] */
+struct counter {
+    size_t bytes, most;
+};
+
+static void *host_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    struct counter *const counter = user;
+    (void)device; /* which the memory will be transferred with, or -1 */
+    (void)stream; /* NULL for host memory */
+    counter->bytes += size;
+    counter->most = counter->bytes > counter->most ? counter->bytes : counter->most;
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void host_free(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    struct counter *const counter = user;
+    (void)alignment;
+    (void)device;
+    (void)stream;
+    counter->bytes -= size;
+    free(data);
+}
+/* [end] */
+
+static void allocate(void)
+{
+    /* [allocator] */
+    struct counter counter = {0};
+    const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = host_alloc, .free = host_free, .user = &counter};
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.cpu_allocator = &allocator; /* of this object; synced_mem_set_allocators() sets it for all */
+
+    synced_mem *mem;
+    CHECK(synced_mem_create(&mem, SIZE, &options) == SYNCED_MEM_OK);
+    CHECK(synced_mem_cpu_data(mem));
+    CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_ALLOCATOR);
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
+    CHECK(counter.bytes == 0 && counter.most >= SIZE);
+    /* [end] */
+}
+
+int main(void)
+{
+    borrow();
+    adopt();
+    allocate();
+    if (synced_mem_device_count() > 0) {
+        borrow_device_memory();
+        page_lock();
+    }
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
+    return 0;
+}

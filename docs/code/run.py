@@ -1,0 +1,26 @@
+"""
+run.py PROGRAM SEEDS [EXPECTED]: runs an example, so many times, each with another schedule of the emulated runtime. What
+it prints must be what the page shows.
+"""
+import os
+import subprocess
+import sys
+
+
+def main(program, seeds, expected=None):
+    for seed in range(int(seeds)):
+        environment = {**os.environ, "SYNCED_MEM_EMU_SEED": str(seed), "SYNCED_MEM_EMU_LEAKS": "1"}
+        result = subprocess.run([program], stdout=subprocess.PIPE, text=True, check=False, env=environment)
+        sys.stdout.write(result.stdout)
+        if result.returncode:
+            return result.returncode
+        if expected:
+            with open(expected, encoding="utf-8") as file:
+                if result.stdout != file.read():
+                    print(f"this is not what {expected} says", file=sys.stderr)
+                    return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
