@@ -29,8 +29,8 @@ done
 logged meson setup "$dir/build" "$dir/tree" --prefix="$dir/prefix" -Dgpu=none -Dtests=enabled -Dbench=disabled \
     -Doptimization=0
 logged meson test -C "$dir/build" header symbols reference 'object (none)' 'state (none)' 'errors (none)'
-same=$(sed -n 's/^Ok: *//p' "$dir/log")
-[ "$((same))" = 6 ]
+passed=$(sed -n 's/^Ok: *//p' "$dir/log")
+[ "$((passed))" = 6 ]
 # The rest of the tests is not needed to install it.
 logged meson setup --reconfigure "$dir/build" -Dtests=disabled
 logged meson install -C "$dir/build"
