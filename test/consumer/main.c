@@ -30,7 +30,8 @@ static int check_device(synced_mem *mem)
         return !synced_mem_gpu_data(mem) && synced_mem_last_error() == SYNCED_MEM_ERR_NO_GPU
                    ? 0
                    : fail("without a GPU there is no device copy");
-    return synced_mem_gpu_data(mem) && synced_mem_head(mem) == SYNCED_MEM_SYNCED ? 0 : fail("contents go to the device");
+    return synced_mem_gpu_data(mem) && synced_mem_head(mem) == SYNCED_MEM_SYNCED ? 0
+                                                                                 : fail("contents go to the device");
 }
 
 static int check_object(synced_mem *mem)
