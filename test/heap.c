@@ -62,8 +62,8 @@ static void scribble(struct heap *heap, const struct heap_block *block, synced_m
 static void *heap_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     struct heap *const heap = user;
-    void (*const during)(void) = heap->during;
     pthread_mutex_lock(&lock);
+    void (*const during)(void) = heap->during;
     heap->during = NULL;
     heap->asked = size;
     const bool faulty =
