@@ -1,5 +1,6 @@
 # Makes of the public header what Doxygen reads:
-# - a section ("/* ---- Title ---- */") becomes a group, and the plain comment that follows, if one does, its description;
+# - a section ("/* ---- Title ---- */") becomes a group, and the plain comment that follows, if one does, its
+# description;
 # - lines of a comment that begin with one of the words below become paragraphs with that title;
 # - the list of statuses becomes one documented enumerator each.
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# consumers.sh SOURCE: a program that uses the library in each of the ways in which it is offered: installed, by pkg-config,
-# CMake and Meson, shared and static, in C and C++, where it was installed and after the prefix was moved; and as a Meson
-# subproject. A way whose tool is missing is named and left out.
+# consumers.sh SOURCE: a program that uses the library in each of the ways in which it is offered: installed, by pkg-
+# config, CMake and Meson, shared and static, in C and C++, where it was installed and after the prefix was moved; and
+# as a Meson subproject. A way whose tool is missing is named and left out.
 set -eu
 source=$1
 if ! command -v meson >/dev/null || ! command -v cc >/dev/null; then
@@ -37,7 +37,8 @@ unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH CFLAGS CXXFLAGS LDFLAGS DESTDIR
 # ---- The installed library ----
 
 prefix=$dir/prefix
-logged meson setup "$dir/lib" "$source" --prefix="$prefix" --libdir=lib -Doptimization=0 -Dtests=disabled -Dbench=disabled
+logged meson setup "$dir/lib" "$source" --prefix="$prefix" --libdir=lib -Doptimization=0 -Dtests=disabled \
+    -Dbench=disabled
 documented=false
 if has doxygen; then
     logged meson compile -C "$dir/lib" docs

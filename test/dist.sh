@@ -1,6 +1,6 @@
 #!/bin/sh
-# dist.sh SOURCE: what "meson dist" makes of the last commit has all that is needed to build, test and install it. A few tests
-# will do here; "meson dist" by itself runs them all.
+# dist.sh SOURCE: what "meson dist" makes of the last commit has all that is needed to build, test and install it. A few
+# tests will do here; "meson dist" by itself runs them all.
 set -eu
 source=$1
 if [ ! -e "$source/.git" ] || ! git -C "$source" rev-parse HEAD >/dev/null 2>&1; then

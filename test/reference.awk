@@ -1,7 +1,7 @@
 # Reads the public header, and names each exported function whose comment lacks a fact: since when it is there, what it
-# answers, whether it blocks, and who owns what it takes or gives. A comment has a fact if it says it, if it says "as" another
-# function that has it, or if its section's comment does. What threads may call and the unit of sizes is said for all
-# functions, at the head of the file.
+# answers, whether it blocks, and who owns what it takes or gives. A comment has a fact if it says it, if it says "as"
+# another function that has it, or if its section's comment does. What threads may call and the unit of sizes is said
+# for all functions, at the head of the file.
 
 function own(comment, prototype, section,    found)
 {

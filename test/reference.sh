@@ -1,6 +1,6 @@
 #!/bin/sh
-# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: each public function's comment has its facts, the check for that finds
-# those that are left out, and Doxygen makes the reference without a warning.
+# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: each public function's comment has its facts, the check for that
+# finds those that are left out, and Doxygen makes the reference without a warning.
 set -eu
 test=$(dirname "$0")
 header=$1

@@ -1,7 +1,6 @@
 #!/bin/sh
-# train.sh TRAIN: the trainer refuses what it can't use, with one line and exit status 2; learns what it should; and the same
-# seed gives the same loss.
-# train.sh TRAIN full: it learns what it should with the default settings.
+# train.sh TRAIN: the trainer refuses what it can't use, with one line and exit status 2; learns what it should; and the
+# same seed gives the same loss. train.sh TRAIN full: it learns what it should with the default settings.
 set -u
 train=$1
 dir=$(mktemp -d)

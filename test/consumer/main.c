@@ -1,5 +1,5 @@
-/* A program of somebody else's, in C or C++: it is compiled by what the installed files say, and tells whether the header
- * and the library are of one version, and work. */
+/* A program of somebody else's, in C or C++: it is compiled by what the installed files say, and tells whether the
+ * header and the library are of one version, and work. */
 #include <stdio.h>
 #include <string.h>
 
