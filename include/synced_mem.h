@@ -1,4 +1,5 @@
-/*
+/**
+ * @file
  * synced_mem: one buffer of bytes with a copy in host memory and a copy on a GPU.
  *
  * An object knows which of its two copies hold the current contents (its head) and moves bytes only when an access
@@ -54,10 +55,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/** The version of this header, first part; synced_mem_version() tells that of the library that is running. */
 #define SYNCED_MEM_VERSION_MAJOR 0
-#define SYNCED_MEM_VERSION_MINOR 1
-#define SYNCED_MEM_VERSION_PATCH 0
+#define SYNCED_MEM_VERSION_MINOR 1 /**< second part */
+#define SYNCED_MEM_VERSION_PATCH 0 /**< third part */
 
+/** Before each function that the library exports. */
 #if defined(__GNUC__)
 #define SYNCED_MEM_API __attribute__((visibility("default")))
 #else
@@ -71,8 +74,8 @@ extern "C" {
 /** One object. Opaque; made by synced_mem_create(), shared by synced_mem_retain(), given up by synced_mem_release(). */
 typedef struct synced_mem synced_mem;
 
-/** The type that the CUDA runtime calls cudaStream_t, declared so that this header needs none of CUDA's. */
 struct CUstream_st;
+/** The type that the CUDA runtime calls cudaStream_t, declared so that this header needs none of CUDA's. */
 typedef struct CUstream_st *synced_mem_stream;
 
 /**
@@ -351,7 +354,7 @@ SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 /** The object's CUDA device; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL. @since 0.1 */
 SYNCED_MEM_API int synced_mem_device(const synced_mem *mem);
 
-/** The user pointer of the options the object was made with; NULL for NULL. @since 0.1 */
+/** The user pointer of the options the object was made with, the caller's own; NULL for NULL. @since 0.1 */
 SYNCED_MEM_API void *synced_mem_user(const synced_mem *mem);
 
 /** The object's name, "" when it has none; owned by the object; "" for NULL. @since 0.1 */
@@ -432,7 +435,7 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 /**
  * The host copy, to read and write; the device copy becomes stale. Blocks the host as synced_mem_cpu_data() does, and
  * also until the library's pending transfers from the host copy have read it.
- * @return, errors: as synced_mem_cpu_data().
+ * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
@@ -441,7 +444,7 @@ SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
  * The host copy, to be written whole: its contents are undefined until the caller has done so, and nothing is copied or
  * filled. The device copy becomes stale. Blocks the host until the library's pending transfers on the host copy are
  * done.
- * @return, errors: as synced_mem_cpu_data().
+ * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
@@ -589,7 +592,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 /**
  * Blocks the host until what synced_mem_query() asks about is done. The caller's own work is waited for only where a
  * transfer comes after it.
- * @return, errors: as synced_mem_query().
+ * @return as synced_mem_query(), errors too.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
@@ -1131,7 +1134,10 @@ typedef struct synced_mem_stats {
  */
 SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
 
-/** The version of the library that is running, as major * 10000 + minor * 100 + patch. @since 0.1 */
+/**
+ * The version of the library that is running, as major * 10000 + minor * 100 + patch. Never fails, never blocks.
+ * @since 0.1
+ */
 SYNCED_MEM_API int synced_mem_version(void);
 
 #ifdef __cplusplus

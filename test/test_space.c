@@ -18,6 +18,14 @@ void *__wrap_calloc(size_t number, size_t size)
     return refused ? NULL : __real_calloc(number, size);
 }
 
+/* Check notes each assertion for a parent that reads all notes of a test. Where there are very many, only what fails is
+ * noted. */
+static void must(bool holds, const char *what)
+{
+    if (!holds)
+        ck_abort_msg("%s", what);
+}
+
 /* ---- A naive model: who has each granule ---- */
 
 enum { STRETCHES = 3, GRANULES = 600, MOST_BLOCKS = STRETCHES * GRANULES };
@@ -50,10 +58,10 @@ static int *granules_of(const struct sm_block *block)
 {
     const int index = block->stretch == owner[0] ? 0 : block->stretch == owner[1] ? 1 : 2;
     const size_t from = (size_t)(block->start - memory[index]);
-    ck_assert_ptr_eq(block->stretch, owner[index]);
-    ck_assert(block->start >= memory[index]);
-    ck_assert_uint_eq(from % SM_SPACE_GRANULE, 0);
-    ck_assert_uint_le(from + block->bytes, GRANULES * SM_SPACE_GRANULE);
+    must(block->stretch == owner[index], "a block knows its stretch");
+    must(block->start >= memory[index], "a block begins in its stretch");
+    must(from % SM_SPACE_GRANULE == 0, "a block begins with a granule");
+    must(from + block->bytes <= GRANULES * SM_SPACE_GRANULE, "a block ends in its stretch");
     return &owner[index][from / SM_SPACE_GRANULE];
 }
 
@@ -76,14 +84,14 @@ static void take(size_t granules, bool look_at_all)
     const size_t largest = largest_free();
     struct sm_block *const block = sm_space_take(&space, bytes, look_at_all);
     if (!block) { /* at a glance, it may miss what is less than a step larger */
-        ck_assert_uint_lt(largest, look_at_all ? granules : granules + granules / SM_SPACE_STEPS + 1);
+        must(largest < (look_at_all ? granules : granules + granules / SM_SPACE_STEPS + 1), "a free block is found");
         return;
     }
-    ck_assert_uint_eq(block->bytes, bytes);
-    ck_assert_ptr_null(block->user);
+    must(block->bytes == bytes, "a block has the size that was asked for");
+    must(!block->user, "a block is nobody's");
     int *const of = granules_of(block);
     for (size_t i = 0; i < granules; i++) {
-        ck_assert_int_eq(of[i], 0);
+        must(of[i] == 0, "what is taken was free");
         of[i] = 1;
     }
     taken[count++] = block;
@@ -95,12 +103,12 @@ static void give(int index)
     memset(granules_of(block), 0, block->bytes / SM_SPACE_GRANULE * sizeof owner[0][0]);
     taken[index] = taken[--count];
     const struct sm_block *const merged = sm_space_give(&space, block);
-    ck_assert(merged->free);
+    must(merged->free, "what was given is free");
     const int *const of = granules_of(merged);
     for (size_t i = 0; i < merged->bytes / SM_SPACE_GRANULE; i++)
-        ck_assert_int_eq(of[i], 0);
-    ck_assert(!merged->before || !merged->before->free);
-    ck_assert(!merged->after || !merged->after->free);
+        must(of[i] == 0, "what is merged was free");
+    must(!merged->before || !merged->before->free, "free blocks before are merged");
+    must(!merged->after || !merged->after->free, "free blocks behind are merged");
 }
 
 static void remove_stretches(void)
@@ -216,14 +224,14 @@ START_TEST(classes)
     for (size_t size = 1; size <= SM_RUNS_LARGEST; size++) {
         const unsigned class = sm_runs_class(size);
         const size_t cell = sm_runs_cell(class);
-        ck_assert_uint_lt(class, SM_RUNS_CLASSES);
-        ck_assert_uint_ge(cell, size);
-        ck_assert_uint_lt(cell - size, size / 8 > SM_RUNS_SMALLEST ? size / 8 : SM_RUNS_SMALLEST);
-        ck_assert_uint_eq(cell % SM_RUNS_SMALLEST, 0);
-        ck_assert_uint_ge(cell, before);
-        ck_assert_uint_eq(sm_runs_class(cell), class);
-        ck_assert_uint_eq(sm_runs_bytes(class) % SM_SPACE_GRANULE, 0);
-        ck_assert_uint_ge(sm_runs_bytes(class), 8 * cell);
+        must(class < SM_RUNS_CLASSES, "there is a class");
+        must(cell >= size, "there is room in a cell");
+        must(cell - size < (size / 8 > SM_RUNS_SMALLEST ? size / 8 : SM_RUNS_SMALLEST), "little of a cell is wasted");
+        must(cell % SM_RUNS_SMALLEST == 0, "cells are aligned");
+        must(cell >= before, "cells grow with sizes");
+        must(sm_runs_class(cell) == class, "a cell is of its class");
+        must(sm_runs_bytes(class) % SM_SPACE_GRANULE == 0, "runs are whole granules");
+        must(sm_runs_bytes(class) >= 8 * cell, "a run has eight cells at least");
         before = cell;
     }
     ck_assert_uint_eq(sm_runs_cell(SM_RUNS_CLASSES - 1), SM_RUNS_LARGEST);
@@ -250,13 +258,12 @@ START_TEST(cells_of_runs)
     }
     while ((got[cells] = sm_runs_take(&runs, class, &of[cells])) != NULL) {
         const size_t at = (size_t)((char *)got[cells] - of[cells]->start);
-        ck_assert_uint_eq(at % sm_runs_cell(class), 0);
-        ck_assert_uint_le(at + sm_runs_cell(class), of[cells]->bytes);
-        ck_assert_uint_eq(sm_runs_cell_of(of[cells]), sm_runs_cell(class));
+        must(at % sm_runs_cell(class) == 0, "a cell is at a cell's place");
+        must(at + sm_runs_cell(class) <= of[cells]->bytes, "a cell is in its run");
+        must(sm_runs_cell_of(of[cells]) == sm_runs_cell(class), "a run knows its cells");
         for (int i = 0; i < cells; i++)
-            ck_assert_ptr_ne(got[i], got[cells]);
+            must(got[i] != got[cells], "each cell is given out once");
         cells++;
-        ck_assert_int_lt(cells, RUNS * 64 + 1);
         if (cells == RUNS * 64)
             break;
     }

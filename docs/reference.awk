@@ -1,0 +1,67 @@
+# Makes of the public header what Doxygen reads:
+# - a section ("/* ---- Title ---- */") becomes a group, and the plain comment that follows, if one does, its
+# description;
+# - lines of a comment that begin with one of the words below become paragraphs with that title;
+# - the list of statuses becomes one documented enumerator each.
+
+function end_group()
+{
+    if (group != "")
+        print "/** @} */"
+    group = ""
+}
+
+/SYNCED_MEM_STATUS_MAP\(X\)/ { in_map = 1; next }
+in_map {
+    in_map = /\\$/
+    if (match($0, /"[^"]*"/))
+        message = substr($0, RSTART + 1, RLENGTH - 2)
+    split($0, field, /[(,] */)
+    enumerators = enumerators "SYNCED_MEM_" field[3] " = " field[2] ", /**< " message " */\n"
+    next
+}
+/STATUS_ENUM\)$/ { printf "%s", enumerators; next }
+/STATUS_ENUM/ { next }
+
+/^\/\* ---- .* ---- \*\/$/ {
+    end_group()
+    title = $0
+    gsub(/^[^-]*---- | ----[^-]*$/, "", title)
+    group = tolower(title)
+    gsub(/[^a-z]+/, "_", group)
+    print "/** @defgroup " group " " title
+    at_start = 1
+    next
+}
+/^#endif/ || /^#ifdef __cplusplus/ { end_group() }
+
+# The comment of a section, in which a table is what is indented and has columns.
+at_start && /^$/ { print; next }
+at_start {
+    in_plain = /^\/\*( |$)/
+    sub(/^\/\*( |$)/, " * ")
+    if (!in_plain)
+        print " * @{ */"
+    at_start = 0
+}
+in_plain {
+    columns = /^ \*   .*[^ ]  +[^ ]/
+    if (columns != in_table)
+        print columns ? " * @verbatim" : " * @endverbatim"
+    in_table = columns
+    if (sub(/ *\*\/$/, "")) {
+        in_plain = 0
+        $0 = $0 "\n * @{ */"
+    }
+}
+in_table { sub(/^ \*/, "") }
+
+/^ \* (Ownership|Blocking|Threads|Source|Unified placement|Host memory|Device memory)[:.] / {
+    match($0, /[:.] /)
+    print " * @par " substr($0, 4, RSTART - 4)
+    print " * " substr($0, RSTART + 2)
+    next
+}
+/^ \* (Never blocks|Blocks)/ { print " * @par Blocking" }
+{ print }
+END { end_group() }

@@ -1,0 +1,37 @@
+#!/bin/sh
+# dist.sh SOURCE: what "meson dist" makes of the last commit has all that is needed to build, test and install it. A few
+# tests will do here; "meson dist" by itself runs them all.
+set -eu
+source=$1
+if [ ! -e "$source/.git" ] || ! git -C "$source" rev-parse HEAD >/dev/null 2>&1; then
+    echo "skipped: $source is no git checkout"
+    exit 77
+fi
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+logged() { # COMMAND...: shows what it printed only if it fails
+    "$@" >"$dir/log" 2>&1 || {
+        cat "$dir/log"
+        echo "failed: $*"
+        exit 1
+    }
+}
+unset DESTDIR
+
+logged meson setup "$dir/checkout" "$source" -Dgpu=none -Dtests=disabled -Dbench=disabled
+logged meson dist -C "$dir/checkout" --no-tests --allow-dirty --formats gztar
+(cd "$dir/checkout/meson-dist" && logged sha256sum -c ./*.sha256sum)
+mkdir "$dir/tree"
+tar -xzf "$dir"/checkout/meson-dist/*.tar.gz -C "$dir/tree" --strip-components=1
+for file in LICENSE README.md .ci/run test/run bench/run docs/design.md; do
+    test -s "$dir/tree/$file"
+done
+logged meson setup "$dir/build" "$dir/tree" --prefix="$dir/prefix" -Dgpu=none -Dtests=enabled -Dbench=disabled \
+    -Doptimization=0
+logged meson test -C "$dir/build" header symbols reference 'object (none)' 'state (none)' 'errors (none)'
+passed=$(sed -n 's/^Ok: *//p' "$dir/log")
+[ "$((passed))" = 6 ]
+# The rest of the tests is not needed to install it.
+logged meson configure "$dir/build" -Dtests=disabled
+logged meson install -C "$dir/build"
+test -s "$dir/prefix/include/synced_mem.h"
