@@ -27,11 +27,9 @@ enum { CALLS = sizeof calls / sizeof *calls };
 static const char *program(const char *folder, const char *linkage)
 {
     static char path[8192];
-    (void)snprintf(path, sizeof path, "%s/accessor_%s_%s", folder, linkage, suite.runtime);
-    if (access(path, X_OK) == 0)
-        return path;
-    (void)snprintf(path, sizeof path, "%s/accessor_%s_emulated", folder, linkage);
-    return suite.counted && access(path, X_OK) == 0 ? path : NULL;
+    const bool elsewhere = folder == suite.counted;
+    (void)snprintf(path, sizeof path, "%s/accessor_%s_%s", folder, linkage, elsewhere ? "emulated" : suite.runtime);
+    return access(path, X_OK) == 0 ? path : NULL;
 }
 
 /* A line "NAME median least most lower upper rounds". */
@@ -236,6 +234,8 @@ static void report_count(const struct table *table, const struct call *call, con
     const struct summary results[] = {count_of(counts, call->name), count_of(counts, "equal"),
                                       count_of(counts, "classic")};
     row_target(&row, VALUE, AT_MOST, most);
+    if (suite.counted)
+        (void)snprintf(row.note, sizeof row.note, "on the emulated runtime");
     if (why_not)
         report_skip(&row, why_not);
     else if (results[0].rounds == 0)

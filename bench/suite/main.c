@@ -163,7 +163,7 @@ static void print_help(void)
         "  --json FILE    also write a line of JSON for the machine, for each row, and for the end\n"
         "  --plots DIR    also draw pictures (SVG) into this folder, by gnuplot\n"
         "  --strict       a missed target makes the command fail\n"
-        "  --counted DIR  where the accessor programs are whose instructions callgrind counts; by default with this one\n"
+        "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the instructions\n"
         "  --help         this text\n"
         "\n"
         "Ends with 0; with 1 when something failed or gave a wrong result; with 2 for a wrong option.\n");

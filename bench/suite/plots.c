@@ -19,7 +19,7 @@ struct series {
     const char *label;
 };
 
-enum { MAX_SERIES = 8 };
+enum { MAX_SERIES = 6 };
 
 static const struct plot {
     const char *group;
@@ -33,19 +33,19 @@ static const struct plot {
     {"transfers", "bandwidth-to-device", "Transfers to the device", "bytes", "GB/s", false,
      {{"push", OURS, "push, page-locked"},
       {"push", LIMIT, "cudaMemcpyAsync, page-locked (limit)"},
-      {"pageable-up", OURS, "gpu\\_data, pageable"},
+      {"pageable-up", OURS, "gpu_data, pageable"},
       {"pageable-up", CLASSIC, "cudaMemcpy, pageable (classic)"}}},
     {"transfers", "bandwidth-from-device", "Transfers from the device", "bytes", "GB/s", false,
      {{"pull", OURS, "pull, page-locked"},
       {"pull", LIMIT, "cudaMemcpyAsync, page-locked (limit)"},
-      {"pageable-down", OURS, "cpu\\_data, pageable"},
+      {"pageable-down", OURS, "cpu_data, pageable"},
       {"pageable-down", CLASSIC, "cudaMemcpy, pageable (classic)"}}},
     {"transfers", "bandwidth-both", "Both directions at once", "bytes", "GB/s, both together", false,
      {{"both", OURS, "push and pull"},
       {"both", LIMIT, "cudaMemcpyAsync on two streams (limit)"},
       {"both", CLASSIC, "cudaMemcpy, one after the other (classic)"}}},
     {"allocation", "allocation-first", "Page-locked memory, the first time", "bytes", "ms", true,
-     {{"pinned-first", OURS, "synced\\_mem"},
+     {{"pinned-first", OURS, "synced_mem"},
       {"pinned-first", LIMIT, "cudaHostRegister alone (limit)"},
       {"pinned-first", CLASSIC, "cudaMallocHost (classic)"}}},
     {"allocation", "allocation-again", "Page-locked memory that was used before", "bytes", "µs a call", true,
@@ -53,19 +53,19 @@ static const struct plot {
       {"pool", LIMIT, "malloc of 256 bytes (limit)"},
       {"pool-16", OURS, "the pool alone, 16 threads"},
       {"pool", CLASSIC, "cudaMallocHost (classic)"},
-      {"pinned-again", OURS, "overwrite\\_cpu\\_data, 1 thread"}}},
+      {"pinned-again", OURS, "overwrite_cpu_data, 1 thread"}}},
     {"allocation", "allocation-device", "Device memory", "bytes", "µs", true,
-     {{"device-again", OURS, "synced\\_mem, used before"},
+     {{"device-again", OURS, "synced_mem, used before"},
       {"device-again", LIMIT, "cudaMallocFromPoolAsync (limit)"},
-      {"device-first", OURS, "synced\\_mem, the first time"},
+      {"device-first", OURS, "synced_mem, the first time"},
       {"device-again", CLASSIC, "cudaMalloc (classic)"}}},
-    {"accessors", "accessors", "cpu\\_data with nothing to do", "threads", "calls a µs, all threads", false,
+    {"accessors", "accessors", "cpu_data with nothing to do", "threads", "calls a µs, all threads", false,
      {{"threads-one", OURS, "one object"},
       {"threads-one", LIMIT, "one object, the equal call (limit)"},
       {"threads-apart", OURS, "an object each"},
       {"threads-one", CLASSIC, "one object, Caffe's class (classic)"}}},
-    {"life", "life", "Create, overwrite on the host, gpu\\_data, destroy", "bytes", "µs, without the fill", true,
-     {{"device", OURS, "synced\\_mem"},
+    {"life", "life", "Create, overwrite on the host, gpu_data, destroy", "bytes", "µs, without the fill", true,
+     {{"device", OURS, "synced_mem"},
       {"device", LIMIT, "the copy alone (limit)"},
       {"device", CLASSIC, "cudaMallocHost, cudaMalloc, cudaMemcpy (classic)"}}},
     {"resize", "resize-host", "Resize to twice the size, contents kept on the host", "bytes", "µs", true,
@@ -117,11 +117,23 @@ static bool is_measured(const struct plot *plot)
     return false;
 }
 
-/* A block for each line, under its label: what gnuplot's "index" and "columnheader" take. */
-static int write_table(const char *path, const struct plot *plot)
+/* The library in strong colours, limits in greys, the classic way in warm ones. */
+static const char *colour_of(enum whose whose, int nth)
+{
+    static const char *const colours[][3] = {[OURS] = {"#0072b2", "#009e73", "#56b4e9"},
+                                             [LIMIT] = {"#666666", "#aaaaaa", "#333333"},
+                                             [CLASSIC] = {"#d55e00", "#e69f00", "#cc79a7"}};
+    return colours[whose][nth % 3];
+}
+
+/* A block for each line, under its label: what gnuplot's "index" and "columnheader" take. Answers how many, and their
+ * colours. */
+static int write_table(const char *path, const struct plot *plot, char colours[128])
 {
     FILE *const file = fopen(path, "w");
     int blocks = 0;
+    int used[4] = {0};
+    colours[0] = '\0';
     must(file != NULL, "a table for a picture can't be written");
     for (int i = 0; i < MAX_SERIES && plot->series[i].table; i++) {
         char *block = NULL;
@@ -130,8 +142,11 @@ static int write_table(const char *path, const struct plot *plot)
         must(memory != NULL, "no memory");
         const int points = write_series(memory, plot, &plot->series[i]);
         (void)fclose(memory);
-        if (points > 0)
+        if (points > 1) {
+            const enum whose whose = plot->series[i].whose;
             (void)fprintf(file, "%s\"%s\"\n%s", blocks++ ? "\n\n" : "", plot->series[i].label, block);
+            (void)strcat(strcat(colours, colour_of(whose, used[whose]++)), " ");
+        }
         free(block);
     }
     must(fclose(file) == 0, "a table for a picture can't be written");
@@ -155,21 +170,21 @@ static bool draw(const char *settings, const char *script, const char *name)
 
 static bool draw_plot(const struct plot *plot)
 {
-    char table[4200], settings[10000];
+    char table[4200], settings[10000], colours[128];
     if (!is_measured(plot))
         return true;
     (void)snprintf(table, sizeof table, "%s/%s.tsv", suite.plots, plot->name);
-    const int blocks = write_table(table, plot);
+    const int blocks = write_table(table, plot, colours);
     if (blocks == 0) {
         (void)unlink(table);
-        (void)printf("  %s: skipped, as nothing of it was measured\n", plot->name);
+        (void)printf("  %s: skipped, as too little of it was measured\n", plot->name);
         return true;
     }
     (void)snprintf(settings, sizeof settings,
                    "table='%s'; picture='%s/%s.svg'; heading='%s'; along='%s'; across='%s'; log_y=%d; blocks=%d; "
-                   "remark='%s'",
+                   "remark='%s'; colours='%s'",
                    table, suite.plots, plot->name, plot->title, plot->along, plot->across, plot->log_y, blocks,
-                   suite.emulated ? " (emulated: the figures mean nothing)" : suite.quick ? " (quick run)" : "");
+                   suite.emulated ? " (emulated: the figures mean nothing)" : suite.quick ? " (quick run)" : "", colours);
     return draw(settings, "suite/lines.gp", plot->name);
 }
 

@@ -6,6 +6,7 @@
 #include "report.h"
 #include "suite.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -307,10 +308,13 @@ static void record(size_t before)
     _exit(EXIT_SUCCESS);
 }
 
+/* The library's own start is not counted, nor is it of the rows below. */
 static void untouched(void)
 {
     const size_t count = resident_result->count;
     synced_mem **const mems = array_of(count, sizeof *mems);
+    synced_mem *first;
+    must_work(synced_mem_create(&first, DATA, NULL) == SYNCED_MEM_OK);
     const size_t before = resident();
     for (size_t i = 0; i < count; i++)
         must_work(synced_mem_create(&mems[i], DATA, NULL) == SYNCED_MEM_OK);
@@ -327,7 +331,7 @@ static void untouched_classic(void)
     record(before);
 }
 
-/* The library's own start is not counted, nor is the data: page-locked memory that the pool holds. */
+/* Nor is the data counted: page-locked memory that the pool holds. */
 static void after_trips(void)
 {
     const size_t count = resident_result->count;
@@ -362,16 +366,17 @@ static void runtime_alone(void)
     record(before);
 }
 
+/* To the byte: what is beyond are pages of the process's own, and the heads of the library's chunks. */
 static double bytes_of(void (*fill)(void), size_t count)
 {
     resident_result->count = count;
     must(run_apart(fill), "memory could not be counted");
-    return resident_result->each;
+    return round(resident_result->each);
 }
 
 static void report_untouched(void)
 {
-    static const struct table table = {"scale",      "untouched", "Resident memory of an object that was only created",
+    static const struct table table = {"scale",      "untouched", "Resident memory of an object that was only created, to the byte",
                                        UNIT_BYTES,   NULL,        "Caffe's object"};
     char name[32];
     report_table(&table);
@@ -388,7 +393,7 @@ void measure_resident(void)
 {
     static const struct table table = {"scale",
                                        "after-trip",
-                                       "Resident memory of an object after a round trip, beside its 4 KiB of data",
+                                       "Resident memory of an object after a round trip, beside its 4 KiB of data, to the byte",
                                        UNIT_BYTES,
                                        "the runtime's own records of as many pieces of device memory",
                                        NULL};

@@ -15,7 +15,7 @@ struct suite {
     size_t ring;         /* bytes that transfers go through, more than a cache holds */
     size_t objects;      /* the most, on the host */
     size_t gpu_objects;  /* the most that also go to the device */
-    const char *counted; /* the folder of the accessor programs whose instructions are counted; NULL: this one's */
+    const char *counted; /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
     const char *plots;   /* the folder for pictures, or NULL */
     const char *runtime; /* the GPU runtime this program was built for; part of the accessor programs' names */
     char folder[4096];   /* of this program */
