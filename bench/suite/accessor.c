@@ -1,6 +1,6 @@
 /*
- * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is built
- * twice: with the library linked shared, and static. The references are linked in the same way.
+ * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is
+ * built twice: with the library linked shared, and static. The references are linked in the same way.
  *
  *     accessor times SECONDS            for each row: its name, median, least, most and quartiles in seconds, rounds
  *     accessor threads SECONDS COUNT    the same for so many threads at once, seconds by calls of all threads
@@ -203,9 +203,9 @@ static struct equal *make_equal(void)
 
 static void take_crowd(int threads)
 {
-    static const struct way ways[] = {{"one_ours", ours_one},         {"one_equal", equal_one},
-                                      {"one_classic", classic_one},   {"apart_ours", ours_apart},
-                                      {"apart_equal", equal_apart},   {"apart_classic", classic_apart}};
+    static const struct way ways[] = {{"one_ours", ours_one},       {"one_equal", equal_one},
+                                      {"one_classic", classic_one}, {"apart_ours", ours_apart},
+                                      {"apart_equal", equal_apart}, {"apart_classic", classic_apart}};
     enum { WAYS = sizeof ways / sizeof *ways };
     struct summary results[WAYS];
     crowd.threads = threads;

@@ -1,4 +1,5 @@
-/* Accessors with nothing to do: nanoseconds, threads, instructions; by the accessor programs, linked shared and static. */
+/* Accessors with nothing to do: nanoseconds, threads, instructions; by the accessor programs, linked shared and
+ * static. */
 #include "child.h"
 #include "report.h"
 #include "suite.h"
@@ -18,9 +19,9 @@ static const struct call {
     const char *name;
     bool for_gpu;
     bool on_stream;
-} calls[] = {{"cpu_data", false, false},          {"mutable_cpu_data", false, false},
-             {"gpu_data", true, false},           {"mutable_gpu_data", true, false},
-             {"gpu_data_on", true, true},         {"mutable_gpu_data_on", true, true}};
+} calls[] = {{"cpu_data", false, false},  {"mutable_cpu_data", false, false},
+             {"gpu_data", true, false},   {"mutable_gpu_data", true, false},
+             {"gpu_data_on", true, true}, {"mutable_gpu_data_on", true, true}};
 enum { CALLS = sizeof calls / sizeof *calls };
 
 /* NULL: there is no such program, as a build may be of the static library alone. */

@@ -1,6 +1,7 @@
 /*
- * The calls of the CUDA runtime that a program without the library makes, for the references. One bare_*.c a runtime. A
- * call that fails ends the process; without a runtime all of them do but the first two, as rows that need one are skipped.
+ * The calls of the CUDA runtime that a program without the library makes, for the references. One bare_*.c a runtime.
+ * A call that fails ends the process; without a runtime all of them do but the first two, as rows that need one are
+ * skipped.
  */
 #ifndef BARE_H
 #define BARE_H

@@ -11,7 +11,7 @@
 
 static int ended_with(pid_t child)
 {
-    int status;
+    int status = 0;
     must(child > 0 && waitpid(child, &status, 0) == child, "a process could not be started");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -22,6 +22,7 @@ bool run_apart(void (*function)(void))
     const pid_t child = fork();
     if (child == 0) {
         function();
+        must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* no object may be left */
         exit(EXIT_SUCCESS);
     }
     return ended_with(child) == EXIT_SUCCESS;

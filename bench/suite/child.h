@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Runs the function in a process of its own, so that what others have left behind plays no part; false if it did not end
- * well. */
+/* Runs the function in a process of its own, so that what others have left behind plays no part; false if it did not
+ * end well. */
 bool run_apart(void (*function)(void));
 
 /* Runs a program, sought in the PATH, and takes what it prints, cut off where there is no more room. NULL ends the

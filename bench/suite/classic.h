@@ -1,6 +1,7 @@
 /*
- * The classic way: the calls that Caffe's SyncedMemory makes, in the same order. Page-locked memory by cudaMallocHost where
- * there is a GPU, else malloc; filled with zeros at the first read; device memory by cudaMalloc; cudaMemcpy between them.
+ * The classic way: the calls that Caffe's SyncedMemory makes, in the same order. Page-locked memory by cudaMallocHost
+ * where there is a GPU, else malloc; filled with zeros at the first read; device memory by cudaMalloc; cudaMemcpy
+ * between them.
  */
 #ifndef CLASSIC_H
 #define CLASSIC_H

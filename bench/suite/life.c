@@ -101,8 +101,8 @@ void measure_lives(void)
                                        UNIT_US,
                                        "the copy alone: cudaMemcpyAsync and cudaStreamSynchronize",
                                        "cudaMallocHost, zeros, cudaMalloc, cudaMemcpy, cudaFreeHost, cudaFree"};
-    static const size_t sizes[] = {4 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, 4 * MIB, 16 * MIB, 64 * MIB,
-                                   (size_t)256 * MIB};
+    static const size_t sizes[] = {4 * KIB, 64 * KIB, 256 * KIB, 1 * MIB,
+                                   4 * MIB, 16 * MIB, 64 * MIB,  (size_t)256 * MIB};
     report_table(&table);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         struct row row = row_of(&table, size_name(sizes[i]), (double)sizes[i]);
@@ -189,12 +189,9 @@ static double host_classic(void *state)
 
 void measure_first_reads(void)
 {
-    static const struct table table = {"host",
-                                       "first-read",
-                                       "An object of 64 MiB in a process without a GPU: create, first access, destroy",
-                                       UNIT_US,
-                                       "calloc, and free",
-                                       "malloc, zeros, and free"};
+    static const struct table table = {
+        "host",  "first-read",       "An object of 64 MiB in a process without a GPU: create, first access, destroy",
+        UNIT_US, "calloc, and free", "malloc, zeros, and free"};
     static const struct way ways[] = {
         {"synced_mem", host_by_library}, {"calloc", host_by_calloc}, {"classic", host_classic}};
     static const struct {

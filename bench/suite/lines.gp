@@ -1,5 +1,5 @@
-# Draws one of the suite's plots: lines with their quartiles, from a table of blocks, a label above each. The suite sets:
-# table, picture, heading, along (bytes, threads or objects), across, log_y, blocks, remark, colours.
+# Draws one of the suite's plots: lines with their quartiles, from a table of blocks, a label above each. The suite
+# sets: table, picture, heading, along (bytes, threads or objects), across, log_y, blocks, remark, colours.
 set terminal svg size 900,520 dynamic noenhanced font 'sans-serif,14' background rgb 'white'
 set output picture
 set datafile separator tab

@@ -76,8 +76,8 @@ static void read_link(struct machine *machine, const char *bus)
         read_line(path, values[i], sizeof speed);
     }
     if (speed[0] && width[0])
-        (void)snprintf(machine->link, sizeof machine->link, "%.40s x%.8s (at most %.40s x%.8s)", speed, width, most_speed,
-                       most_width);
+        (void)snprintf(machine->link, sizeof machine->link, "%.40s x%.8s (at most %.40s x%.8s)", speed, width,
+                       most_speed, most_width);
 }
 
 /* What the driver's own program says, where there is one. */
@@ -154,8 +154,9 @@ void machine_print(const struct machine *machine)
     print_if("CUDA", machine->cuda);
     print_if("PCIe", machine->link);
     if (machine->is_emulated)
-        (void)printf("\nThe GPU is emulated: its figures mean nothing, sizes are limited, and targets are not those of a "
-                     "GPU.\n");
+        (void)printf(
+            "\nThe GPU is emulated: its figures mean nothing, sizes are limited, and targets are not those of a "
+            "GPU.\n");
     if (suite.quick)
         (void)printf("\nA quick run: few repetitions and small sizes. Its figures only show that everything works.\n");
 }

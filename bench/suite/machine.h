@@ -8,7 +8,7 @@
 
 struct machine {
     char cpu[128];
-    int cores; /* that this process may use */
+    int cores;     /* that this process may use */
     double memory; /* bytes */
     char kernel[160];
     char compiler[128];

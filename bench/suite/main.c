@@ -1,8 +1,9 @@
 /*
- * Everything that the library promises, measured beside what a program would do without it. suite --help has the options.
+ * Everything that the library promises, measured beside what a program would do without it. suite --help has the
+ * options.
  *
- * Each part of a group runs in a process of its own: what one leaves behind, in the pools or in the driver, plays no part
- * in the next, a process in which nothing has used a GPU is one, and a part that fails takes no other with it.
+ * Each part of a group runs in a process of its own: what one leaves behind, in the pools or in the driver, plays no
+ * part in the next, a process in which nothing has used a GPU is one, and a part that fails takes no other with it.
  */
 #include "child.h"
 #include "machine.h"
@@ -155,7 +156,8 @@ static void print_help(void)
         "usage: suite [options]\n"
         "\n"
         "Measures the library beside two references in the same run: the limit, a call that no library can beat, and\n"
-        "the classic way, the calls that Caffe's SyncedMemory makes. Medians; what needs a GPU is skipped without one.\n"
+        "the classic way, the calls that Caffe's SyncedMemory makes. Medians; what needs a GPU is skipped without "
+        "one.\n"
         "\n"
         "  --group NAME   only this group; may be given several times\n"
         "  --list         the groups' names\n"
@@ -163,7 +165,8 @@ static void print_help(void)
         "  --json FILE    also write a line of JSON for the machine, for each row, and for the end\n"
         "  --plots DIR    also draw pictures (SVG) into this folder, by gnuplot\n"
         "  --strict       a missed target makes the command fail\n"
-        "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the instructions\n"
+        "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the "
+        "instructions\n"
         "  --help         this text\n"
         "\n"
         "Ends with 0; with 1 when something failed or gave a wrong result; with 2 for a wrong option.\n");
@@ -246,15 +249,16 @@ static int sum_up(int failed, double seconds, FILE *json)
     const struct row *const rows = report_rows(&count);
     for (int i = 0; i < count; i++)
         by_verdict[rows[i].verdict]++;
-    (void)printf("\n%d rows: targets met %d, missed %d; without target %d; skipped %d; parts failed %d; %.0f s\n", count,
-                 by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed, seconds);
+    (void)printf("\n%d rows: targets met %d, missed %d; without target %d; skipped %d; parts failed %d; %.0f s\n",
+                 count, by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed,
+                 seconds);
     for (int i = 0; i < count; i++)
         if (rows[i].verdict == MISSED)
             (void)printf("  missed: %s, %s: %s\n", rows[i].table->group, rows[i].table->title, rows[i].name);
     if (json)
-        (void)fprintf(json,
-                      "{\"end\":{\"rows\":%d,\"met\":%d,\"missed\":%d,\"no_target\":%d,\"skipped\":%d,\"failed\":%d}}\n",
-                      count, by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed);
+        (void)fprintf(
+            json, "{\"end\":{\"rows\":%d,\"met\":%d,\"missed\":%d,\"no_target\":%d,\"skipped\":%d,\"failed\":%d}}\n",
+            count, by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed);
     return by_verdict[MISSED];
 }
 

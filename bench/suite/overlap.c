@@ -1,5 +1,5 @@
-/* Copies beside kernels: pushes of the next batch while kernels work on this one. The kernels are the runtime's fills, so
- * that no compiler for device code is needed; the trainer does the same with its own. */
+/* Copies beside kernels: pushes of the next batch while kernels work on this one. The kernels are the runtime's fills,
+ * so that no compiler for device code is needed; the trainer does the same with its own. */
 #include "bare.h"
 #include "pattern.h"
 #include "report.h"
@@ -8,9 +8,9 @@
 enum { STEPS = 16 };
 
 struct overlap {
-    size_t size;       /* of a batch */
-    size_t fill;       /* what a kernel fills */
-    int kernels;       /* in a step */
+    size_t size; /* of a batch */
+    size_t fill; /* what a kernel fills */
+    int kernels; /* in a step */
     synced_mem *mems[2];
     void *pinned[2];
     void *device[2];

@@ -21,16 +21,11 @@ static const struct {
     const char *name;
     double seconds; /* of a time; 0: no time */
     double amount;  /* of a rate, in its unit; 0: no rate */
-} units[] = {[UNIT_NS] = {"ns", 1e-9, 0},
-             [UNIT_US] = {"us", 1e-6, 0},
-             [UNIT_MS] = {"ms", 1e-3, 0},
-             [UNIT_S] = {"s", 1, 0},
-             [UNIT_GB_PER_S] = {"GB/s", 0, 1e9},
-             [UNIT_CALLS_PER_US] = {"calls/us", 0, 1e6},
-             [UNIT_BYTES] = {"bytes", 0, 0},
-             [UNIT_INSTRUCTIONS] = {"instructions", 0, 0},
-             [UNIT_PERCENT] = {"%", 0, 0},
-             [UNIT_TRANSFERS] = {"transfers", 0, 0},
+} units[] = {[UNIT_NS] = {"ns", 1e-9, 0},        [UNIT_US] = {"us", 1e-6, 0},
+             [UNIT_MS] = {"ms", 1e-3, 0},        [UNIT_S] = {"s", 1, 0},
+             [UNIT_GB_PER_S] = {"GB/s", 0, 1e9}, [UNIT_CALLS_PER_US] = {"calls/us", 0, 1e6},
+             [UNIT_BYTES] = {"bytes", 0, 0},     [UNIT_INSTRUCTIONS] = {"instructions", 0, 0},
+             [UNIT_PERCENT] = {"%", 0, 0},       [UNIT_TRANSFERS] = {"transfers", 0, 0},
              [UNIT_RATIO] = {"times", 0, 0}};
 
 const char *unit_name(enum unit unit)
@@ -256,9 +251,9 @@ static void json_targets(const struct row *row)
         (void)fprintf(json, "%s{\"target\":", i ? "," : "");
         json_string(json, text);
         (void)fprintf(json, ",\"result\":\"%s\"}",
-                      row->verdict == SKIPPED             ? "skipped"
+                      row->verdict == SKIPPED         ? "skipped"
                       : is_met(row, &row->targets[i]) ? "met"
-                                                          : "missed");
+                                                      : "missed");
     }
     (void)fputc(']', json);
 }

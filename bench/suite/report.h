@@ -1,4 +1,4 @@
-/* Rows: what was measured beside its two references, and whether its targets are met; as a table and as lines of JSON. */
+/* Rows: what was measured beside its two references, and whether its targets are met; as a table and as JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 

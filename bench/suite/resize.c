@@ -62,13 +62,15 @@ static double classic_within(void *state)
 
 static void measure_within(void)
 {
-    static const struct table table = {"resize",
-                                       "within",
-                                       "Resize within the room there is, contents given up, and the pointer again",
-                                       UNIT_NS,
-                                       "realloc of 128 to 256 bytes, in place",
-                                       "another object in its place: free, malloc, zeros"};
-    static const struct way ways[] = {{"resize_discard", within_room}, {"realloc", by_realloc}, {"classic", classic_within}};
+    static const struct table table = {
+        "resize",
+        "within",
+        "Resize within the room there is, contents given up, and the pointer again; without a GPU",
+        UNIT_NS,
+        "realloc of 128 to 256 bytes, in place",
+        "another object in its place: free, malloc, zeros"};
+    static const struct way ways[] = {
+        {"resize_discard", within_room}, {"realloc", by_realloc}, {"classic", classic_within}};
     struct summary results[3];
     struct resize on = {.size = 16 * MIB};
     struct row row = row_of(&table, "16 MiB and 8 MiB in turn", (double)on.size);

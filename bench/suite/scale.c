@@ -46,9 +46,9 @@ static void report_spread(const struct table *flat, const char *name, const stru
     if (spread->most == 0)
         report_skip(&row, "no GPU");
     else
-        report_values(&row, (const struct summary[]){summary_of_one(spread->most / spread->least),
-                                                     summary_of_one(spread->most_limit / spread->least_limit),
-                                                     unmeasured});
+        report_values(&row,
+                      (const struct summary[]){summary_of_one(spread->most / spread->least),
+                                               summary_of_one(spread->most_limit / spread->least_limit), unmeasured});
 }
 
 /* ---- On the host ---- */
@@ -139,14 +139,19 @@ static void measure_count(const struct table *table, size_t count, bool releases
 }
 
 static const struct table flatness = {
-    "scale", "flat", "The dearest by the cheapest, of those numbers of objects", UNIT_RATIO, "the same of the limit", NULL};
+    "scale", "flat", "The dearest by the cheapest, of those numbers of objects", UNIT_RATIO, "the same of the limit",
+    NULL};
 
 void measure_many(void)
 {
-    static const struct table creates = {
-        "scale", "create", "Create so many objects, one after the other", UNIT_NS, "malloc of 128 bytes",
-        "malloc of Caffe's object"};
-    static const struct table releases = {"scale", "release", "Release them", UNIT_NS, "free", "free of Caffe's object"};
+    static const struct table creates = {"scale",
+                                         "create",
+                                         "Create so many objects, one after the other",
+                                         UNIT_NS,
+                                         "malloc of 128 bytes",
+                                         "malloc of Caffe's object"};
+    static const struct table releases = {"scale", "release", "Release them",
+                                          UNIT_NS, "free",    "free of Caffe's object"};
     struct spread spreads[2] = {{0}};
     for (int half = 0; half < 2; half++) {
         const struct table *const table = half == 0 ? &creates : &releases;
@@ -376,27 +381,28 @@ static double bytes_of(void (*fill)(void), size_t count)
 
 static void report_untouched(void)
 {
-    static const struct table table = {"scale",      "untouched", "Resident memory of an object that was only created, to the byte",
-                                       UNIT_BYTES,   NULL,        "Caffe's object"};
+    static const struct table table = {
+        "scale",    "untouched", "Resident memory of an object that was only created, to the byte",
+        UNIT_BYTES, NULL,        "Caffe's object"};
     char name[32];
     report_table(&table);
     name_count(suite.objects, name);
     struct row row = row_of(&table, name, (double)suite.objects);
     row_target(&row, VALUE, AT_MOST, 128);
     report_progress(&row);
-    report_values(&row, (const struct summary[]){summary_of_one(bytes_of(untouched, suite.objects)),
-                                                 unmeasured,
+    report_values(&row, (const struct summary[]){summary_of_one(bytes_of(untouched, suite.objects)), unmeasured,
                                                  summary_of_one(bytes_of(untouched_classic, suite.objects))});
 }
 
 void measure_resident(void)
 {
-    static const struct table table = {"scale",
-                                       "after-trip",
-                                       "Resident memory of an object after a round trip, beside its 4 KiB of data, to the byte",
-                                       UNIT_BYTES,
-                                       "the runtime's own records of as many pieces of device memory",
-                                       NULL};
+    static const struct table table = {
+        "scale",
+        "after-trip",
+        "Resident memory of an object after a round trip, beside its 4 KiB of data, to the byte",
+        UNIT_BYTES,
+        "the runtime's own records of as many pieces of device memory",
+        NULL};
     char name[32];
     resident_result = mmap(NULL, sizeof *resident_result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(resident_result != MAP_FAILED, "no memory");

@@ -6,17 +6,18 @@
 #include <stddef.h>
 
 struct suite {
-    bool quick;          /* few rounds, small sizes: only whether everything works */
-    bool gpu;            /* there is one */
-    bool emulated;       /* ... of the emulated runtime */
-    int cores;           /* that the process may use */
-    double memory;       /* bytes, of the machine */
-    size_t largest;      /* transfer or allocation */
-    size_t ring;         /* bytes that transfers go through, more than a cache holds */
-    size_t objects;      /* the most, on the host */
-    size_t gpu_objects;  /* the most that also go to the device */
-    const char *counted; /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
-    const char *plots;   /* the folder for pictures, or NULL */
+    bool quick;         /* few rounds, small sizes: only whether everything works */
+    bool gpu;           /* there is one */
+    bool emulated;      /* ... of the emulated runtime */
+    int cores;          /* that the process may use */
+    double memory;      /* bytes, of the machine */
+    size_t largest;     /* transfer or allocation */
+    size_t ring;        /* bytes that transfers go through, more than a cache holds */
+    size_t objects;     /* the most, on the host */
+    size_t gpu_objects; /* the most that also go to the device */
+    const char
+        *counted;      /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
+    const char *plots; /* the folder for pictures, or NULL */
     const char *runtime; /* the GPU runtime this program was built for; part of the accessor programs' names */
     char folder[4096];   /* of this program */
 };

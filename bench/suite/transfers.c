@@ -1,6 +1,6 @@
 /*
- * Transfers of page-locked and pageable memory, one way and both ways at once. Up to 64 MiB they go round a ring of objects,
- * so that the host's memory is read and not its caches.
+ * Transfers of page-locked and pageable memory, one way and both ways at once. Up to 64 MiB they go round a ring of
+ * objects, so that the host's memory is read and not its caches.
  */
 #include "bare.h"
 #include "pattern.h"
@@ -12,7 +12,7 @@
 
 enum { MAX_SLOTS = 256 };
 
-static const size_t sizes[] = {4 * KIB,  16 * KIB, 64 * KIB, 256 * KIB,       1 * MIB,
+static const size_t sizes[] = {4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB,         1 * MIB,
                                4 * MIB, 16 * MIB, 64 * MIB, (size_t)256 * MIB, (size_t)GIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
@@ -65,18 +65,18 @@ static synced_mem *make_object(const struct ring *ring, int slot, enum host host
     return mem;
 }
 
-static int slots_for(size_t size)
+static int slots_for(size_t size, int fewest)
 {
     const size_t slots = suite.ring / size;
-    return slots < 1 ? 1 : slots > MAX_SLOTS ? MAX_SLOTS : (int)slots;
+    return slots > MAX_SLOTS ? MAX_SLOTS : (int)slots > fewest ? (int)slots : fewest;
 }
 
-static struct ring *make_ring(size_t size, enum host host)
+static struct ring *make_ring(size_t size, enum host host, int fewest)
 {
     struct ring *const ring = calloc(1, sizeof *ring);
     must(ring != NULL, "no memory");
     ring->size = size;
-    ring->slots = slots_for(size);
+    ring->slots = slots_for(size, fewest);
     const size_t all = size * (size_t)ring->slots;
     ring->pinned = bare_host_alloc(all);
     ring->device = bare_device_alloc(all);
@@ -193,22 +193,20 @@ static void pinned_target(struct row *row, size_t size)
         row_target(row, TO_LIMIT, AT_LEAST, size < 16 * MIB ? 0.97 : 0.99);
 }
 
-/* bytes: what a run moves, for each byte of a size. */
-static void measure_sizes(const struct table *table, const struct way *ways, enum host host, size_t from, size_t to,
-                          double bytes, void (*target)(struct row *row, size_t size))
+/* objects: how many are moved at a time. */
+static void measure_sizes(const struct table *table, const struct way *ways, enum host host, size_t most, int objects,
+                          void (*target)(struct row *row, size_t size))
 {
     report_table(table);
-    for (int i = 0; i < SIZES; i++) {
-        if (sizes[i] < from || sizes[i] > to)
-            continue;
+    for (int i = 0; i < SIZES && sizes[i] <= most; i++) {
         struct summary results[3];
         struct row row = row_of(table, size_name(sizes[i]), (double)sizes[i]);
         target(&row, sizes[i]);
         if (!row_can_run(&row, true, sizes[i]))
             continue;
-        struct ring *const ring = make_ring(sizes[i], host);
+        struct ring *const ring = make_ring(sizes[i], host, objects);
         compare(ways, 3, ring, results);
-        report_times(&row, results, bytes * (double)sizes[i]);
+        report_times(&row, results, objects * (double)sizes[i]);
         free_ring(ring);
     }
 }
@@ -217,18 +215,18 @@ static const char limit[] = "cudaMemcpyAsync from and to memory of cudaMallocHos
 
 void measure_pinned_transfers(void)
 {
-    static const struct table up = {"transfers", "push",   "Push of page-locked memory", UNIT_GB_PER_S,
-                                    limit,       "cudaMemcpy, as Caffe's gpu_data()"};
-    static const struct table down = {"transfers", "pull",   "Pull into page-locked memory", UNIT_GB_PER_S,
-                                      limit,       "cudaMemcpy, as Caffe's cpu_data()"};
-    static const struct table small_up = {"transfers", "push-latency", "A small push, and the wait for it", UNIT_US,
-                                          limit,       "cudaMemcpy, as Caffe's gpu_data()"};
-    static const struct table small_down = {"transfers", "pull-latency", "A small pull, and the wait for it", UNIT_US,
-                                            limit,       "cudaMemcpy, as Caffe's cpu_data()"};
-    measure_sizes(&small_up, pushes, PINNED, 0, 64 * KIB, 1, pinned_target);
-    measure_sizes(&small_down, pulls, PINNED, 0, 64 * KIB, 1, pinned_target);
-    measure_sizes(&up, pushes, PINNED, 0, GIB, 1, pinned_target);
-    measure_sizes(&down, pulls, PINNED, 0, GIB, 1, pinned_target);
+    static const struct table up = {"transfers",   "push", "Push of page-locked memory",
+                                    UNIT_GB_PER_S, limit,  "cudaMemcpy, as Caffe's gpu_data()"};
+    static const struct table down = {"transfers",   "pull", "Pull into page-locked memory",
+                                      UNIT_GB_PER_S, limit,  "cudaMemcpy, as Caffe's cpu_data()"};
+    static const struct table small_up = {"transfers", "push-latency", "A small push, and the wait for it",
+                                          UNIT_US,     limit,          "cudaMemcpy, as Caffe's gpu_data()"};
+    static const struct table small_down = {"transfers", "pull-latency", "A small pull, and the wait for it",
+                                            UNIT_US,     limit,          "cudaMemcpy, as Caffe's cpu_data()"};
+    measure_sizes(&small_up, pushes, PINNED, 64 * KIB, 1, pinned_target);
+    measure_sizes(&small_down, pulls, PINNED, 64 * KIB, 1, pinned_target);
+    measure_sizes(&up, pushes, PINNED, GIB, 1, pinned_target);
+    measure_sizes(&down, pulls, PINNED, GIB, 1, pinned_target);
 }
 
 /* ---- Both ways at once ---- */
@@ -274,8 +272,8 @@ static double classic_both(void *state)
 
 static void both_target(struct row *row, size_t size)
 {
-    (void)size;
-    row_target(row, TO_LIMIT, AT_LEAST, 0.95);
+    if (size >= MIB)
+        row_target(row, TO_LIMIT, AT_LEAST, 0.95);
 }
 
 void measure_both_directions(void)
@@ -288,8 +286,7 @@ void measure_both_directions(void)
                                        "two cudaMemcpy, one after the other"};
     static const struct way ways[] = {
         {"push and pull", both}, {"cudaMemcpyAsync", bare_both}, {"cudaMemcpy", classic_both}};
-    /* Two slots at least, so not the largest. */
-    measure_sizes(&table, ways, PINNED, MIB, 64 * MIB, 2, both_target);
+    measure_sizes(&table, ways, PINNED, GIB, 2, both_target);
 }
 
 /* ---- Pageable ---- */
@@ -354,16 +351,24 @@ static void pageable_down_target(struct row *row, size_t size)
 
 void measure_pageable_transfers(void)
 {
-    static const struct table up = {"transfers", "pageable-up",        "gpu_data of the caller's pageable memory",
-                                    UNIT_GB_PER_S, "cudaMemcpyAsync from page-locked memory", "cudaMemcpy"};
-    static const struct table down = {"transfers", "pageable-down",      "cpu_data into the caller's pageable memory",
-                                      UNIT_GB_PER_S, "cudaMemcpyAsync into page-locked memory", "cudaMemcpy"};
+    static const struct table up = {"transfers",
+                                    "pageable-up",
+                                    "gpu_data of the caller's pageable memory",
+                                    UNIT_GB_PER_S,
+                                    "cudaMemcpyAsync from page-locked memory",
+                                    "cudaMemcpy"};
+    static const struct table down = {"transfers",
+                                      "pageable-down",
+                                      "cpu_data into the caller's pageable memory",
+                                      UNIT_GB_PER_S,
+                                      "cudaMemcpyAsync into page-locked memory",
+                                      "cudaMemcpy"};
     static const struct way ups[] = {
         {"gpu_data", access_gpu}, {"cudaMemcpyAsync", bare_up}, {"cudaMemcpy", pageable_up}};
     static const struct way downs[] = {
         {"cpu_data", access_cpu}, {"cudaMemcpyAsync", bare_down}, {"cudaMemcpy", pageable_down}};
-    measure_sizes(&up, ups, PAGEABLE, 64 * KIB, GIB, 1, pageable_up_target);
-    measure_sizes(&down, downs, PAGEABLE, 64 * KIB, GIB, 1, pageable_down_target);
+    measure_sizes(&up, ups, PAGEABLE, GIB, 1, pageable_up_target);
+    measure_sizes(&down, downs, PAGEABLE, GIB, 1, pageable_down_target);
 }
 
 /* ---- How staged transfers are set ---- */
@@ -386,7 +391,7 @@ static void sweep(const struct table *table, const struct way *ways)
         if (!row_can_run(&row, true, size))
             continue;
         must_work(synced_mem_set_staging(&staging) == SYNCED_MEM_OK);
-        struct ring *const ring = make_ring(size, PAGEABLE);
+        struct ring *const ring = make_ring(size, PAGEABLE, 1);
         compare(ways, 3, ring, results);
         report_times(&row, results, (double)size);
         free_ring(ring);
@@ -396,10 +401,18 @@ static void sweep(const struct table *table, const struct way *ways)
 
 void measure_staging(void)
 {
-    static const struct table up = {"staging", "up", "gpu_data of 256 MiB of pageable memory, by how it is staged",
-                                    UNIT_GB_PER_S, "cudaMemcpyAsync from page-locked memory", "cudaMemcpy"};
-    static const struct table down = {"staging", "down", "cpu_data into 256 MiB of pageable memory, by how it is staged",
-                                      UNIT_GB_PER_S, "cudaMemcpyAsync into page-locked memory", "cudaMemcpy"};
+    static const struct table up = {"staging",
+                                    "up",
+                                    "gpu_data of 256 MiB of pageable memory, by how it is staged",
+                                    UNIT_GB_PER_S,
+                                    "cudaMemcpyAsync from page-locked memory",
+                                    "cudaMemcpy"};
+    static const struct table down = {"staging",
+                                      "down",
+                                      "cpu_data into 256 MiB of pageable memory, by how it is staged",
+                                      UNIT_GB_PER_S,
+                                      "cudaMemcpyAsync into page-locked memory",
+                                      "cudaMemcpy"};
     static const struct way ups[] = {
         {"gpu_data", access_gpu}, {"cudaMemcpyAsync", bare_up}, {"cudaMemcpy", pageable_up}};
     static const struct way downs[] = {

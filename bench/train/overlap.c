@@ -1,7 +1,7 @@
 /*
- * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes alone,
- * of both, and of transfers that the host waits for before it queues the kernels, taken in turn, so that what the machine
- * does beside hits all of them alike.
+ * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes
+ * alone, of both, and of transfers that the host waits for before it queues the kernels, taken in turn, so that what
+ * the machine does beside hits all of them alike.
  */
 #include "overlap.h"
 
@@ -165,8 +165,9 @@ static void print_times(const struct overlap *o)
 static void print_stalled(struct overlap *o)
 {
     const struct summary stalled = summary_of(o->stalled, ROUNDS);
-    printf("stalled     %.4f %% of the time of both (%.4f to %.4f), in which kernels waited for the push of their batch\n",
-           100 * stalled.median, 100 * stalled.least, 100 * stalled.most);
+    printf(
+        "stalled     %.4f %% of the time of both (%.4f to %.4f), in which kernels waited for the push of their batch\n",
+        100 * stalled.median, 100 * stalled.least, 100 * stalled.most);
 }
 
 /* By the library's statistics, beside what was asked for. */
