@@ -106,6 +106,15 @@ if [ -e /dev/full ]; then
     grep -q 'could not be written' "$dir/err" || fail "a full disk: $(cat "$dir/err")"
 fi
 
+# A part that fails is told, and counts. Sanitizers need more addresses than that for themselves.
+if (ulimit -v 60000 && "$suite" --list) >/dev/null 2>&1; then
+    (ulimit -v 60000 && "$suite" --quick --group host) >"$dir/out" 2>"$dir/err"
+    status=$?
+    [ $status = 1 ] && grep -q 'no host memory for 67108864 bytes' "$dir/err" &&
+        grep -q 'suite: host: a part of this group failed' "$dir/err" && grep -q 'parts failed' "$dir/out" ||
+        fail "without memory: $status, $(cat "$dir/err")"
+fi
+
 if command -v gnuplot >/dev/null 2>&1; then
     ends 0 '' --quick --group scale --plots "$dir/plots"
     grep -q '<svg' "$dir/plots/scale.svg" || fail "no picture was drawn"

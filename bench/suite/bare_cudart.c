@@ -12,8 +12,9 @@ static void check(cudaError_t error, const char *call)
 {
     if (error == cudaSuccess)
         return;
-    (void)fprintf(stderr, "suite: %s: %s\n", call, cudaGetErrorString(error));
-    must(false, "a call of the CUDA runtime failed");
+    char text[256];
+    (void)snprintf(text, sizeof text, "%s: %s", call, cudaGetErrorString(error));
+    must(false, text);
 }
 
 bool bare_start(void)

@@ -3,7 +3,6 @@
 #include "suite.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -28,7 +27,7 @@ static const struct {
              [UNIT_PERCENT] = {"%", 0, 0},       [UNIT_TRANSFERS] = {"transfers", 0, 0},
              [UNIT_RATIO] = {"times", 0, 0}};
 
-const char *unit_name(enum unit unit)
+static const char *unit_name(enum unit unit)
 {
     return units[unit].name;
 }
@@ -38,7 +37,7 @@ static bool is_rate(const struct row *row)
     return units[row->table->unit].amount > 0;
 }
 
-const char *verdict_name(enum verdict verdict)
+static const char *verdict_name(enum verdict verdict)
 {
     static const char *const names[] = {
         [UNJUDGED] = "no target", [MET] = "met", [MISSED] = "missed", [SKIPPED] = "skipped"};

@@ -85,8 +85,6 @@ void report_clear_progress(void);
 
 /* "16 MiB"; the answer is good until the fourth call after it. */
 const char *size_name(size_t size);
-const char *unit_name(enum unit unit);
-const char *verdict_name(enum verdict verdict);
 void json_string(FILE *stream, const char *text);
 
 #endif
