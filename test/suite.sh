@@ -107,7 +107,7 @@ if [ -e /dev/full ]; then
 fi
 
 # A part that fails is told, and counts. Sanitizers need more addresses than that for themselves.
-if (ulimit -v 60000 && "$suite" --list) >/dev/null 2>&1; then
+if sh -c 'ulimit -v 60000 && "$0" --list; exit $?' "$suite" >/dev/null 2>&1; then
     (ulimit -v 60000 && "$suite" --quick --group host) >"$dir/out" 2>"$dir/err"
     status=$?
     [ $status = 1 ] && grep -q 'no host memory for 67108864 bytes' "$dir/err" &&
