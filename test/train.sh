@@ -79,7 +79,8 @@ case $devices in
     "$train" --overlap 13 --timeline "$dir/timeline" "$dir/text" >"$dir/out" 2>"$dir/err" ||
         fail "--overlap: $(cat "$dir/err")"
     grep -q '^c / max(a, b) ' "$dir/out" || fail "--overlap printed no ratio"
-    grep -q '^moved       182 transfers of .* for 182 pushes; 0 from it$' "$dir/out" ||
+    grep -q '^stalled     [0-9.]* % ' "$dir/out" || fail "--overlap printed no stall"
+    grep -q '^moved       273 transfers of .* for 273 pushes; 0 from it$' "$dir/out" ||
         fail "--overlap: $(grep '^moved' "$dir/out")"
     awk -F'\t' 'NR > 1 { ++n[$1]; if ($5 < $4) exit 1 } END { if (n["push"] != 9 || n["kernels"] != 8) exit 1 }' \
         "$dir/timeline" || fail "--timeline wrote: $(cat "$dir/timeline")"

@@ -1,9 +1,11 @@
 /*
- * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes alone
- * and of both, taken in turn, so that what the machine does beside hits all three alike.
+ * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes
+ * alone, of both, and of transfers that the host waits for before it queues the kernels, taken in turn, so that what
+ * the machine does beside hits all of them alike.
  */
 #include "overlap.h"
 
+#include "../suite/measure.h"
 #include "batches.h"
 #include "failure.h"
 #include "model.h"
@@ -15,14 +17,14 @@
 
 #include <inttypes.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <string.h>
 
 /* Elements that the host writes before a push. */
 enum { TOUCHED = 16 };
 
 enum { ROUNDS = 7 };
 
-enum kind { KERNELS, PUSHES, BOTH, KINDS };
+enum kind { KERNELS, PUSHES, BOTH, IN_TURN, KINDS };
 
 struct overlap {
     const struct settings *settings;
@@ -34,6 +36,7 @@ struct overlap {
     double milliseconds[KINDS][ROUNDS]; /* per step */
     synced_mem_stats before, after;     /* the rounds that count */
     struct timeline timeline;
+    double stalled[ROUNDS]; /* the part of a round in which kernels waited for a push */
 };
 
 /* ---- A step ---- */
@@ -66,6 +69,13 @@ static bool compute(struct overlap *o, int step)
            timeline_end(&o->timeline, TIMELINE_KERNELS, step);
 }
 
+/* As calls of Caffe's class do it: the host waits until the batch has arrived. */
+static bool bring(struct overlap *o, int step)
+{
+    struct blob *const batch = &o->batches[step % 2];
+    return touch(o, batch) && (synced_mem_gpu_data(batch->data) || fail_library(batch->name));
+}
+
 /* ---- A round ---- */
 
 /* Both: the batch of step 0 is there already, and the last step pushes one for a step that does not come. So a round
@@ -76,6 +86,8 @@ static bool take_steps(struct overlap *o, enum kind kind)
         if (kind == PUSHES && !push(o, step))
             return false;
         if (kind == BOTH && !push(o, step + 1))
+            return false;
+        if (kind == IN_TURN && !bring(o, step))
             return false;
         if (kind != PUSHES && !compute(o, step))
             return false;
@@ -103,34 +115,19 @@ static bool take_rounds(struct overlap *o, int rounds)
     return true;
 }
 
-/* The marks between the kernels take time, so the round that has them is one more, which is not measured. */
-static bool take_timeline(struct overlap *o, FILE *stream)
+/* The marks between the kernels take time, so the rounds that have them are others, of which no step is timed. */
+static bool take_marked_rounds(struct overlap *o)
 {
     double milliseconds;
-    return timeline_start(&o->timeline, o->backend, o->settings->overlap) && take_round(o, BOTH, &milliseconds) &&
-           timeline_write(&o->timeline, stream);
+    for (int round = 0; round < ROUNDS; ++round) {
+        if (!timeline_start(&o->timeline, o->backend, o->settings->overlap) || !take_round(o, BOTH, &milliseconds) ||
+            !timeline_stalled(&o->timeline, &o->stalled[round]))
+            return false;
+    }
+    return true;
 }
 
 /* ---- What came out ---- */
-
-struct spread {
-    double least, median, most;
-};
-
-static int compare(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-static struct spread spread_of(const double values[ROUNDS])
-{
-    double sorted[ROUNDS];
-    for (int i = 0; i < ROUNDS; ++i)
-        sorted[i] = values[i];
-    qsort(sorted, ROUNDS, sizeof sorted[0], compare);
-    return (struct spread){sorted[0], sorted[ROUNDS / 2], sorted[ROUNDS - 1]};
-}
 
 static double larger(double a, double b)
 {
@@ -144,17 +141,19 @@ static double gigabytes_per_second(double bytes, double milliseconds)
 
 static void print_times(const struct overlap *o)
 {
-    static const char *const names[KINDS] = {"a  kernels alone", "b  pushes alone", "c  both"};
-    struct spread times[KINDS];
+    static const char *const names[KINDS] = {"a  kernels alone", "b  pushes alone", "c  both", "d  in turn"};
+    struct summary times[KINDS];
     double ratios[ROUNDS];
     printf("\nms per step           median       least        most\n");
     for (int kind = 0; kind < KINDS; ++kind) {
-        times[kind] = spread_of(o->milliseconds[kind]);
+        double values[ROUNDS]; /* to be sorted */
+        memcpy(values, o->milliseconds[kind], sizeof values);
+        times[kind] = summary_of(values, ROUNDS);
         printf("%-16s %11.4f %11.4f %11.4f\n", names[kind], times[kind].median, times[kind].least, times[kind].most);
     }
     for (int i = 0; i < ROUNDS; ++i)
         ratios[i] = o->milliseconds[BOTH][i] / larger(o->milliseconds[KERNELS][i], o->milliseconds[PUSHES][i]);
-    const struct spread ratio = spread_of(ratios);
+    const struct summary ratio = summary_of(ratios, ROUNDS);
     const double bytes = (double)o->batches[0].count * BLOB_ELEMENT;
     printf("\na push      %.0f bytes: %.1f GB/s alone (b), %.1f GB/s over the steps of both (c)\n", bytes,
            gigabytes_per_second(bytes, times[PUSHES].median), gigabytes_per_second(bytes, times[BOTH].median));
@@ -162,10 +161,19 @@ static void print_times(const struct overlap *o)
            times[BOTH].median / larger(times[KERNELS].median, times[PUSHES].median), ratio.least, ratio.most);
 }
 
+/* The marks are of the last steps of a round. */
+static void print_stalled(struct overlap *o)
+{
+    const struct summary stalled = summary_of(o->stalled, ROUNDS);
+    printf(
+        "stalled     %.4f %% of the time of both (%.4f to %.4f), in which kernels waited for the push of their batch\n",
+        100 * stalled.median, 100 * stalled.least, 100 * stalled.most);
+}
+
 /* By the library's statistics, beside what was asked for. */
 static void print_moved(const struct overlap *o)
 {
-    const double pushes = 2.0 * ROUNDS * o->settings->overlap;
+    const double pushes = 3.0 * ROUNDS * o->settings->overlap; /* kernels alone have none */
     printf("moved       %" PRIu64 " transfers of %" PRIu64 " bytes to the device, for %.0f pushes; %" PRIu64
            " from it\n",
            o->after.h2d_transfers - o->before.h2d_transfers, o->after.h2d_bytes - o->before.h2d_bytes, pushes,
@@ -205,7 +213,7 @@ static bool read_stats(synced_mem_stats *stats)
 static bool measure(struct overlap *o)
 {
     return bring_batches(o) && take_rounds(o, 1) && read_stats(&o->before) && take_rounds(o, ROUNDS) &&
-           read_stats(&o->after);
+           read_stats(&o->after) && take_marked_rounds(o);
 }
 
 static bool make_overlap(struct overlap *o)
@@ -225,8 +233,9 @@ bool overlap(const struct settings *settings, const struct text *text, const str
     if (done) {
         print_settings(&o);
         print_times(&o);
+        print_stalled(&o);
         print_moved(&o);
-        done = !timeline || take_timeline(&o, timeline);
+        done = !timeline || timeline_write(&o.timeline, timeline);
     }
     batches_free(o.batches);
     model_free(&o.model);

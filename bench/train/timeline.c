@@ -82,6 +82,24 @@ static bool write_bar(FILE *stream, enum timeline_what what, int step, const str
                                   bar->begin - start, bar->end - start) > 0;
 }
 
+bool timeline_stalled(const struct timeline *timeline, double *part)
+{
+    const int first = timeline->steps > SHOWN ? timeline->steps - SHOWN : 0;
+    struct bar before, push, kernels;
+    if (!read_bar(timeline, TIMELINE_KERNELS, first, &before))
+        return false;
+    const double start = before.end;
+    double stalled = 0;
+    for (int step = first + 1; step < timeline->steps; ++step) {
+        if (!read_bar(timeline, TIMELINE_PUSH, step, &push) || !read_bar(timeline, TIMELINE_KERNELS, step, &kernels))
+            return false;
+        stalled += push.there && push.end > before.end ? push.end - before.end : 0;
+        before = kernels;
+    }
+    *part = before.end > start ? stalled / (before.end - start) : 0;
+    return true;
+}
+
 bool timeline_write(const struct timeline *timeline, FILE *stream)
 {
     const int first = timeline->steps > SHOWN ? timeline->steps - SHOWN : 0;

@@ -29,6 +29,10 @@ bool timeline_start(struct timeline *timeline, const struct backend *backend, in
 bool timeline_begin(struct timeline *timeline, enum timeline_what what, int step);
 bool timeline_end(struct timeline *timeline, enum timeline_what what, int step);
 
+/* After the round, when all is done: the part of the time shown in which kernels could not begin because the push of
+ * their batch had not ended, though the kernels before them had. 0 where fewer than two steps are shown. */
+bool timeline_stalled(const struct timeline *timeline, double *part);
+
 /* After the round, when all is done: a tab-separated table of "what", "stream", "step", "begin_us" and "end_us", with a
  * line for each push and for the kernels of each step. */
 bool timeline_write(const struct timeline *timeline, FILE *stream);

@@ -1,4 +1,4 @@
-/* The references of the accessor benchmark. */
+/* The references of the accessor rows. */
 #include "equal.h"
 
 #include <stddef.h>

@@ -1,0 +1,259 @@
+/*
+ * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is
+ * built twice: with the library linked shared, and static. The references are linked in the same way.
+ *
+ *     accessor times SECONDS            for each row: its name, median, least, most and quartiles in seconds, rounds
+ *     accessor threads SECONDS COUNT    the same for so many threads at once, seconds by calls of all threads
+ *     accessor count COUNT              each row's loop COUNT times, in functions whose names begin with loop_
+ */
+#include "classic.h"
+#include "equal.h"
+#include "measure.h"
+#include "synced_mem.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES = 4096, MAX_THREADS = 256, CALLS = 200000 };
+
+static struct equal *equal;
+static struct classic *classic;
+static synced_mem *mem;
+static synced_mem_stream stream; /* the legacy one: to the hot path it is a stream like any other */
+static bool gpu_found;
+static volatile uintptr_t sink;
+
+static __attribute__((noinline)) const void *bare(const struct equal *object)
+{
+    return atomic_load_explicit(&object->ready, memory_order_relaxed);
+}
+
+/* Data goes to the device and back first, where there is one. */
+static void prepare(bool for_gpu)
+{
+    must_work(synced_mem_mutable_cpu_data(mem) != NULL);
+    if (gpu_found)
+        must_work(synced_mem_mutable_gpu_data(mem) != NULL);
+    if (!for_gpu)
+        must_work(synced_mem_mutable_cpu_data(mem) != NULL);
+}
+
+/* Each loop adds up what it gets, so that no call can be left out. The first call is made before: it may have work. */
+#define ROW(name, for_gpu, call)                                                                                       \
+    static void once_##name(void)                                                                                      \
+    {                                                                                                                  \
+        sink = (uintptr_t)(call);                                                                                      \
+    }                                                                                                                  \
+    static __attribute__((noinline)) uintptr_t loop_##name(uint64_t count)                                             \
+    {                                                                                                                  \
+        uintptr_t sum = 0;                                                                                             \
+        for (uint64_t i = 0; i < count; i++)                                                                           \
+            sum += (uintptr_t)(call);                                                                                  \
+        return sum;                                                                                                    \
+    }                                                                                                                  \
+    static double time_##name(void *state)                                                                             \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        prepare(for_gpu);                                                                                              \
+        once_##name();                                                                                                 \
+        const double begin = seconds_now();                                                                            \
+        sink = loop_##name(CALLS);                                                                                     \
+        return (seconds_now() - begin) / CALLS;                                                                        \
+    }
+ROW(bare, false, bare(equal))
+ROW(load, false, equal_load(equal))
+ROW(equal, false, equal_access(equal))
+ROW(classic, false, classic_cpu_data(classic))
+ROW(cpu_data, false, synced_mem_cpu_data(mem))
+ROW(mutable_cpu_data, false, synced_mem_mutable_cpu_data(mem))
+ROW(gpu_data, true, synced_mem_gpu_data(mem))
+ROW(mutable_gpu_data, true, synced_mem_mutable_gpu_data(mem))
+ROW(gpu_data_on, true, synced_mem_gpu_data_on(mem, stream))
+ROW(mutable_gpu_data_on, true, synced_mem_mutable_gpu_data_on(mem, stream))
+
+static const struct row {
+    struct way way;
+    void (*once)(void);
+    uintptr_t (*loop)(uint64_t count);
+    bool for_gpu;
+} rows[] = {
+    {{"bare", time_bare}, once_bare, loop_bare, false},
+    {{"load", time_load}, once_load, loop_load, false},
+    {{"equal", time_equal}, once_equal, loop_equal, false},
+    {{"classic", time_classic}, once_classic, loop_classic, false},
+    {{"cpu_data", time_cpu_data}, once_cpu_data, loop_cpu_data, false},
+    {{"mutable_cpu_data", time_mutable_cpu_data}, once_mutable_cpu_data, loop_mutable_cpu_data, false},
+    {{"gpu_data", time_gpu_data}, once_gpu_data, loop_gpu_data, true},
+    {{"mutable_gpu_data", time_mutable_gpu_data}, once_mutable_gpu_data, loop_mutable_gpu_data, true},
+    {{"gpu_data_on", time_gpu_data_on}, once_gpu_data_on, loop_gpu_data_on, true},
+    {{"mutable_gpu_data_on", time_mutable_gpu_data_on}, once_mutable_gpu_data_on, loop_mutable_gpu_data_on, true},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static void print_results(const struct way *ways, int count, const struct summary *results)
+{
+    for (int i = 0; i < count; i++)
+        if (results[i].rounds > 0)
+            (void)printf("%s %.9g %.9g %.9g %.9g %.9g %d\n", ways[i].name, results[i].median, results[i].least,
+                         results[i].most, results[i].lower, results[i].upper, results[i].rounds);
+}
+
+static void take_times(void)
+{
+    struct way ways[ROWS];
+    struct summary results[ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        ways[i] = rows[i].way;
+        if (rows[i].for_gpu && !gpu_found)
+            ways[i].run = NULL;
+    }
+    compare(ways, ROWS, NULL, results);
+    print_results(ways, ROWS, results);
+}
+
+static void count_all(uint64_t count)
+{
+    for (size_t i = 0; i < ROWS; i++)
+        if (!rows[i].for_gpu || gpu_found) {
+            prepare(rows[i].for_gpu);
+            rows[i].once();
+            sink = rows[i].loop(count);
+        }
+}
+
+/* ---- Threads ---- */
+
+static struct crowd {
+    int threads;
+    pthread_barrier_t start;
+    double began[MAX_THREADS], ended[MAX_THREADS];
+    uintptr_t (*loop)(size_t thread);
+    synced_mem *mems[MAX_THREADS];
+    struct equal *equals[MAX_THREADS];
+    struct classic *classics[MAX_THREADS];
+    bool apart; /* each thread has an object of its own */
+} crowd;
+
+#define CROWD_ROW(name, things, call)                                                                                  \
+    static uintptr_t crowd_##name(size_t thread)                                                                       \
+    {                                                                                                                  \
+        uintptr_t sum = 0;                                                                                             \
+        for (uint64_t i = 0; i < CALLS; i++)                                                                           \
+            sum += (uintptr_t)call(crowd.things[crowd.apart ? thread : 0]);                                            \
+        return sum;                                                                                                    \
+    }
+CROWD_ROW(ours, mems, synced_mem_cpu_data)
+CROWD_ROW(equal, equals, equal_access)
+CROWD_ROW(classic, classics, classic_cpu_data)
+
+static void *call_often(void *argument)
+{
+    const size_t thread = (size_t)argument;
+    (void)pthread_barrier_wait(&crowd.start);
+    crowd.began[thread] = seconds_now();
+    const uintptr_t sum = crowd.loop(thread);
+    crowd.ended[thread] = seconds_now();
+    return (void *)sum;
+}
+
+/* From the first thread's beginning to the last one's end, by the calls of all. */
+static double time_crowd(uintptr_t (*loop)(size_t thread), bool apart)
+{
+    pthread_t threads[MAX_THREADS];
+    crowd.loop = loop;
+    crowd.apart = apart;
+    must(pthread_barrier_init(&crowd.start, NULL, (unsigned)crowd.threads) == 0, "no barrier");
+    for (int i = 0; i < crowd.threads; i++)
+        must(pthread_create(&threads[i], NULL, call_often, (void *)(size_t)i) == 0, "no thread");
+    for (int i = 0; i < crowd.threads; i++)
+        must(pthread_join(threads[i], NULL) == 0, "a thread can't be joined");
+    (void)pthread_barrier_destroy(&crowd.start);
+    double began = crowd.began[0];
+    double ended = crowd.ended[0];
+    for (int i = 1; i < crowd.threads; i++) {
+        began = crowd.began[i] < began ? crowd.began[i] : began;
+        ended = crowd.ended[i] > ended ? crowd.ended[i] : ended;
+    }
+    return (ended - began) / CALLS / crowd.threads;
+}
+
+#define CROWD_WAY(name, loop, apart)                                                                                   \
+    static double name(void *state)                                                                                    \
+    {                                                                                                                  \
+        (void)state;                                                                                                   \
+        return time_crowd(loop, apart);                                                                                \
+    }
+CROWD_WAY(ours_one, crowd_ours, false)
+CROWD_WAY(equal_one, crowd_equal, false)
+CROWD_WAY(classic_one, crowd_classic, false)
+CROWD_WAY(ours_apart, crowd_ours, true)
+CROWD_WAY(equal_apart, crowd_equal, true)
+CROWD_WAY(classic_apart, crowd_classic, true)
+
+static struct equal *make_equal(void)
+{
+    struct equal *const made = aligned_alloc(64, 64); /* a cache line of its own, as an object of the library's has */
+    must(made != NULL, "no memory");
+    atomic_init(&made->ready, made);
+    return made;
+}
+
+static void take_crowd(int threads)
+{
+    static const struct way ways[] = {{"one_ours", ours_one},       {"one_equal", equal_one},
+                                      {"one_classic", classic_one}, {"apart_ours", ours_apart},
+                                      {"apart_equal", equal_apart}, {"apart_classic", classic_apart}};
+    enum { WAYS = sizeof ways / sizeof *ways };
+    struct summary results[WAYS];
+    crowd.threads = threads;
+    for (int i = 0; i < threads; i++) {
+        must_work(synced_mem_create(&crowd.mems[i], BYTES, NULL) == SYNCED_MEM_OK);
+        must_work(synced_mem_cpu_data(crowd.mems[i]) != NULL);
+        crowd.equals[i] = make_equal();
+        crowd.classics[i] = classic_create(BYTES, false);
+        (void)classic_cpu_data(crowd.classics[i]);
+    }
+    compare(ways, WAYS, NULL, results);
+    print_results(ways, WAYS, results);
+    for (int i = 0; i < threads; i++) {
+        must_work(synced_mem_release(crowd.mems[i]) == SYNCED_MEM_OK);
+        free(crowd.equals[i]);
+        classic_destroy(crowd.classics[i]);
+    }
+}
+
+static int usage(void)
+{
+    (void)fprintf(stderr, "usage: accessor times SECONDS | threads SECONDS COUNT | count COUNT\n");
+    return 2;
+}
+
+int main(int count, char **arguments)
+{
+    const char *const what = count > 2 ? arguments[1] : "";
+    const double number = count > 2 ? strtod(arguments[2], NULL) : 0;
+    const int threads = count > 3 ? atoi(arguments[3]) : 0;
+    const struct plan plan = {.seconds = number, .fewest = 3, .most = MAX_ROUNDS};
+    equal = make_equal();
+    classic = classic_create(BYTES, false);
+    gpu_found = synced_mem_device_count() > 0;
+    must_work(synced_mem_create(&mem, BYTES, NULL) == SYNCED_MEM_OK);
+    measure_by(&plan);
+    int result = 0;
+    if (strcmp(what, "times") == 0)
+        take_times();
+    else if (strcmp(what, "threads") == 0 && threads > 0 && threads <= MAX_THREADS)
+        take_crowd(threads);
+    else if (strcmp(what, "count") == 0)
+        count_all((uint64_t)number);
+    else
+        result = usage();
+    classic_destroy(classic);
+    free(equal);
+    must_work(synced_mem_release(mem) == SYNCED_MEM_OK);
+    must_work(synced_mem_shutdown() == SYNCED_MEM_OK);
+    return result;
+}

@@ -1,0 +1,154 @@
+/* CUDA's runtime, or the emulated one: EMULATED says which. */
+#include "bare.h"
+
+#include "measure.h"
+
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void check(cudaError_t error, const char *call)
+{
+    if (error == cudaSuccess)
+        return;
+    char text[256];
+    (void)snprintf(text, sizeof text, "%s: %s", call, cudaGetErrorString(error));
+    must(false, text);
+}
+
+bool bare_start(void)
+{
+    int count = 0;
+    return cudaGetDeviceCount(&count) == cudaSuccess && count > 0 && cudaSetDevice(0) == cudaSuccess &&
+           cudaFree(NULL) == cudaSuccess;
+}
+
+bool bare_is_emulated(void)
+{
+    return EMULATED;
+}
+
+/* ---- Memory ---- */
+
+void *bare_host_alloc(size_t size)
+{
+    void *data = NULL;
+    check(cudaMallocHost(&data, size), "cudaMallocHost");
+    return data;
+}
+
+void bare_host_free(void *data)
+{
+    check(cudaFreeHost(data), "cudaFreeHost");
+}
+
+void bare_register(void *data, size_t size)
+{
+    check(cudaHostRegister(data, size, cudaHostRegisterPortable), "cudaHostRegister");
+}
+
+void bare_unregister(void *data)
+{
+    check(cudaHostUnregister(data), "cudaHostUnregister");
+}
+
+void *bare_device_alloc(size_t size)
+{
+    void *data = NULL;
+    check(cudaMalloc(&data, size), "cudaMalloc");
+    return data;
+}
+
+void bare_device_free(void *data)
+{
+    check(cudaFree(data), "cudaFree");
+}
+
+/* ---- Streams ---- */
+
+synced_mem_stream bare_stream_create(void)
+{
+    cudaStream_t stream;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+    return stream;
+}
+
+void bare_stream_destroy(synced_mem_stream stream)
+{
+    check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+}
+
+void bare_wait(synced_mem_stream stream)
+{
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+}
+
+void bare_wait_all(void)
+{
+    check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+/* ---- Copies ---- */
+
+void bare_copy_up(void *device, const void *host, size_t size)
+{
+    check(cudaMemcpy(device, host, size, cudaMemcpyHostToDevice), "cudaMemcpy");
+    /* From pageable memory it may return before the last bytes have left the runtime's buffer. */
+    check(cudaStreamSynchronize(NULL), "cudaStreamSynchronize");
+}
+
+void bare_copy_down(void *host, const void *device, size_t size)
+{
+    check(cudaMemcpy(host, device, size, cudaMemcpyDeviceToHost), "cudaMemcpy");
+}
+
+void bare_queue_up(void *device, const void *host, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemcpyAsync(device, host, size, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+}
+
+void bare_queue_down(void *host, const void *device, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemcpyAsync(host, device, size, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync");
+}
+
+void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+}
+
+void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemsetAsync(device, byte, size, stream), "cudaMemsetAsync");
+}
+
+/* ---- A pool ---- */
+
+struct bare_pool *bare_pool_create(void)
+{
+    cudaMemPool_t pool;
+    uint64_t keep = UINT64_MAX;
+    const struct cudaMemPoolProps properties = {.allocType = cudaMemAllocationTypePinned,
+                                                .location = {.type = cudaMemLocationTypeDevice, .id = 0}};
+    check(cudaMemPoolCreate(&pool, &properties), "cudaMemPoolCreate");
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep), "cudaMemPoolSetAttribute");
+    return (struct bare_pool *)pool;
+}
+
+void bare_pool_destroy(struct bare_pool *pool)
+{
+    check(cudaMemPoolDestroy((cudaMemPool_t)pool), "cudaMemPoolDestroy");
+}
+
+void *bare_pool_alloc(struct bare_pool *pool, size_t size, synced_mem_stream stream)
+{
+    void *data = NULL;
+    check(cudaMallocFromPoolAsync(&data, size, (cudaMemPool_t)pool, stream), "cudaMallocFromPoolAsync");
+    return data;
+}
+
+void bare_pool_free(void *data, synced_mem_stream stream)
+{
+    check(cudaFreeAsync(data, stream), "cudaFreeAsync");
+}

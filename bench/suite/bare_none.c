@@ -1,0 +1,157 @@
+/* A build without CUDA: nothing here is called but the first two. */
+#include "bare.h"
+
+#include "measure.h"
+
+static void *none(void)
+{
+    must(false, "a call of the CUDA runtime in a build without CUDA");
+    return NULL;
+}
+
+bool bare_start(void)
+{
+    return false;
+}
+
+bool bare_is_emulated(void)
+{
+    return false;
+}
+
+void *bare_host_alloc(size_t size)
+{
+    (void)size;
+    return none();
+}
+
+void bare_host_free(void *data)
+{
+    (void)data;
+    (void)none();
+}
+
+void bare_register(void *data, size_t size)
+{
+    (void)data;
+    (void)size;
+    (void)none();
+}
+
+void bare_unregister(void *data)
+{
+    (void)data;
+    (void)none();
+}
+
+void *bare_device_alloc(size_t size)
+{
+    (void)size;
+    return none();
+}
+
+void bare_device_free(void *data)
+{
+    (void)data;
+    (void)none();
+}
+
+synced_mem_stream bare_stream_create(void)
+{
+    return none();
+}
+
+void bare_stream_destroy(synced_mem_stream stream)
+{
+    (void)stream;
+    (void)none();
+}
+
+void bare_wait(synced_mem_stream stream)
+{
+    (void)stream;
+    (void)none();
+}
+
+void bare_wait_all(void)
+{
+    (void)none();
+}
+
+void bare_copy_up(void *device, const void *host, size_t size)
+{
+    (void)device;
+    (void)host;
+    (void)size;
+    (void)none();
+}
+
+void bare_copy_down(void *host, const void *device, size_t size)
+{
+    (void)host;
+    (void)device;
+    (void)size;
+    (void)none();
+}
+
+void bare_queue_up(void *device, const void *host, size_t size, synced_mem_stream stream)
+{
+    (void)device;
+    (void)host;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_queue_down(void *host, const void *device, size_t size, synced_mem_stream stream)
+{
+    (void)host;
+    (void)device;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    (void)to;
+    (void)from;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)
+{
+    (void)device;
+    (void)byte;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+struct bare_pool *bare_pool_create(void)
+{
+    return none();
+}
+
+void bare_pool_destroy(struct bare_pool *pool)
+{
+    (void)pool;
+    (void)none();
+}
+
+void *bare_pool_alloc(struct bare_pool *pool, size_t size, synced_mem_stream stream)
+{
+    (void)pool;
+    (void)size;
+    (void)stream;
+    return none();
+}
+
+void bare_pool_free(void *data, synced_mem_stream stream)
+{
+    (void)data;
+    (void)stream;
+    (void)none();
+}

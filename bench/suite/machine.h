@@ -1,0 +1,28 @@
+/* What the suite runs on. */
+#ifndef MACHINE_H
+#define MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct machine {
+    char cpu[128];
+    int cores;     /* that this process may use */
+    double memory; /* bytes */
+    char kernel[160];
+    char compiler[128];
+    char library[64];
+    bool has_gpu, is_emulated;
+    char gpu[160];
+    char driver[160];
+    char cuda[64];
+    char link[160];
+};
+
+/* In a process that may use the GPU. */
+void machine_read(struct machine *machine);
+void machine_print(const struct machine *machine);
+void machine_write_json(const struct machine *machine, FILE *json);
+
+#endif

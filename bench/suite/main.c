@@ -1,0 +1,314 @@
+/*
+ * Everything that the library promises, measured beside what a program would do without it. suite --help has the
+ * options.
+ *
+ * Each part of a group runs in a process of its own: what one leaves behind, in the pools or in the driver, plays no
+ * part in the next, a process in which nothing has used a GPU is one, and a part that fails takes no other with it.
+ */
+#include "child.h"
+#include "machine.h"
+#include "plots.h"
+#include "report.h"
+#include "suite.h"
+
+#include <errno.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { ENDED_WELL = 0, ENDED_BY_FAILURE = 1, ENDED_BY_MISUSE = 2 };
+
+struct suite suite = {.runtime = SUITE_RUNTIME};
+
+/* ---- Groups ---- */
+
+static const struct group {
+    const char *name;
+    const char *what;
+    bool only_by_name;
+} groups[] = {
+    {"accessors", "accessors with nothing to do: instructions, nanoseconds, threads", false},
+    {"host", "first accesses in a process without a GPU", false},
+    {"transfers", "transfers of page-locked and pageable memory, both directions, latency", false},
+    {"allocation", "page-locked and device memory, first and again, threads, a trace", false},
+    {"life", "an object from create to destroy", false},
+    {"resize", "other sizes, within the room and beyond it", false},
+    {"overlap", "copies beside kernels", false},
+    {"scale", "10 to 1,000,000 objects", false},
+    {"train", "the training run, end to end", false},
+    {"staging", "how pageable transfers are staged: threads and buffers", true},
+};
+enum { GROUPS = sizeof groups / sizeof *groups };
+
+static const struct part {
+    const char *group;
+    void (*run)(void);
+} parts[] = {
+    {"accessors", measure_instructions},
+    {"accessors", measure_accessors},
+    {"accessors", measure_accessor_threads},
+    {"host", measure_first_reads},
+    {"transfers", measure_pinned_transfers},
+    {"transfers", measure_both_directions},
+    {"transfers", measure_pageable_transfers},
+    {"allocation", measure_first_allocations},
+    {"allocation", measure_reused_allocations},
+    {"allocation", measure_device_allocations},
+    {"allocation", measure_traces},
+    {"life", measure_lives},
+    {"resize", measure_host_resizes},
+    {"resize", measure_device_resizes},
+    {"overlap", measure_overlap},
+    {"overlap", measure_trainer_overlap},
+    {"scale", measure_many},
+    {"scale", measure_many_on_device},
+    {"scale", measure_resident},
+    {"train", measure_training},
+    {"staging", measure_staging},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+static void list_groups(void)
+{
+    for (int i = 0; i < GROUPS; i++)
+        (void)printf("%-10s  %s%s\n", groups[i].name, groups[i].what,
+                     groups[i].only_by_name ? "; only when it is asked for" : "");
+}
+
+/* ---- The command line ---- */
+
+struct options {
+    bool chosen[GROUPS];
+    bool any_chosen;
+    bool help, list, quick, strict;
+    const char *json, *plots, *counted;
+};
+
+static bool complain(const char *about, const char *what)
+{
+    (void)fprintf(stderr, "suite: %s: %s\n", about, what);
+    return false;
+}
+
+static bool choose_group(struct options *options, const char *name)
+{
+    for (int i = 0; i < GROUPS; i++)
+        if (strcmp(groups[i].name, name) == 0) {
+            options->chosen[i] = true;
+            options->any_chosen = true;
+            return true;
+        }
+    return complain(name, "there is no such group (--list names them)");
+}
+
+/* Flags without a value; false: it is none. */
+static bool take_flag(struct options *options, const char *flag)
+{
+    const struct {
+        const char *flag;
+        bool *value;
+    } flags[] = {{"--help", &options->help},
+                 {"--list", &options->list},
+                 {"--quick", &options->quick},
+                 {"--strict", &options->strict}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(flag, flags[i].flag) == 0)
+            return *flags[i].value = true;
+    return false;
+}
+
+static bool take_value(struct options *options, const char *flag, const char *value)
+{
+    const bool is_group = strcmp(flag, "--group") == 0;
+    const struct {
+        const char *flag;
+        const char **value;
+    } flags[] = {{"--json", &options->json}, {"--plots", &options->plots}, {"--counted", &options->counted}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        if (strcmp(flag, flags[i].flag) == 0 || (is_group && i == 0)) {
+            if (!value || !*value)
+                return complain(flag, "its value is missing");
+            if (is_group)
+                return choose_group(options, value);
+            *flags[i].value = value;
+            return true;
+        }
+    return complain(flag, "there is no such option (--help lists them)");
+}
+
+static bool parse(struct options *options, int count, char **arguments)
+{
+    for (int i = 1; i < count; i++) {
+        if (take_flag(options, arguments[i]))
+            continue;
+        if (!take_value(options, arguments[i], i + 1 < count ? arguments[i + 1] : NULL))
+            return false;
+        i++;
+    }
+    return true;
+}
+
+static void print_help(void)
+{
+    (void)printf(
+        "usage: suite [options]\n"
+        "\n"
+        "Measures the library beside two references in the same run: the limit, a call that no library can beat, and\n"
+        "the classic way, the calls that Caffe's SyncedMemory makes. Medians; what needs a GPU is skipped without "
+        "one.\n"
+        "\n"
+        "  --group NAME   only this group; may be given several times\n"
+        "  --list         the groups' names\n"
+        "  --quick        few repetitions and small sizes: only whether everything works\n"
+        "  --json FILE    also write a line of JSON for the machine, for each row, and for the end\n"
+        "  --plots DIR    also draw pictures (SVG) into this folder, by gnuplot\n"
+        "  --strict       a missed target makes the command fail\n"
+        "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the "
+        "instructions\n"
+        "  --help         this text\n"
+        "\n"
+        "Ends with 0; with 1 when something failed or gave a wrong result; with 2 for a wrong option.\n");
+}
+
+/* ---- Running ---- */
+
+static struct machine *machine; /* shared with the process that asks */
+
+static void ask_machine(void)
+{
+    machine_read(machine);
+}
+
+static void find_folder(void)
+{
+    const ssize_t length = readlink("/proc/self/exe", suite.folder, sizeof suite.folder - 1);
+    must(length > 0, "/proc/self/exe can't be read");
+    suite.folder[length] = '\0';
+    suite.folder[strlen(dirname(suite.folder))] = '\0';
+}
+
+static void set_sizes(void)
+{
+    static const struct plan quick = {.seconds = 0, .fewest = 3, .most = 3};
+    static const struct plan full = {.seconds = 0.7, .fewest = 5, .most = 301};
+    const bool small = suite.quick || suite.emulated;
+    suite.largest = suite.quick ? MIB : suite.emulated ? 4 * MIB : GIB;
+    suite.ring = small ? 2 * suite.largest : (size_t)256 * MIB;
+    suite.objects = suite.quick ? 10000 : 1000000;
+    suite.gpu_objects = suite.quick ? 100 : suite.emulated ? 1000 : 1000000;
+    measure_by(suite.quick ? &quick : &full);
+}
+
+static bool prepare(const struct options *options)
+{
+    suite.quick = options->quick;
+    suite.plots = options->plots;
+    suite.counted = options->counted;
+    machine = mmap(NULL, sizeof *machine, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(machine != MAP_FAILED, "no memory");
+    find_folder();
+    if (!run_apart(ask_machine))
+        return complain("the machine", "its GPU could not be asked");
+    suite.gpu = machine->has_gpu;
+    suite.emulated = machine->is_emulated;
+    suite.cores = machine->cores;
+    suite.memory = machine->memory;
+    set_sizes();
+    return true;
+}
+
+static bool is_chosen(const struct options *options, const char *name)
+{
+    for (int i = 0; i < GROUPS; i++)
+        if (strcmp(groups[i].name, name) == 0)
+            return options->any_chosen ? options->chosen[i] : !groups[i].only_by_name;
+    return false;
+}
+
+/* Answers how many parts have failed. */
+static int run_parts(const struct options *options)
+{
+    int failed = 0;
+    for (int i = 0; i < PARTS; i++) {
+        if (!is_chosen(options, parts[i].group) || run_apart(parts[i].run))
+            continue;
+        report_clear_progress();
+        (void)fprintf(stderr, "suite: %s: a part of this group failed\n", parts[i].group);
+        failed++;
+    }
+    return failed;
+}
+
+/* Answers how many targets were missed. */
+static int sum_up(int failed, double seconds, FILE *json)
+{
+    int count;
+    int by_verdict[SKIPPED + 1] = {0};
+    const struct row *const rows = report_rows(&count);
+    for (int i = 0; i < count; i++)
+        by_verdict[rows[i].verdict]++;
+    (void)printf("\n%d rows: targets met %d, missed %d; without target %d; skipped %d; parts failed %d; %.0f s\n",
+                 count, by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed,
+                 seconds);
+    for (int i = 0; i < count; i++)
+        if (rows[i].verdict == MISSED)
+            (void)printf("  missed: %s, %s: %s\n", rows[i].table->group, rows[i].table->title, rows[i].name);
+    if (json)
+        (void)fprintf(
+            json, "{\"end\":{\"rows\":%d,\"met\":%d,\"missed\":%d,\"no_target\":%d,\"skipped\":%d,\"failed\":%d}}\n",
+            count, by_verdict[MET], by_verdict[MISSED], by_verdict[UNJUDGED], by_verdict[SKIPPED], failed);
+    return by_verdict[MISSED];
+}
+
+static int run(const struct options *options, FILE *json)
+{
+    const double begin = seconds_now();
+    if (!prepare(options))
+        return ENDED_BY_FAILURE;
+    report_open(json);
+    machine_print(machine);
+    if (json)
+        machine_write_json(machine, json);
+    const int failed = run_parts(options);
+    const bool drawn = !suite.plots || plots_draw();
+    const int missed = sum_up(failed, seconds_now() - begin, json);
+    return failed > 0 || !drawn || (missed > 0 && options->strict) ? ENDED_BY_FAILURE : ENDED_WELL;
+}
+
+static bool open_json(const char *path, FILE **json)
+{
+    *json = path ? fopen(path, "w") : NULL;
+    if (!path || *json)
+        return true;
+    (void)fprintf(stderr, "suite: --json %s: %s\n", path, strerror(errno));
+    return false;
+}
+
+static int close_all(FILE *json, const char *path, int ended)
+{
+    if (json && fclose(json) != 0) {
+        (void)fprintf(stderr, "suite: --json %s: it could not be written\n", path);
+        ended = ENDED_BY_FAILURE;
+    }
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return ended;
+    (void)complain("the output", "it could not be written");
+    return ENDED_BY_FAILURE;
+}
+
+int main(int count, char **arguments)
+{
+    struct options options = {.help = false};
+    FILE *json = NULL;
+    if (!parse(&options, count, arguments))
+        return ENDED_BY_MISUSE;
+    if (options.help || options.list) {
+        options.help ? print_help() : list_groups();
+        return close_all(NULL, NULL, ENDED_WELL);
+    }
+    if ((options.plots && !plots_can_be_drawn(options.plots)) || !open_json(options.json, &json))
+        return ENDED_BY_MISUSE;
+    return close_all(json, options.json, run(&options, json));
+}

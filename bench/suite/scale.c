@@ -1,0 +1,425 @@
+/* Few objects and many: what each of them costs must not hang on how many there are. */
+#include "bare.h"
+#include "child.h"
+#include "classic.h"
+#include "pattern.h"
+#include "report.h"
+#include "suite.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { DATA = 4096, POWERS = 6 };
+
+/* By how much the dearest may cost more than the cheapest, of 10 to 1,000,000. */
+static const double FLAT = 1.5;
+
+static void name_count(size_t count, char name[32])
+{
+    (void)snprintf(name, 32, "%zu objects", count);
+}
+
+/* The last row of a table: how far the others are apart. */
+struct spread {
+    double least, most, least_limit, most_limit;
+};
+
+static void widen(double value, double *least, double *most)
+{
+    *least = *most == 0 || value < *least ? value : *least;
+    *most = value > *most ? value : *most;
+}
+
+static void add(struct spread *spread, const struct summary results[3])
+{
+    widen(results[0].median, &spread->least, &spread->most);
+    widen(results[1].median, &spread->least_limit, &spread->most_limit);
+}
+
+static void report_spread(const struct table *flat, const char *name, const struct spread *spread)
+{
+    struct row row = row_of(flat, name, 0);
+    row_target(&row, VALUE, AT_MOST, FLAT);
+    if (spread->most == 0)
+        report_skip(&row, "no GPU");
+    else
+        report_values(&row,
+                      (const struct summary[]){summary_of_one(spread->most / spread->least),
+                                               summary_of_one(spread->most_limit / spread->least_limit), unmeasured});
+}
+
+/* ---- On the host ---- */
+
+struct many {
+    size_t count;
+    size_t times; /* over again, so that few objects take long enough to be timed */
+    synced_mem **mems;
+    void **others;
+    bool releases; /* which half of a life is timed */
+};
+
+static double half_of_lives(void *state)
+{
+    const struct many *const on = state;
+    double took = 0;
+    for (size_t time = 0; time < on->times; time++) {
+        const double begin = seconds_now();
+        for (size_t i = 0; i < on->count; i++)
+            must_work(synced_mem_create(&on->mems[i], DATA, NULL) == SYNCED_MEM_OK);
+        const double created = seconds_now();
+        for (size_t i = 0; i < on->count; i++)
+            must_work(synced_mem_release(on->mems[i]) == SYNCED_MEM_OK);
+        took += on->releases ? seconds_now() - created : created - begin;
+    }
+    return took / (double)(on->times * on->count);
+}
+
+static double half_of_mallocs(void *state)
+{
+    enum { BYTES = 128 };
+    const struct many *const on = state;
+    double took = 0;
+    for (size_t time = 0; time < on->times; time++) {
+        const double begin = seconds_now();
+        for (size_t i = 0; i < on->count; i++) {
+            char *const data = malloc(BYTES);
+            must(data != NULL, "no memory");
+            data[0] = 1;
+            data[BYTES / 2] = 1;
+            on->others[i] = data;
+        }
+        const double created = seconds_now();
+        for (size_t i = 0; i < on->count; i++)
+            free(on->others[i]);
+        took += on->releases ? seconds_now() - created : created - begin;
+    }
+    return took / (double)(on->times * on->count);
+}
+
+static double half_of_classics(void *state)
+{
+    const struct many *const on = state;
+    double took = 0;
+    for (size_t time = 0; time < on->times; time++) {
+        const double begin = seconds_now();
+        for (size_t i = 0; i < on->count; i++)
+            on->others[i] = classic_create(DATA, false);
+        const double created = seconds_now();
+        for (size_t i = 0; i < on->count; i++)
+            classic_destroy(on->others[i]);
+        took += on->releases ? seconds_now() - created : created - begin;
+    }
+    return took / (double)(on->times * on->count);
+}
+
+static void measure_count(const struct table *table, size_t count, bool releases, struct spread *spread)
+{
+    static const struct way ways[] = {
+        {"synced_mem", half_of_lives}, {"malloc", half_of_mallocs}, {"classic", half_of_classics}};
+    char name[32];
+    struct summary results[3];
+    struct many on = {.count = count,
+                      .times = count < 1000 ? 1000 / count : 1,
+                      .mems = calloc(count, sizeof *on.mems),
+                      .others = calloc(count, sizeof *on.others),
+                      .releases = releases};
+    must(on.mems && on.others, "no memory");
+    name_count(count, name);
+    struct row row = row_of(table, name, (double)count);
+    row_target(&row, VALUE, AT_MOST, 100);
+    report_progress(&row);
+    compare(ways, 3, &on, results);
+    add(spread, results);
+    report_times(&row, results, 0);
+    free(on.mems);
+    free(on.others);
+}
+
+static const struct table flatness = {
+    "scale", "flat", "The dearest by the cheapest, of those numbers of objects", UNIT_RATIO, "the same of the limit",
+    NULL};
+
+void measure_many(void)
+{
+    static const struct table creates = {"scale",
+                                         "create",
+                                         "Create so many objects, one after the other",
+                                         UNIT_NS,
+                                         "malloc of 128 bytes",
+                                         "malloc of Caffe's object"};
+    static const struct table releases = {"scale", "release", "Release them",
+                                          UNIT_NS, "free",    "free of Caffe's object"};
+    struct spread spreads[2] = {{0}};
+    for (int half = 0; half < 2; half++) {
+        const struct table *const table = half == 0 ? &creates : &releases;
+        report_table(table);
+        for (size_t count = 10; count <= suite.objects; count *= 10)
+            measure_count(table, count, half == 1, &spreads[half]);
+    }
+    report_table(&flatness);
+    report_spread(&flatness, "create", &spreads[0]);
+    report_spread(&flatness, "release", &spreads[1]);
+}
+
+/* ---- To the device and back ---- */
+
+struct trips {
+    size_t count, next;
+    synced_mem **mems;
+    char *pinned;
+    void *device;
+    synced_mem_stream stream;
+};
+
+enum { CHUNK = 10 };
+
+/* Each object's second trip, so that it has its memory. */
+static double trips(void *state)
+{
+    struct trips *const on = state;
+    const double begin = seconds_now();
+    for (int i = 0; i < CHUNK; i++) {
+        synced_mem *const mem = on->mems[on->next];
+        on->next = (on->next + on->count / CHUNK + 1) % on->count; /* not in the order in which they were made */
+        must_work(synced_mem_mutable_cpu_data(mem) != NULL);
+        must_work(synced_mem_mutable_gpu_data(mem) != NULL);
+        must_work(synced_mem_cpu_data(mem) != NULL);
+    }
+    return (seconds_now() - begin) / CHUNK;
+}
+
+static double bare_trips(void *state)
+{
+    const struct trips *const on = state;
+    const double begin = seconds_now();
+    for (int i = 0; i < CHUNK; i++) {
+        bare_queue_up(on->device, on->pinned, DATA, on->stream);
+        bare_wait(on->stream);
+        bare_queue_down(on->pinned, on->device, DATA, on->stream);
+        bare_wait(on->stream);
+    }
+    return (seconds_now() - begin) / CHUNK;
+}
+
+static double classic_trips(void *state)
+{
+    const struct trips *const on = state;
+    const double begin = seconds_now();
+    for (int i = 0; i < CHUNK; i++) {
+        bare_copy_up(on->device, on->pinned, DATA);
+        bare_copy_down(on->pinned, on->device, DATA);
+    }
+    return (seconds_now() - begin) / CHUNK;
+}
+
+static void first_trip(synced_mem *mem, size_t index)
+{
+    char *const host = synced_mem_overwrite_cpu_data(mem);
+    must_work(host != NULL);
+    memset(host, (int)(index % 255) + 1, DATA);
+    must_work(synced_mem_mutable_gpu_data(mem) != NULL);
+    const char *const back = synced_mem_cpu_data(mem);
+    must_work(back != NULL);
+    must(back[0] == (char)(index % 255 + 1) && back[DATA - 1] == back[0], "wrong result of a round trip");
+}
+
+static void make_trips(struct trips *on)
+{
+    on->mems = calloc(on->count, sizeof *on->mems);
+    must(on->mems != NULL, "no memory");
+    for (size_t i = 0; i < on->count; i++) {
+        must_work(synced_mem_create(&on->mems[i], DATA, NULL) == SYNCED_MEM_OK);
+        first_trip(on->mems[i], i);
+    }
+    on->pinned = bare_host_alloc(DATA);
+    on->device = bare_device_alloc(DATA);
+    on->stream = bare_stream_create();
+}
+
+static void free_trips(struct trips *on)
+{
+    for (size_t i = 0; i < on->count; i++)
+        must_work(synced_mem_release(on->mems[i]) == SYNCED_MEM_OK);
+    bare_stream_destroy(on->stream);
+    bare_device_free(on->device);
+    bare_host_free(on->pinned);
+    free(on->mems);
+}
+
+void measure_many_on_device(void)
+{
+    static const struct table table = {"scale",
+                                       "trip",
+                                       "4 KiB to the device and back, where there are so many objects",
+                                       UNIT_US,
+                                       "cudaMemcpyAsync and a wait, up and down, of one buffer",
+                                       "cudaMemcpy up and down, of one buffer"};
+    static const struct way ways[] = {
+        {"synced_mem", trips}, {"cudaMemcpyAsync", bare_trips}, {"cudaMemcpy", classic_trips}};
+    struct spread spread = {0};
+    report_table(&table);
+    for (size_t count = 10; count <= 1000000; count *= 10) {
+        char name[32];
+        struct summary results[3];
+        name_count(count, name);
+        struct row row = row_of(&table, name, (double)count);
+        struct trips on = {.count = count};
+        if (suite.gpu && count > suite.gpu_objects)
+            report_skip(&row, suite.quick ? "too many for --quick" : "too many for the emulated runtime");
+        if (row.verdict == SKIPPED || !row_can_run(&row, true, 0))
+            continue;
+        make_trips(&on);
+        compare(ways, 3, &on, results);
+        add(&spread, results);
+        report_times(&row, results, 0);
+        free_trips(&on);
+    }
+    report_table(&flatness);
+    report_spread(&flatness, "to the device and back", &spread);
+}
+
+/* ---- Memory, each in a process that has done nothing else ---- */
+
+static struct {
+    size_t count;
+    double each; /* bytes */
+} * resident_result;
+
+static size_t resident(void)
+{
+    FILE *const file = fopen("/proc/self/statm", "r");
+    unsigned long pages = 0;
+    must(file && fscanf(file, "%*u %lu", &pages) == 1, "/proc/self/statm can't be read");
+    (void)fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Written, so that the array itself is resident before. */
+static void *array_of(size_t count, size_t size)
+{
+    void *const array = malloc(count * size);
+    must(array != NULL, "no memory");
+    memset(array, 1, count * size);
+    return array;
+}
+
+/* Ends the process, in which nothing is left to do: to give back a million objects takes its time. */
+static void record(size_t before)
+{
+    resident_result->each = ((double)resident() - (double)before) / (double)resident_result->count;
+    _exit(EXIT_SUCCESS);
+}
+
+/* The library's own start is not counted, nor is it of the rows below. */
+static void untouched(void)
+{
+    const size_t count = resident_result->count;
+    synced_mem **const mems = array_of(count, sizeof *mems);
+    synced_mem *first;
+    must_work(synced_mem_create(&first, DATA, NULL) == SYNCED_MEM_OK);
+    const size_t before = resident();
+    for (size_t i = 0; i < count; i++)
+        must_work(synced_mem_create(&mems[i], DATA, NULL) == SYNCED_MEM_OK);
+    record(before);
+}
+
+static void untouched_classic(void)
+{
+    const size_t count = resident_result->count;
+    struct classic **const mems = array_of(count, sizeof *mems);
+    const size_t before = resident();
+    for (size_t i = 0; i < count; i++)
+        mems[i] = classic_create(DATA, false);
+    record(before);
+}
+
+/* Nor is the data counted: page-locked memory that the pool holds. */
+static void after_trips(void)
+{
+    const size_t count = resident_result->count;
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    synced_mem **const mems = array_of(count, sizeof *mems);
+    synced_mem *first;
+    must_work(synced_mem_create(&first, DATA, NULL) == SYNCED_MEM_OK);
+    first_trip(first, 0);
+    must_work(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);
+    const size_t pinned = stats.pinned_bytes;
+    const size_t before = resident();
+    for (size_t i = 0; i < count; i++) {
+        must_work(synced_mem_create(&mems[i], DATA, NULL) == SYNCED_MEM_OK);
+        first_trip(mems[i], i);
+    }
+    must_work(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);
+    record(before + stats.pinned_bytes - pinned);
+}
+
+/* What the runtime keeps on the host for as many pieces of device memory, without the library. */
+static void runtime_alone(void)
+{
+    const size_t count = resident_result->count;
+    struct bare_pool *const pool = bare_pool_create();
+    void **const data = array_of(count, sizeof *data);
+    synced_mem_stream stream = bare_stream_create();
+    data[0] = bare_pool_alloc(pool, DATA, stream);
+    const size_t before = resident();
+    for (size_t i = 1; i < count; i++)
+        data[i] = bare_pool_alloc(pool, DATA, stream);
+    bare_wait(stream);
+    record(before);
+}
+
+/* To the byte: what is beyond are pages of the process's own, and the heads of the library's chunks. */
+static double bytes_of(void (*fill)(void), size_t count)
+{
+    resident_result->count = count;
+    must(run_apart(fill), "memory could not be counted");
+    return round(resident_result->each);
+}
+
+static void report_untouched(void)
+{
+    static const struct table table = {
+        "scale",    "untouched", "Resident memory of an object that was only created, to the byte",
+        UNIT_BYTES, NULL,        "Caffe's object"};
+    char name[32];
+    report_table(&table);
+    name_count(suite.objects, name);
+    struct row row = row_of(&table, name, (double)suite.objects);
+    row_target(&row, VALUE, AT_MOST, 128);
+    report_progress(&row);
+    report_values(&row, (const struct summary[]){summary_of_one(bytes_of(untouched, suite.objects)), unmeasured,
+                                                 summary_of_one(bytes_of(untouched_classic, suite.objects))});
+}
+
+void measure_resident(void)
+{
+    static const struct table table = {
+        "scale",
+        "after-trip",
+        "Resident memory of an object after a round trip, beside its 4 KiB of data, to the byte",
+        UNIT_BYTES,
+        "the runtime's own records of as many pieces of device memory",
+        NULL};
+    char name[32];
+    resident_result = mmap(NULL, sizeof *resident_result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    must(resident_result != MAP_FAILED, "no memory");
+    report_untouched();
+    report_table(&table);
+    name_count(suite.gpu_objects, name);
+    struct row all = row_of(&table, "all included", (double)suite.gpu_objects);
+    struct row less = row_of(&table, "less the runtime's own", (double)suite.gpu_objects);
+    row_target(&less, VALUE, AT_MOST, 384);
+    double with = 0;
+    double without = 0;
+    if (row_can_run(&all, true, 0)) {
+        with = bytes_of(after_trips, suite.gpu_objects);
+        without = bytes_of(runtime_alone, suite.gpu_objects);
+        (void)snprintf(all.note, sizeof all.note, "%s", name);
+        report_values(&all, (const struct summary[]){summary_of_one(with), summary_of_one(without), unmeasured});
+    }
+    if (row_can_run(&less, true, 0))
+        report_values(&less, (const struct summary[]){summary_of_one(with - without), unmeasured, unmeasured});
+}

@@ -1,0 +1,51 @@
+/* What the groups of the suite know of the run that they are part of, and what each of them is. */
+#ifndef SUITE_H
+#define SUITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct suite {
+    bool quick;         /* few rounds, small sizes: only whether everything works */
+    bool gpu;           /* there is one */
+    bool emulated;      /* ... of the emulated runtime */
+    int cores;          /* that the process may use */
+    double memory;      /* bytes, of the machine */
+    size_t largest;     /* transfer or allocation */
+    size_t ring;        /* bytes that transfers go through, more than a cache holds */
+    size_t objects;     /* the most, on the host */
+    size_t gpu_objects; /* the most that also go to the device */
+    const char
+        *counted;      /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
+    const char *plots; /* the folder for pictures, or NULL */
+    const char *runtime; /* the GPU runtime this program was built for; part of the accessor programs' names */
+    char folder[4096];   /* of this program */
+};
+extern struct suite suite;
+
+enum { KIB = 1024, MIB = 1024 * 1024, GIB = 1024 * 1024 * 1024 };
+
+/* The parts of the groups. Each runs in a process of its own. */
+void measure_accessors(void);
+void measure_accessor_threads(void);
+void measure_instructions(void);
+void measure_first_reads(void);
+void measure_pinned_transfers(void);
+void measure_both_directions(void);
+void measure_pageable_transfers(void);
+void measure_first_allocations(void);
+void measure_reused_allocations(void);
+void measure_device_allocations(void);
+void measure_traces(void);
+void measure_lives(void);
+void measure_host_resizes(void);
+void measure_device_resizes(void);
+void measure_overlap(void);
+void measure_trainer_overlap(void);
+void measure_many(void);
+void measure_many_on_device(void);
+void measure_resident(void);
+void measure_training(void);
+void measure_staging(void);
+
+#endif

@@ -1,0 +1,123 @@
+#!/bin/sh
+# suite.sh SUITE RUNTIME PYTHON: the benchmark suite runs to its end, measures every group that it names, writes lines
+# of JSON, says what it has skipped and why, and refuses what it can't use with one line.
+set -u
+suite=$1
+runtime=$2
+python=$3
+unset MALLOC_PERTURB_ # which Meson sets: memory that is filled at every turn is no reference
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+failures=0
+fail() {
+    echo "FAIL: $*"
+    failures=$((failures + 1))
+}
+
+ends() { # STATUS WORDS-OF-THE-MESSAGE ARGUMENT...
+    expected=$1
+    words=$2
+    shift 2
+    "$suite" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    status=$?
+    [ $status = "$expected" ] || fail "$* ended with $status: $(cat "$dir/err")"
+    [ -z "$words" ] || grep -q -e "$words" "$dir/err" || fail "$* said: $(cat "$dir/err")"
+}
+refuses() { # WORDS-OF-THE-MESSAGE ARGUMENT...
+    ends 2 "$@"
+    [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* printed $(wc -l <"$dir/err") lines of error"
+    [ ! -s "$dir/out" ] || fail "$* measured all the same"
+}
+
+: >"$dir/file"
+refuses 'suite: --frobnicate: there is no such option' --frobnicate
+refuses 'suite: frobnicate: there is no such option' frobnicate
+refuses 'suite: nothing: there is no such group' --group nothing
+refuses '--group: its value is missing' --group
+refuses '--json: its value is missing' --quick --json
+refuses '--json: its value is missing' --json ''
+refuses "--json $dir/missing/file: No such file" --json "$dir/missing/file"
+refuses "--json $dir: Is a directory" --json "$dir"
+refuses "--plots $dir/missing/folder" --plots "$dir/missing/folder"
+refuses "--plots $dir/file" --plots "$dir/file"
+refuses 'without spaces' --plots "$dir/a folder"
+ends 0 '' --help
+grep -q -e --group "$dir/out" || fail "--help does not tell of --group"
+ends 0 '' --list
+cp "$dir/out" "$dir/groups"
+
+# Without what it calls: the words, and all else goes on.
+mkdir "$dir/bin"
+path=$PATH
+PATH=$dir/bin
+export PATH
+"$suite" --plots "$dir/plots" >/dev/null 2>"$dir/err"
+status=$?
+"$suite" --quick --group accessors >"$dir/out" 2>&1
+lacking=$?
+PATH=$path
+[ $status = 2 ] && grep -q 'gnuplot is not installed' "$dir/err" || fail "without gnuplot: $status, $(cat "$dir/err")"
+[ $lacking = 0 ] && grep -q 'cpu_data, static *skipped: valgrind is not installed' "$dir/out" ||
+    fail "without valgrind: $lacking, $(cat "$dir/out")"
+
+# Everything, quickly.
+ends 0 '' --quick --json "$dir/json"
+[ ! -s "$dir/err" ] || fail "a run that went well said: $(cat "$dir/err")"
+"$python" - "$dir/json" "$dir/groups" "$runtime" <<'PYTHON' || fail "the lines of JSON"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+groups = [line.split()[0] for line in open(sys.argv[2]) if "asked for" not in line]
+runtime = sys.argv[3]
+first, rows, last = lines[0]["machine"], lines[1:-1], lines[-1]["end"]
+assert first["quick"] and first["cores"] > 0 and first["has_gpu"] == (runtime != "none"), first
+assert len(groups) > 5 and {row["group"] for row in rows} == set(groups), groups
+assert last["rows"] == len(rows) and last["failed"] == 0, last
+for verdict, count in ("met", "met"), ("missed", "missed"), ("skipped", "skipped"), ("no target", "no_target"):
+    assert sum(row["verdict"] == verdict for row in rows) == last[count], (verdict, last)
+for row in rows:
+    results = {target["result"] for target in row["targets"]}
+    if row["verdict"] == "skipped":
+        assert row["note"] and results <= {"skipped"} and "ours" not in row, row
+    else:
+        assert row["ours"]["rounds"] > 0 and row["ours"]["least"] <= row["ours"]["median"] <= row["ours"]["most"], row
+        assert row["verdict"] == ("missed" if "missed" in results else "met" if results else "no target"), row
+without_gpu = {row["group"] for row in rows if row["note"] == "no GPU"}
+needs_gpu = {"transfers", "allocation", "life", "overlap"}
+if runtime == "none":
+    assert all(row["note"] == "no GPU" for row in rows if row["group"] in needs_gpu), "a GPU's rows are not skipped"
+else:
+    assert not without_gpu & needs_gpu, without_gpu
+    assert all(any(row["group"] == g and "limit" in row for row in rows) for g in needs_gpu), "limits are missing"
+PYTHON
+
+# A missed target ends a strict run, and no other.
+ends 0 '' --quick --group scale --json "$dir/json"
+"$suite" --quick --strict --group scale --json "$dir/json" >/dev/null 2>&1
+status=$?
+case $(grep -c '"end".*"missed":0,' "$dir/json") in
+1) [ $status = 0 ] || fail "a strict run without missed targets ended with $status" ;;
+*) [ $status = 1 ] || fail "a strict run with missed targets ended with $status" ;;
+esac
+
+# What can't be written is noticed.
+if [ -e /dev/full ]; then
+    ends 1 'JSON' --quick --group scale --json /dev/full
+    "$suite" --list >/dev/full 2>"$dir/err" && fail "a full disk went unnoticed"
+    grep -q 'could not be written' "$dir/err" || fail "a full disk: $(cat "$dir/err")"
+fi
+
+# A part that fails is told, and counts. Sanitizers need more addresses than that for themselves.
+if sh -c 'ulimit -v 60000 && "$0" --list; exit $?' "$suite" >/dev/null 2>&1; then
+    (ulimit -v 60000 && "$suite" --quick --group host) >"$dir/out" 2>"$dir/err"
+    status=$?
+    [ $status = 1 ] && grep -q 'no host memory for 67108864 bytes' "$dir/err" &&
+        grep -q 'suite: host: a part of this group failed' "$dir/err" && grep -q 'parts failed' "$dir/out" ||
+        fail "without memory: $status, $(cat "$dir/err")"
+fi
+
+if command -v gnuplot >/dev/null 2>&1; then
+    ends 0 '' --quick --group scale --plots "$dir/plots"
+    grep -q '<svg' "$dir/plots/scale.svg" || fail "no picture was drawn"
+    grep -q 'timeline: skipped' "$dir/out" || fail "a picture that was not drawn was not spoken of"
+fi
+[ $failures = 0 ]
