@@ -206,13 +206,19 @@ synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
 }
 
 /* After a failure too, which may be for want of the very memory that is due. */
-synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status)
+synced_mem_status sm_reap_after(synced_mem_status status)
 {
-    (void)sm_leave(call, status);
+    if (status == SYNCED_MEM_OK)
+        return sm_copy_reap(false);
     const struct sm_detail detail = sm_detail_get();
     (void)sm_copy_reap(false);
     sm_detail_set(&detail);
     return status;
+}
+
+synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status)
+{
+    return sm_reap_after(sm_leave(call, status));
 }
 
 void sm_let_go(struct sm_call *call, enum sm_side side)

@@ -26,7 +26,10 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem);
  * status given. */
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status);
 
-/* As sm_leave(), for calls that may block: what other calls had to leave behind is looked at too. */
+/* What calls had to leave behind is looked at, and the status answered; a failure's detail stays. */
+synced_mem_status sm_reap_after(synced_mem_status status);
+
+/* As sm_leave(), for calls that may block, with that behind it. */
 synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status);
 
 /* The copy is the object's no more once the call succeeds. */

@@ -335,11 +335,8 @@ static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle
     sort_objects(batch);
     const synced_mem_status status = follow_staged(batch, run(batch, handle));
     sm_stream_drop(batch->stream);
-    if (status != SYNCED_MEM_OK) { /* perhaps for want of memory that is due */
-        const struct sm_detail detail = sm_detail_get();
-        (void)sm_copy_reap(false);
-        sm_detail_set(&detail);
-    }
+    if (status != SYNCED_MEM_OK)
+        (void)sm_reap_after(status);
     if (failed)
         *failed = batch->failed;
     return status;
