@@ -54,7 +54,7 @@ END_TEST
 
 START_TEST(host_memory)
 {
-    static const size_t sizes[] = {1, 100, 65535, 65536, 1 << 20};
+    static const size_t sizes[] = {1, 100, 65536, (1 << 25) - 1, 1 << 25};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         for (size_t alignment = sizeof(void *); alignment <= 4096; alignment *= 2) {
             void *const data = sm_host_memory_alloc(sizes[i], alignment, true);
@@ -66,6 +66,7 @@ START_TEST(host_memory)
         }
     }
     ck_assert_ptr_null(sm_host_memory_alloc((size_t)PTRDIFF_MAX - 4096, 64, true));
+    ck_assert_ptr_null(sm_host_memory_alloc((size_t)PTRDIFF_MAX - 4096, 64, false));
 }
 END_TEST
 
