@@ -226,4 +226,5 @@ synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status stat
 void sm_let_go(struct sm_call *call, enum sm_side side)
 {
     call->let_go[side] = sm_take_copy(call->mem, side);
+    sm_debug_forget(call->let_go[side]); /* the same memory may come again at once */
 }

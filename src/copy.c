@@ -407,8 +407,7 @@ static synced_mem_status retire(struct sm_copy *copy)
 
 void sm_copy_retire(struct sm_copy *copy)
 {
-    if (copy)
-        sm_debug_forget(copy);
+    sm_debug_forget(copy);
     struct sm_copy *const gone = copy ? keep_or_free(copy) : NULL;
     if (gone)
         (void)retire(gone);

@@ -38,7 +38,7 @@ static inline void sm_debug_open(const struct sm_copy *copy)
         sm_debug_open_copy(copy);
 }
 
-/* The copy is no object's any more: its memory is as open as it came. */
+/* The copy is no object's any more: its memory is as open as it came. NULL is ignored. */
 static inline void sm_debug_forget(const struct sm_copy *copy)
 {
     if (sm_debug_on())

@@ -49,8 +49,8 @@ static void say(const struct sm_guard *guard, uintptr_t address)
     add(&text, "; the pointer used at 0x");
     add_number(&text, address, 16);
     add(&text, " expired then\n");
-    if (write(STDERR_FILENO, text.bytes, text.used) < 0)
-        return;
+    const ssize_t wrote = write(STDERR_FILENO, text.bytes, text.used);
+    (void)wrote;
 }
 
 /* The instruction faults again, and the default action is at that instruction; what was sent by a process is sent again. */

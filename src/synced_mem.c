@@ -299,6 +299,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     struct sm_call call;
     if (!ask(mem, function))
         return facts;
+    sm_caller_begin(function, mem);
     const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
         (void)sm_report(status, function, synced_mem_name(mem));
@@ -311,7 +312,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
-    (void)sm_leave(&call, SYNCED_MEM_OK);
+    (void)sm_report(sm_leave(&call, SYNCED_MEM_OK), function, NULL);
     return facts;
 }
 

@@ -4,6 +4,7 @@
 #include "caller.h"
 #include "object.h"
 #include "process.h"
+#include "status.h"
 #include "trace_timing.h"
 
 #include <stdio.h>
@@ -208,7 +209,9 @@ void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace
     struct sm_trace_event event = event_now(SM_TRACE_COPY);
     sm_device_range_end();
     if (status != SYNCED_MEM_OK || moved->bytes == 0) {
+        const struct sm_detail first = sm_detail_get();
         sm_timing_drop(copy->timing);
+        sm_detail_set(&first);
         return;
     }
     event.begin = copy->since;

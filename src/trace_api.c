@@ -77,11 +77,13 @@ void sm_trace_tend(void)
 
 void sm_trace_rest(void)
 {
+    const struct sm_detail first = sm_detail_get();
     pthread_mutex_lock(&writer);
     if (sm_trace_on())
         write_all(true);
     sm_timing_rest();
     pthread_mutex_unlock(&writer);
+    sm_detail_set(&first);
 }
 
 /* ---- The process ---- */

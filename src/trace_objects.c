@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUCKETS = 4096 };
+enum { BUCKETS = 1024 };
 
 static struct {
     struct sm_cells cells;
@@ -19,7 +19,7 @@ static struct {
 
 static struct sm_traced **bucket_of(const struct synced_mem *mem)
 {
-    return &objects.buckets[(uint64_t)(uintptr_t)mem * 0x9e3779b97f4a7c15u >> 52];
+    return &objects.buckets[(uint64_t)(uintptr_t)mem * 0x9e3779b97f4a7c15u >> 54];
 }
 
 struct sm_traced *sm_traced_find(const struct synced_mem *mem)

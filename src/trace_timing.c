@@ -22,8 +22,9 @@ struct sm_timing {
 };
 
 /* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
- * to an event within a short time has no base, and is asked again after a while. No more than that many wait. */
-enum { BASE_LASTS_S = 8, PATIENCE_US = 100, NEXT_TRY_MS = 10, MOST_PENDING = 4096 };
+ * to an event within a short time and some questions has no base, and is asked again after a while. No more than that
+ * many transfers wait to be done. */
+enum { BASE_LASTS_S = 8, PATIENCE_US = 100, PATIENCE = 64, NEXT_TRY_MS = 10, MOST_PENDING = 4096 };
 
 static struct {
     struct sm_lock lock;
@@ -61,7 +62,8 @@ static bool locate(int device, struct base *base)
     synced_mem_status status = sm_stream_lane(device, SM_LANE_FREE, &lane);
     if (status == SYNCED_MEM_OK)
         status = sm_device_event_record(device, base->event, lane->handle);
-    while (status == SYNCED_MEM_OK && !done && sm_trace_time() - before < PATIENCE_US * 1000u)
+    unsigned asked = 0;
+    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
         status = sm_device_event_query(device, base->event, &done);
     base->host = before + (sm_trace_time() - before) / 2;
     return done;

@@ -232,8 +232,8 @@ END_TEST
 /* More objects than there is room for at first. */
 static void hold_many(void)
 {
-    enum { MANY = 600 };
-    synced_mem *mems[MANY];
+    enum { MANY = 3000 };
+    static synced_mem *mems[MANY];
     for (int i = 0; i < MANY; i++) {
         mems[i] = make_at_cpu(100, 1);
         if (i % 2)
@@ -264,9 +264,11 @@ static void borrow_and_return(void)
     OK(synced_mem_release_cpu_data(mem));
     touch_to_write(pages + PAGE);
     OK(synced_mem_set_cpu_data(mem, pages));
+    OK(synced_mem_set_cpu_data(mem, pages));
     OK(synced_mem_resize_discard(mem, PAGE));
     OK(synced_mem_release(mem));
     memset(pages, 2, 4 * PAGE);
+    ck_assert_uint_eq(stats_now().unprotected, 0);
     (void)munmap(pages, 4 * PAGE);
 }
 
@@ -348,6 +350,10 @@ static void use_one_memory_twice(void)
     touch_to_write(synced_mem_mutable_cpu_data(second));
     touch_to_write(memory);
     ck_assert_uint_eq(stats_now().unprotected, 2);
+    synced_mem *const third = make_named("third", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_set_cpu_data(third, memory));
+    ck_assert_uint_eq(stats_now().unprotected, 3);
+    OK(synced_mem_release(third));
     OK(synced_mem_release(first));
     OK(synced_mem_release(second));
 }
@@ -469,14 +475,13 @@ static volatile sig_atomic_t caught;
 static void on_signal(int number)
 {
     (void)number;
-    caught++;
-    _exit(42);
+    exit(42); /* not meant for handlers, but this one interrupts no function that it could call again */
 }
 
 static void on_signal_with_facts(int number, siginfo_t *info, void *context)
 {
     (void)number, (void)info, (void)context;
-    _exit(43);
+    exit(43);
 }
 
 static void count_signal(int number)
@@ -509,12 +514,23 @@ static void with_other_handler(void)
     use_old_pointer();
 }
 
-static void fault_elsewhere(void)
+static void fault_at_no_copy(void)
 {
-    set_handler(SIG_DFL);
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     touch_to_read(mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     OK(synced_mem_release(mem));
+}
+
+static void fault_elsewhere(void)
+{
+    set_handler(SIG_DFL);
+    fault_at_no_copy();
+}
+
+static void fault_elsewhere_with_handler(void)
+{
+    set_handler(on_signal);
+    fault_at_no_copy();
 }
 
 static void be_sent_a_signal(void)
@@ -542,6 +558,26 @@ static void count_a_signal(void)
     OK(synced_mem_release(mem));
 }
 
+/* The default action, but for its end. */
+static void pass_on_to_default(void)
+{
+    struct sigaction ours;
+    siginfo_t info = {.si_code = SI_USER};
+    sigset_t signals;
+    set_handler(SIG_DFL);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    (void)sigaction(SIGSEGV, NULL, &ours);
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGSEGV);
+    (void)sigprocmask(SIG_BLOCK, &signals, NULL);
+    ours.sa_sigaction(SIGSEGV, &info, NULL);
+    (void)sigpending(&signals);
+    ck_assert_int_eq(sigismember(&signals, SIGSEGV), 1);
+    (void)sigaction(SIGSEGV, NULL, &ours);
+    ck_assert(ours.sa_handler == SIG_DFL);
+    OK(synced_mem_release(mem));
+}
+
 START_TEST(handlers)
 {
     int status = run(with_handler, "1");
@@ -553,8 +589,12 @@ START_TEST(handlers)
     status = run(fault_elsewhere, "1");
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     ck_assert_ptr_null(strstr(said, "synced_mem:"));
+    status = run(fault_elsewhere_with_handler, "1");
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 42, "%#x %s", (unsigned)status, said);
+    ck_assert_str_eq(said, "");
     status = run(be_sent_a_signal, "1");
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+    lives(pass_on_to_default);
     lives(ignore_a_signal);
     lives(count_a_signal);
 }

@@ -6,10 +6,12 @@
 #include "trace_file.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -411,6 +413,79 @@ START_TEST(bad_calls)
 }
 END_TEST
 
+START_TEST(many_objects)
+{
+    enum { MANY = 3000 };
+    static synced_mem *mems[MANY];
+    start();
+    for (int i = 0; i < MANY; i++) {
+        mems[i] = make(1);
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mems[i]));
+    }
+    if (gpu_expected())
+        for (int i = 0; i < 20; i++)
+            for (int k = i; k < 20; k++)
+                OK(synced_mem_resize_discard(mems[k], 1) == SYNCED_MEM_OK && synced_mem_cpu_data(mems[k]) &&
+                           synced_mem_gpu_data(mems[k])
+                       ? SYNCED_MEM_OK
+                       : SYNCED_MEM_ERR_CUDA);
+    summary();
+    if (gpu_expected())
+        ck_assert(strstr(text, "#20 ") < strstr(text, "#19 "));
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_release(mems[i]));
+    stop();
+    HAS("#3000\"");
+}
+END_TEST
+
+/* While one thread is held up by a slow file, others go on. */
+static void *write_much(void *unused)
+{
+    synced_mem *const mem = make(SIZE);
+    for (int i = 0; i < 2000; i++) {
+        (void)synced_mem_mutable_cpu_data(mem);
+        (void)synced_mem_resize_discard(mem, SIZE);
+    }
+    (void)synced_mem_release(mem);
+    return unused;
+}
+
+static void *read_all(void *from)
+{
+    const int fd = *(const int *)from;
+    static char bytes[65536];
+    ssize_t got;
+    while ((got = read(fd, bytes, sizeof bytes)) != 0)
+        if (got < 0)
+            (void)usleep(1000);
+    return NULL;
+}
+
+START_TEST(slow_file)
+{
+    enum { FULL = 60000 };
+    pthread_t thread;
+    pthread_t reader;
+    int waiting = 0;
+    name_file();
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    int fd = open(path, O_RDONLY | O_NONBLOCK);
+    ck_assert_int_ge(fd, 0);
+    OK(synced_mem_trace_start(path));
+    ck_assert_int_eq(pthread_create(&thread, NULL, write_much, NULL), 0);
+    while (waiting < FULL)
+        ck_assert_int_eq(ioctl(fd, FIONREAD, &waiting), 0);
+    (void)write_much(NULL);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_all, &fd), 0);
+    (void)pthread_join(thread, NULL);
+    OK(synced_mem_trace_stop());
+    (void)pthread_join(reader, NULL);
+    (void)close(fd);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 /* ---- Processes ---- */
 
 static synced_mem *inherited;
@@ -580,6 +655,8 @@ Suite *suite(void)
     tcase_add_test(cases, calls_inside_callbacks);
     tcase_add_test(cases, summaries);
     tcase_add_test(cases, much);
+    tcase_add_test(cases, many_objects);
+    tcase_add_test(cases, slow_file);
     tcase_add_test(cases, more_than_there_is_room_for);
     tcase_add_test(cases, shutdown_and_on);
     tcase_add_test(cases, bad_calls);

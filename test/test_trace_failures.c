@@ -6,6 +6,7 @@
 #include "trace_timing.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,26 @@ START_TEST(host_times_instead)
 }
 END_TEST
 
+/* A transfer that fails is none, whether or not it could have been timed. */
+START_TEST(transfers_that_fail)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    start();
+    for (int i = 0; i < 2; i++) {
+        later += 20000000;
+        if (i == 0)
+            emu_fail("cudaEventCreate", 1, cudaErrorUnknown, false);
+        emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, (void *)(uintptr_t)synced_mem_gpu_data(mem));
+        SAYS("cudaMemcpyAsync of 5000 bytes");
+        emu_fail_clear();
+    }
+    stop();
+    HAS_NOT("\"cat\":\"transfer\"");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 START_TEST(lost_device)
 {
     synced_mem *const mem = make(SIZE);
@@ -293,6 +314,7 @@ Suite *suite(void)
     tcase_add_test(cases, writes_that_are_interrupted);
     tcase_add_test(cases, no_memory_for_an_objects_record);
     tcase_add_loop_test(cases, transfers_that_are_not_timed, 0, sizeof untimed / sizeof untimed[0]);
+    tcase_add_test(cases, transfers_that_fail);
     tcase_add_test(cases, host_times_instead);
     tcase_add_test(cases, late_transfers);
     tcase_add_test(cases, long_traces);
