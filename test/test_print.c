@@ -10,6 +10,15 @@ enum { SIZE = 5000, COLUMNS = 100 };
 
 static char text[65536];
 
+/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+static bool leaves_something;
+
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaves_something;
+}
+
 /* What a call prints, into a file in memory. */
 static FILE *begin_text(void)
 {
@@ -185,6 +194,7 @@ static const synced_mem *parents;
 static void print_parents(const void *unused)
 {
     (void)unused;
+    leaves_something = true;
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_print(parents, stderr));
     stats_text();
     ck_assert_ptr_null(strstr(text, "pool of device"));
