@@ -242,7 +242,8 @@ typedef struct synced_mem_options {
      * from the start where that device can be used; others do once the process has used a GPU through the library.
      */
     int device;
-    /** Shown in error details; copied, at most 47 bytes of it are kept; NULL (default) for none. */
+    /** Shown in error details, in traces, and by debug mode; copied, at most 47 bytes of it are kept; NULL (default)
+     * for none. */
     const char *name;
     /**
      * Of both copies, in bytes, where the library allocates them: a power of two up to 2 MiB; 0 (default) for 64.
@@ -1189,8 +1190,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
  * which these programs open all the same. A forked child does not go on with the trace.
  * @param path  is created, or emptied; read during the call only
  * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
- * transfers that are done; none waits for the device, but synced_mem_trace_stop(), synced_mem_shutdown() and exit() for
- * transfers whose times are wanted.
+ * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
+ * but some seconds apart a call asks for the device's time, which takes it a millisecond at most.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't
  *         be opened to write); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1

@@ -6,6 +6,7 @@
 #include "print.h"
 #include "process.h"
 #include "stats.h"
+#include "status.h"
 #include "unified.h"
 
 #include <stdio.h>
@@ -230,7 +231,10 @@ static bool is_managed(const struct sm_copy *copy)
     struct sm_pointer_facts facts;
     if (!sm_device_in_use() || !sm_copy_is_foreign(copy))
         return false;
-    return sm_device_look_at(-1, sm_copy_data(copy), &facts) == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
+    sm_detail_set(&first);
+    return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
 }
 
 void sm_debug_protect(const struct synced_mem *mem)

@@ -24,7 +24,7 @@ struct sm_timing {
 /* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
  * to an event within a short time and some questions has no base, and is asked again after a while. No more than that
  * many transfers wait to be done. */
-enum { BASE_LASTS_S = 8, PATIENCE_US = 100, PATIENCE = 64, NEXT_TRY_MS = 10, MOST_PENDING = 4096 };
+enum { BASE_LASTS_S = 8, PATIENCE_US = 1000, PATIENCE = 64, NEXT_TRY_MS = 100, MOST_PENDING = 4096 };
 
 static struct {
     struct sm_lock lock;

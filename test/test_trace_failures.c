@@ -190,7 +190,7 @@ START_TEST(transfers_that_are_not_timed)
     sm_timing_resolve(true);
     if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
         sm_trace_record(&event);
-    later += 20000000;
+    later += 200000000;
     struct sm_timing *const timing = sm_timing_begin(lane);
     ck_assert_ptr_nonnull(timing);
     sm_timing_drop(timing);
@@ -218,7 +218,7 @@ START_TEST(transfers_that_fail)
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     start();
     for (int i = 0; i < 2; i++) {
-        later += 20000000;
+        later += 200000000;
         if (i == 0)
             emu_fail("cudaEventCreate", 1, cudaErrorUnknown, false);
         emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
