@@ -10,10 +10,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Events, and transfers, that make it worth to look after them. */
-enum { MANY = 512 };
+enum { MANY = 512, LAST_PATIENCE_S = 1 };
 
 /* Held by whoever uses the file. No lock of process.h's, as to write may take a while; a fork needn't wait for it. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
@@ -88,9 +89,14 @@ void sm_trace_rest(void)
 
 /* ---- The process ---- */
 
+/* Not for ever, as a thread may be held up by the file, or be the very one that was interrupted to exit. */
 static void at_exit(void)
 {
-    pthread_mutex_lock(&writer);
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LAST_PATIENCE_S;
+    if (pthread_mutex_timedlock(&writer, &until) != 0)
+        return;
     if (sm_trace_on())
         (void)end();
     pthread_mutex_unlock(&writer);

@@ -16,7 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZE = 5000, MUCH = 3 << 20 };
+/* The last is nearly what a pipe holds. */
+enum { SIZE = 5000, MUCH = 3 << 20, FULL = 60000 };
 
 static char path[64];
 static char text[4 << 20];
@@ -477,7 +478,6 @@ static void *read_all(void *from)
 
 START_TEST(slow_file)
 {
-    enum { FULL = 60000 };
     pthread_t thread;
     pthread_t reader;
     int waiting = 0;
@@ -658,6 +658,28 @@ START_TEST(killed)
 }
 END_TEST
 
+static void exit_while_another_thread_writes(void)
+{
+    int waiting = 0;
+    pthread_t thread;
+    const int fd = open(path, O_RDONLY | O_NONBLOCK);
+    OK(synced_mem_trace_start(path));
+    ck_assert_int_eq(pthread_create(&thread, NULL, write_much, NULL), 0);
+    (void)pthread_detach(thread);
+    while (waiting < FULL)
+        ck_assert_int_eq(ioctl(fd, FIONREAD, &waiting), 0);
+}
+
+START_TEST(exit_with_a_slow_file)
+{
+    char said[4096];
+    name_file();
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(run(exit_while_another_thread_writes, "", false, said, sizeof said), 0);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("trace");
@@ -684,5 +706,7 @@ Suite *suite(void)
     tcase_add_test(processes, environment_of_a_set_user_id_process);
     tcase_add_test(processes, a_file_for_each_process);
     tcase_add_test(processes, killed);
+    if (fixture_schedule() == 0)
+        tcase_add_test(processes, exit_with_a_slow_file);
     return all;
 }
