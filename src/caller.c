@@ -4,8 +4,9 @@
 #include "trace.h"
 
 _Thread_local struct sm_caller sm_caller;
+atomic_bool sm_caller_wanted;
 
-void sm_caller_begin(const char *function, const struct synced_mem *mem)
+void sm_caller_set(const char *function, const struct synced_mem *mem)
 {
     sm_caller.function = function;
     sm_caller.mem = mem;
@@ -13,7 +14,7 @@ void sm_caller_begin(const char *function, const struct synced_mem *mem)
         sm_caller.ranged = sm_trace_range(function, mem);
 }
 
-void sm_caller_end(void)
+void sm_caller_clear(void)
 {
     if (sm_caller.ranged)
         sm_trace_range_end();

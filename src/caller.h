@@ -8,6 +8,7 @@
 
 #include "synced_mem.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -19,15 +20,36 @@ struct sm_caller {
 
 extern _Thread_local struct sm_caller sm_caller;
 
+/* Somebody asks, or has asked: from then on it is kept in all threads. */
+extern atomic_bool sm_caller_wanted;
+
+void sm_caller_set(const char *function, const struct synced_mem *mem);
+void sm_caller_clear(void);
+
+static inline bool sm_caller_is_wanted(void)
+{
+    return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
+}
+
 /* At the beginning of what a public function does off the hot path, and at its end, by sm_report(), which no object may
  * be locked at. */
-void sm_caller_begin(const char *function, const struct synced_mem *mem);
-void sm_caller_end(void);
+static inline void sm_caller_begin(const char *function, const struct synced_mem *mem)
+{
+    if (sm_caller_is_wanted())
+        sm_caller_set(function, mem);
+}
+
+static inline void sm_caller_end(void)
+{
+    if (sm_caller_is_wanted())
+        sm_caller_clear();
+}
 
 /* The object that the call is about from now on. */
 static inline void sm_caller_is_about(const struct synced_mem *mem)
 {
-    sm_caller.mem = mem;
+    if (sm_caller_is_wanted())
+        sm_caller.mem = mem;
 }
 
 /* Around a call of the caller's code. */

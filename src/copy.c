@@ -407,8 +407,10 @@ static synced_mem_status retire(struct sm_copy *copy)
 
 void sm_copy_retire(struct sm_copy *copy)
 {
+    if (!copy)
+        return;
     sm_debug_forget(copy);
-    struct sm_copy *const gone = copy ? keep_or_free(copy) : NULL;
+    struct sm_copy *const gone = keep_or_free(copy);
     if (gone)
         (void)retire(gone);
 }

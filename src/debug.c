@@ -39,6 +39,7 @@ void sm_debug_start(void)
 {
     guards.page = (size_t)sysconf(_SC_PAGESIZE);
     sm_debug_catch_faults();
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_debug_flag, true, memory_order_relaxed);
 }
 

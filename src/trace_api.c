@@ -47,6 +47,7 @@ static synced_mem_status begin(const char *path)
     }
     sm_timing_forget();
     sm_trace_watch_exit(false);
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_trace_flag, true, memory_order_relaxed);
     return SYNCED_MEM_OK;
 }
