@@ -23,7 +23,8 @@
  *   being created: NULL and cudaStreamLegacy, the legacy default stream of the object's device, and
  *   cudaStreamPerThread, the default stream of the calling thread there. An object that has no device yet takes that
  *   of the stream on which its device copy is used.
- * - Nothing prints and nothing aborts. A function that returns a pointer returns NULL only when it failed; a function
+ * - Nothing aborts, and nothing prints but what is asked to: the functions that take a FILE, and what the environment
+ *   asks for (see "Seeing what happens"). A function that returns a pointer returns NULL only when it failed; a function
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.
  * - "GPU errors" stands for: SYNCED_MEM_ERR_NO_GPU (the library was built without CUDA, or the machine has no driver or
  *   no device), SYNCED_MEM_ERR_INVALID_DEVICE (the object's device does not exist),
@@ -54,6 +55,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /** The version of this header, first part; synced_mem_version() tells that of the library that is running. */
 #define SYNCED_MEM_VERSION_MAJOR 0
@@ -103,7 +105,8 @@ typedef enum synced_mem_state {
     X(7, ERR_DEVICE_LOST, "the device reports an error of earlier work and answers no further")                        \
     X(8, ERR_CUDA, "the CUDA runtime refused a call")                                                                  \
     X(9, ERR_CAPTURING, "a stream is capturing a graph, in which this work can't be done")                             \
-    X(10, ERR_FORKED, "the process was forked from one that had used a GPU")
+    X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
+    X(11, ERR_FILE, "a file can't be written")
 
 /** What a call answers. */
 typedef enum synced_mem_status {
@@ -242,7 +245,8 @@ typedef struct synced_mem_options {
      * from the start where that device can be used; others do once the process has used a GPU through the library.
      */
     int device;
-    /** Shown in error details; copied, at most 47 bytes of it are kept; NULL (default) for none. */
+    /** Shown in error details, in traces, and by debug mode; copied, at most 47 bytes of it are kept; NULL (default)
+     * for none. */
     const char *name;
     /**
      * Of both copies, in bytes, where the library allocates them: a power of two up to 2 MiB; 0 (default) for 64.
@@ -1125,6 +1129,7 @@ typedef struct synced_mem_stats {
     uint64_t gpu_spare_bytes; /**< held: device memory that is kept ready */
     uint64_t managed_bytes;   /**< held: managed memory of the library's own */
     uint64_t prefetches;      /**< of managed memory, to the device or to the host */
+    uint64_t unprotected;     /**< host copies that debug mode could not protect, see "Debug mode" */
 } synced_mem_stats;
 
 /**
@@ -1133,6 +1138,89 @@ typedef struct synced_mem_stats {
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
+
+/* ---- Seeing what happens ---- */
+/*
+ * The environment is read once, when the first object is made or a function of the trace is called; in a process whose
+ * user or group was changed by the program's file (set-user-ID, secure_getenv) it is ignored.
+ *
+ * SYNCED_MEM_TRACE=FILE starts a trace, as by synced_mem_trace_start(); %p in the name stands for the number of the
+ * process. If it can't be started, one line on stderr says why, and so does synced_mem_trace_stop().
+ *
+ * Debug mode, SYNCED_MEM_DEBUG=1. Each host copy has whole pages of its own, which the program may only touch as the
+ * head allows: while the host copy is stale neither to read nor to write, while the head is SYNCED only to read. Who
+ * uses a pointer that has expired gets SIGSEGV at that instruction, after a line on stderr which names the object, and
+ * the call that made the pointer expire; then the handler that the program had before runs, or the default action. Not
+ * protected are device copies, memory that both sides use (unified placement, managed memory), memory of the caller's
+ * that is less than a page of the system's or that several objects use (of the rest, the whole pages in it), and
+ * contents that the library's copy threads have yet to read out or to write. What can't be protected is counted in
+ * synced_mem_stats.unprotected, and one line on stderr tells of the first. A system call that is given such a pointer
+ * answers EFAULT. These lines on stderr are all that the library ever prints by itself.
+ */
+
+/**
+ * Prints what the library has done and holds, as a table: what synced_mem_get_stats() and
+ * synced_mem_host_pool_get_stats() tell, and of each device's pool that was used what synced_mem_gpu_pool_get_stats()
+ * does; how transfers are staged. Bytes are exact, and once more in units of 1024. Lines have at most 100 columns; what
+ * they say may change from version to version.
+ * @param file  open to write; flushed, not closed
+ * Never blocks on a stream; starts nothing of CUDA's.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
+
+/**
+ * Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
+ * source, the capacity, whether it has the contents, and how many transfers have been made to this memory.
+ * @param file  open to write; flushed, not closed
+ * Never blocks, except for another thread's call on the same object.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written); ERR_FORKED.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
+
+/**
+ * Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's
+ * traces, which chrome://tracing and Perfetto open. Transfers are spans on a track of their stream, with the device's
+ * own times where it tells them; waits of the host, and the copies of staged transfers, on those of the host's threads.
+ * Each event names the object, as name#number, and the function that was called. Where the library was built with NVTX
+ * the same are ranges for NVIDIA's profilers meanwhile.
+ *
+ * Events are kept in memory and written at the end of calls, some hundreds at once; of more than 262144 that come
+ * within one call the rest is lost, and counted at the end of the file. A process that ends by exit() or by a return
+ * from main() writes all; one that is killed leaves a file without its last events and without the closing bracket,
+ * which these programs open all the same. A forked child does not go on with the trace.
+ * @param path  is created, or emptied; read during the call only
+ * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
+ * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
+ * but some seconds apart a call asks for the device's time, which takes it a millisecond at most.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't
+ *         be opened to write); ERR_OUT_OF_HOST_MEMORY.
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
+
+/**
+ * Writes what is left of the trace, with its summary, and closes the file.
+ * Blocking: waits on the host for transfers that were queued, and what they come after.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is no trace: the detail has the reason if the environment asked for
+ *         one); ERR_FILE (something could not be written; the file is closed).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
+
+/**
+ * Prints which objects went back and forth most since the trace began, or in the last trace: at most ten. A turn is a
+ * transfer in the other direction than the object's transfer before. Each comes with the number of its transfers each
+ * way, their bytes, the function that caused the last of each, and the one that had made that side stale. The last
+ * events in the file say the same.
+ * @param file  open to write; flushed, not closed
+ * Never blocks on a stream.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
+ * @since 0.1
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
 
 /**
  * The version of the library that is running, as major * 10000 + minor * 100 + patch. Never fails, never blocks.

@@ -1,6 +1,7 @@
 /* The caller's own allocators. */
 #include "allocator.h"
 
+#include "caller.h"
 #include "device.h"
 #include "process.h"
 #include "status.h"
@@ -153,8 +154,10 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
                                     bool *pinned)
 {
     const synced_mem_allocator *const table = &from->table;
+    const struct sm_caller before = sm_caller_put_aside();
     void *const data = table->alloc(request->size, request->alignment, request->device, request->stream, table->user);
     const char *wrong = NULL;
+    sm_caller_put_back(before);
     if (!data)
         return no_memory(from, request);
     if ((uintptr_t)data % request->alignment != 0)
@@ -174,5 +177,7 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
 
 void sm_allocator_give(const struct sm_allocator *from, const struct sm_request *request, void *data)
 {
+    const struct sm_caller before = sm_caller_put_aside();
     from->table.free(data, request->size, request->alignment, request->device, request->stream, from->table.user);
+    sm_caller_put_back(before);
 }

@@ -2,10 +2,14 @@
 #ifndef SM_ARGUMENT_H
 #define SM_ARGUMENT_H
 
+#include "caller.h"
 #include "status.h"
 
 /* Publishes a failure under the name of the public function, and of the object if there is one. */
 #define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
+
+/* As that, where the status is that of a call which does all that the public function does. */
+#define SM_DO(call, mem) (sm_caller_begin(__func__, (mem)), SM_REPORT((call), (mem)))
 
 static inline synced_mem_status sm_no_object(void)
 {

@@ -1,9 +1,12 @@
 /* The frame of a call on an object; the head, and what the hot path may hand out. */
 #include "call.h"
 
+#include "caller.h"
+#include "debug.h"
 #include "flight.h"
 #include "process.h"
 #include "status.h"
+#include "trace.h"
 
 #include <assert.h>
 
@@ -92,11 +95,14 @@ static void publish(struct synced_mem *mem)
             atomic_store_explicit(&mem->ready[side][writing], ready_for(mem, side, writing != 0), memory_order_release);
         atomic_store_explicit(&mem->on[writing], on_for(mem, writing != 0), memory_order_release);
     }
+    if (sm_debug_on())
+        sm_debug_protect(mem);
 }
 
 /* The one place where the head is written. */
 void sm_commit(struct synced_mem *mem, unsigned head)
 {
+    sm_trace_head(mem, sm_head(mem), head);
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
     publish(mem);
     assert(sm_object_is_valid(mem));
@@ -163,6 +169,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
+    sm_caller_is_about(mem);
     pthread_mutex_lock(&mem->lock);
     *call = (struct sm_call){.mem = mem};
     lose(mem, &call->lost);
@@ -224,4 +231,5 @@ synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status stat
 void sm_let_go(struct sm_call *call, enum sm_side side)
 {
     call->let_go[side] = sm_take_copy(call->mem, side);
+    sm_debug_forget(call->let_go[side]); /* the same memory may come again at once */
 }

@@ -3,6 +3,8 @@
 
 #include "adopted.h"
 #include "allocator.h"
+#include "caller.h"
+#include "debug.h"
 #include "flight.h"
 #include "free.h"
 #include "gpu.h"
@@ -15,6 +17,7 @@
 #include "spare.h"
 #include "stats.h"
 #include "status.h"
+#include "trace.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -44,7 +47,7 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     }
     const unsigned writes = copy->writes + 1;
     memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
-    copy->device = (short)device;
+    copy->device = (signed char)device;
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
     copy->writes = writes;
@@ -80,12 +83,14 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     synced_mem_status status = SYNCED_MEM_OK;
     const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
+    const char *from = "system";
     void *base = NULL;
     if (pinned) {
         struct sm_pinned memory = {.data = NULL};
-        status = sm_host_pool_alloc(device, bytes, &memory);
+        status = sm_host_pool_alloc(device, sm_debug_room(bytes), &memory);
         base = memory.data;
         copy->owner = memory.owner;
+        from = memory.fresh ? "runtime" : "pool";
     } else {
         base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
         if (!base)
@@ -101,6 +106,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     sm_count_up(SM_COUNT_host_allocations, 1);
     if (!pinned)
         sm_count_up(SM_COUNT_pageable_bytes, bytes);
+    sm_trace_allocation(copy, from);
     *out = copy;
     return SYNCED_MEM_OK;
 }
@@ -124,13 +130,16 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
 {
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
     struct sm_copy *copy = sm_spare_take(stream, bytes);
-    const synced_mem_status status = copy ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
+    const bool spare = copy != NULL;
+    const synced_mem_status status = spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
     if (status != SYNCED_MEM_OK)
         return status;
     place(copy, copy->base, bytes, alignment);
     copy->is_spare = false;
     copy->given = 0;
+    copy->arrivals = 0;
     sm_gpu_obtained(stream->device, bytes);
+    sm_trace_allocation(copy, spare ? "spare" : sm_device_frees_in_order(stream->device) ? "pool" : "runtime");
     *out = copy;
     return SYNCED_MEM_OK;
 }
@@ -144,14 +153,17 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     void *data;
-    const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &copy->pinned);
+    bool pinned = false;
+    const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &pinned);
     if (status != SYNCED_MEM_OK) {
         give_copy(copy);
         return sm_relief_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
     }
     place(copy, data, request.size, 1);
+    copy->pinned = pinned;
     copy->allocator = allocator;
     copy->alignment = alignment;
+    sm_trace_allocation(copy, "allocator");
     *out = copy;
     return SYNCED_MEM_OK;
 }
@@ -188,6 +200,7 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
     if (zeroed)
         memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
+    sm_trace_allocation(copy, "pool");
     *out = copy;
     return SYNCED_MEM_OK;
 }
@@ -245,6 +258,7 @@ static bool is_queueing(const struct sm_copy *copy)
 
 void sm_copy_quarantine(struct sm_copy *copy)
 {
+    sm_debug_forget(copy);
     sm_count_up(SM_COUNT_quarantined, 1);
     give_copy(copy);
 }
@@ -267,8 +281,10 @@ static synced_mem_status give_back(struct sm_copy *copy)
 
 static void hand_over(struct sm_copy *copy)
 {
+    const struct sm_caller before = sm_caller_put_aside();
     sm_adopted_remove(sm_copy_data(copy));
     copy->callback(sm_copy_data(copy), copy->user, NULL);
+    sm_caller_put_back(before);
 }
 
 static void free_pageable(struct sm_copy *copy)
@@ -319,6 +335,8 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = sm_free_device(copy);
         break;
     case SYNCED_MEM_SOURCE_PINNED:
+        sm_host_pool_free(copy->base, sm_debug_room(copy->bytes), copy->owner);
+        break;
     case SYNCED_MEM_SOURCE_MAPPED:
         sm_host_pool_free(copy->base, copy->bytes, copy->owner);
         break;
@@ -389,7 +407,10 @@ static synced_mem_status retire(struct sm_copy *copy)
 
 void sm_copy_retire(struct sm_copy *copy)
 {
-    struct sm_copy *const gone = copy ? keep_or_free(copy) : NULL;
+    if (!copy)
+        return;
+    sm_debug_forget(copy);
+    struct sm_copy *const gone = keep_or_free(copy);
     if (gone)
         (void)retire(gone);
 }

@@ -44,13 +44,14 @@ struct sm_copy {
     struct sm_copy *next;           /* in the retired list */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     unsigned given;                 /* counts the calls that gave out its pointer */
-    short device;                   /* of device, managed and the library's page-locked memory; else -1 */
+    unsigned arrivals;              /* counts the transfers to it */
+    signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
-    bool arriving;                  /* the contents are those that write will bring; if it fails they are lost */
-    bool write_is_owed;             /* a later turn comes after write too */
-    unsigned char untracked;        /* enum sm_untracked */
-    bool pinned; /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
-    bool asked;  /* of the caller's: the runtime, whether it is */
+    unsigned char untracked : 2;    /* enum sm_untracked */
+    bool arriving : 1;              /* the contents are those that write will bring; if it fails they are lost */
+    bool write_is_owed : 1;         /* a later turn comes after write too */
+    bool pinned : 1; /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
+    bool asked : 1;  /* of the caller's: the runtime, whether it is */
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in

@@ -169,4 +169,15 @@ synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_
 synced_mem_status sm_device_event_sync(int device, sm_event event);
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done);
 
+/* ---- For traces ---- */
+
+/* An event that keeps its time. */
+synced_mem_status sm_device_timing_create(int device, sm_event *out);
+/* The device's time between two such events, both done, in nanoseconds. */
+synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds);
+
+/* Ranges of the calling thread that a profiler shows; no effect without one. They are nested. */
+void sm_device_range_begin(const char *text);
+void sm_device_range_end(void);
+
 #endif

@@ -431,6 +431,32 @@ synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_
     return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
 }
 
+/* ---- For traces ---- */
+
+synced_mem_status sm_device_timing_create(int device, sm_event *out)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaEventCreate(out), "cudaEventCreate", device, 0));
+}
+
+/* The runtime tells milliseconds; later ones may be a little before earlier ones. */
+synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds)
+{
+    struct before before;
+    float milliseconds = 0;
+    synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status =
+        leave(device, &before, check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime", device, 0));
+    if (status == SYNCED_MEM_OK)
+        *nanoseconds = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    return status;
+}
+
 /* ---- The end ---- */
 
 synced_mem_status sm_device_shutdown(void)

@@ -256,3 +256,15 @@ synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
     (void)device, (void)event, (void)done;
     return no_gpu();
 }
+
+synced_mem_status sm_device_timing_create(int device, sm_event *out)
+{
+    (void)device, (void)out;
+    return no_gpu();
+}
+
+synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds)
+{
+    (void)device, (void)from, (void)to, (void)nanoseconds;
+    return no_gpu();
+}

@@ -96,16 +96,19 @@ static synced_mem_status put(synced_mem *mem, const struct foreign *foreign, boo
 
 static synced_mem_status put_cpu(synced_mem *mem, struct foreign foreign, const char *function)
 {
+    sm_caller_begin(function, mem);
     return sm_report(put(mem, &foreign, true, false), function, mem ? synced_mem_name(mem) : NULL);
 }
 
 static synced_mem_status put_gpu(synced_mem *mem, struct foreign foreign, const char *function)
 {
+    sm_caller_begin(function, mem);
     return sm_report(put(mem, &foreign, false, true), function, mem ? synced_mem_name(mem) : NULL);
 }
 
 static synced_mem_status put_both(synced_mem *mem, struct foreign foreign, const char *function)
 {
+    sm_caller_begin(function, mem);
     return sm_report(put(mem, &foreign, true, true), function, mem ? synced_mem_name(mem) : NULL);
 }
 

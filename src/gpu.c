@@ -1,6 +1,7 @@
 /* The public functions on devices: what they can do, and the library's memory pools on them. */
 #include "gpu.h"
 
+#include "caller.h"
 #include "copy.h"
 #include "spare.h"
 #include "stats.h"
@@ -107,6 +108,7 @@ static void set_spare_limit(int device, uint64_t bytes)
 synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
 {
     int on;
+    sm_caller_begin(__func__, NULL);
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_set_threshold(on, bytes);
@@ -118,6 +120,7 @@ synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
 synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
 {
     int on;
+    sm_caller_begin(__func__, NULL);
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK) {
         (void)sm_copy_reap(false);
@@ -131,6 +134,7 @@ synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
 synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes)
 {
     int on;
+    sm_caller_begin(__func__, NULL);
     const synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK)
         set_spare_limit(on, bytes);

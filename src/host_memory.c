@@ -1,8 +1,11 @@
 /*
  * Host memory from the system: from the C library's heap, where what was used before comes without page faults, and
- * what is new without a fill; pages of its own for what is so large that the heap would map it each time.
+ * what is new without a fill; pages of its own for what is so large that the heap would map it each time, and in debug
+ * mode for everything.
  */
 #include "host_memory.h"
+
+#include "debug.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -10,6 +13,11 @@
 
 /* The most that glibc takes from its heap. */
 enum { OWN_PAGES_BYTES = 33554432 };
+
+static bool has_own_pages(size_t size)
+{
+    return size >= OWN_PAGES_BYTES || sm_debug_on();
+}
 
 /* The heap aligns to 16 bytes only: where its memory begins stands in front of what is given on. */
 static void **front_of(void *data)
@@ -30,7 +38,7 @@ static void *take_from_heap(size_t size, size_t alignment, bool zeroed)
 
 void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
 {
-    if (size < OWN_PAGES_BYTES)
+    if (!has_own_pages(size))
         return take_from_heap(size, alignment, zeroed);
     void *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
@@ -38,7 +46,7 @@ void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
 
 void sm_host_memory_free(void *data, size_t size)
 {
-    if (size < OWN_PAGES_BYTES)
+    if (!has_own_pages(size))
         free(*front_of(data));
     else
         (void)munmap(data, size);

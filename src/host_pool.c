@@ -141,7 +141,8 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
     pthread_mutex_lock(&growth.lock);
     const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
     pthread_mutex_unlock(&growth.lock);
-    if (status == SYNCED_MEM_OK && grew)
+    out->fresh = status == SYNCED_MEM_OK && grew;
+    if (out->fresh)
         atomic_fetch_add_explicit(&fresh, 1, memory_order_relaxed);
     return status;
 }

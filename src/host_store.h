@@ -14,6 +14,7 @@ struct sm_pinned {
     void *data;   /* aligned to SM_DEVICE_ALIGNMENT */
     size_t bytes; /* as asked for */
     void *owner;  /* the store's, to be handed back with the data */
+    bool fresh;   /* more memory was page-locked for it */
 };
 
 /* What a size is rounded to: the same for all that could have one another's memory. */

@@ -1,6 +1,8 @@
 /* Memory for a side, and the contents it is to have. */
 #include "provide.h"
 
+#include "caller.h"
+#include "debug.h"
 #include "host_pool.h"
 #include "page_lock.h"
 #include "relief.h"
@@ -192,6 +194,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh = false;
     bool staged = false;
     *wait = NULL;
+    sm_caller_is_about(mem);
     synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
         status = unready(mem, side, callers, wait, &staged);
@@ -208,6 +211,8 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .from = sm_copy_of(mem, sm_other(side)),
                                      .size = sm_size(mem),
                                      .staged = staged};
+    if (side == SM_CPU)
+        sm_debug_open(transfer->to);
     status = staged ? begin_staged(transfer, on, stream) : sm_transfer_queue(transfer, stream);
     return fresh && side == SM_GPU ? keep_fresh(mem, on, status) : status;
 }
@@ -240,8 +245,10 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wa
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
     status = sm_flight_settle(copy, true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
-    if (status == SYNCED_MEM_OK && !*wait)
+    if (status == SYNCED_MEM_OK && !*wait) {
+        sm_debug_open(copy);
         memset(sm_copy_data(copy), 0, sm_size(mem));
+    }
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* What is done when memory for contents is refused. */
 #include "relief.h"
 
+#include "caller.h"
 #include "copy.h"
 #include "gpu.h"
 #include "host_pool.h"
@@ -85,9 +86,11 @@ static bool ask(struct sm_relief *relief, const struct refusal *refusal)
     const synced_mem_out_of_memory request = {
         .struct_size = sizeof request, .device = refusal->device, .attempt = ++relief->asked, .bytes = refusal->bytes};
     sm_count_up(SM_COUNT_oom_callbacks, 1);
+    const struct sm_caller before = sm_caller_put_aside();
     self.in_handler = true;
     const bool freed = call(&request, user) != 0;
     self.in_handler = false;
+    sm_caller_put_back(before);
     return freed;
 }
 

@@ -6,6 +6,7 @@
 #include "staging.h"
 #include "stats.h"
 #include "status.h"
+#include "trace.h"
 
 #include <pthread.h>
 #include <stddef.h>
@@ -35,6 +36,8 @@ struct job {
     bool over;
     synced_mem_status status;
     struct sm_detail why;
+    unsigned char from, to; /* synced_mem_source */
+    struct sm_trace_who who;
 };
 
 /* A page-locked buffer of one thread's, and the chunk that is in it. */
@@ -105,13 +108,20 @@ static synced_mem_status wait_for_device(const struct job *job, struct buffer *b
     return status;
 }
 
+static void copy_traced(const struct job *job, void *to, const void *from, size_t bytes)
+{
+    const uint64_t since = sm_trace_begin();
+    memcpy(to, from, bytes);
+    sm_trace_part(since, &job->who, bytes, job->up);
+}
+
 static synced_mem_status empty(const struct job *job, struct buffer *buffer)
 {
     if (buffer->bytes == 0)
         return SYNCED_MEM_OK;
     const synced_mem_status status = wait_for_device(job, buffer);
     if (status == SYNCED_MEM_OK && !job->up)
-        memcpy(job->host + buffer->offset, buffer->data, buffer->bytes);
+        copy_traced(job, job->host + buffer->offset, buffer->data, buffer->bytes);
     buffer->bytes = 0;
     return status;
 }
@@ -119,8 +129,14 @@ static synced_mem_status empty(const struct job *job, struct buffer *buffer)
 static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
 {
     const struct sm_stream *const lane = job->lane;
-    return job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
-                   : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
+    const struct sm_trace_moved moved = {
+        .direction = job->up ? SM_H2D : SM_D2H, .bytes = bytes, .from = job->from, .to = job->to, .who = &job->who};
+    const struct sm_trace_copy traced = sm_trace_copy_begin(lane);
+    const synced_mem_status status =
+        job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
+                : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
+    sm_trace_copy_end(&traced, &moved, lane, status);
+    return status;
 }
 
 /* The runtime may do as it does with pageable memory; which the caller may have page-locked since it was looked at. */
@@ -135,7 +151,7 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
     if (!get_buffer(job, buffer))
         return copy_without_buffer(job, offset, bytes);
     if (job->up)
-        memcpy(buffer->data, job->host + offset, bytes);
+        copy_traced(job, buffer->data, job->host + offset, bytes);
     synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -356,6 +372,8 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
     job->lane = lane;
     job->host = sm_copy_data(up ? transfer->from : transfer->to);
     job->device = sm_copy_data(up ? transfer->to : transfer->from);
+    job->from = transfer->from->source;
+    job->to = transfer->to->source;
     job->size = transfer->size;
     job->chunk = chunk_for(transfer->size);
     job->after = after ? sm_ticket_hold(after) : NULL;
@@ -406,7 +424,9 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_flight_read(transfer->from, read, job->up ? job->host_ticket : job->device_ticket);
     sm_flight_written(transfer->to, sm_ticket_hold(job->up ? job->device_ticket : job->host_ticket));
     transfer->to->arriving = true;
+    transfer->to->arrivals++;
     count(job);
+    sm_trace_staged_begun(transfer, &job->who);
     sm_copy_threads_add(&job->task, !after, sm_staging_threads());
     sm_task_drop(&job->task);
     return SYNCED_MEM_OK;

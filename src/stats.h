@@ -33,7 +33,8 @@
     X(oom_failures)                                                                                                    \
     X(gpu_spare_bytes)                                                                                                 \
     X(managed_bytes)                                                                                                   \
-    X(prefetches)
+    X(prefetches)                                                                                                      \
+    X(unprotected)
 
 enum sm_counter {
 #define SM_COUNTER_ENUM(field) SM_COUNT_##field,

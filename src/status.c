@@ -1,6 +1,7 @@
 /* Status names and messages, the calling thread's last error, and the process's error handler. */
 #include "status.h"
 
+#include "caller.h"
 #include "process.h"
 
 #include <stdarg.h>
@@ -55,15 +56,21 @@ static void call_handler(synced_mem_status status)
     sm_error.in_handler = false;
 }
 
-synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
+static void publish(synced_mem_status status, const char *function, const char *object_name)
 {
-    if (status == SYNCED_MEM_OK)
-        return status;
     const bool named = object_name && object_name[0];
     sm_error.status = status;
     (void)snprintf(sm_error.published, sizeof sm_error.published, "%s%s%s%s: %s", function, named ? " of '" : "",
                    named ? object_name : "", named ? "'" : "", sm_error.recorded.text);
-    call_handler(status);
+}
+
+synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
+{
+    if (status != SYNCED_MEM_OK)
+        publish(status, function, object_name);
+    sm_caller_end();
+    if (status != SYNCED_MEM_OK)
+        call_handler(status);
     return status;
 }
 

@@ -24,7 +24,8 @@ struct sm_detail sm_detail_get(void);
 void sm_detail_set(const struct sm_detail *detail);
 
 /* At the end of every public function that can fail, with no lock held: publishes the recorded detail under the
- * function's and the object's name (NULL: none), and calls the handler. Returns the status. */
+ * function's and the object's name (NULL: none), and calls the handler. The thread is in no public function any more.
+ * Returns the status. */
 synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
 
 #endif

@@ -5,6 +5,7 @@
 #include "stats.h"
 #include "status.h"
 #include "stream_record.h"
+#include "trace.h"
 
 /* What became of a caller's stream. */
 enum state {
@@ -400,6 +401,7 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
     if (status != SYNCED_MEM_OK || sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
+    sm_trace_stream_wait(stream, ticket);
     return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
 }
 

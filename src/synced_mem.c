@@ -16,6 +16,7 @@
 #include "stats.h"
 #include "status.h"
 #include "storage.h"
+#include "trace.h"
 #include "unified.h"
 
 #include <assert.h>
@@ -128,6 +129,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
 
 synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
+    sm_trace_look_at_environment();
     return sm_report(create(out, size, options), __func__, NULL);
 }
 
@@ -159,6 +161,7 @@ static synced_mem_status destroy(struct synced_mem *mem)
         atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
         return status;
     }
+    sm_trace_forget(mem);
     pthread_mutex_destroy(&mem->lock);
     free(mem->extras);
     mem->extras = NULL;
@@ -181,9 +184,10 @@ synced_mem_status synced_mem_release(synced_mem *mem)
                                                     memory_order_relaxed));
     if (references > 1)
         return SYNCED_MEM_OK;
+    sm_caller_begin(__func__, mem);
     const synced_mem_status status = destroy(mem);
     /* After success the cell may already be another thread's object. */
-    return status == SYNCED_MEM_OK ? status : SM_REPORT(status, mem);
+    return sm_report(status, __func__, status == SYNCED_MEM_OK ? NULL : synced_mem_name(mem));
 }
 
 static synced_mem_status check_not_forked(void)
@@ -206,6 +210,7 @@ static synced_mem_status shut_down(void)
     sm_spare_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
+    sm_trace_rest();
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)
@@ -228,6 +233,7 @@ static synced_mem_status shut_down(void)
 
 synced_mem_status synced_mem_shutdown(void)
 {
+    sm_caller_begin(__func__, NULL);
     return sm_report(shut_down(), __func__, NULL);
 }
 
@@ -236,9 +242,10 @@ synced_mem_status synced_mem_reap(void)
     const synced_mem_status status = check_not_forked();
     if (status != SYNCED_MEM_OK)
         return sm_report(status, __func__, NULL);
+    sm_caller_begin(__func__, NULL);
     (void)sm_copy_reap(false);
     sm_host_pool_decay();
-    return SYNCED_MEM_OK;
+    return sm_report(SYNCED_MEM_OK, __func__, NULL);
 }
 
 /* ---- Facts ---- */
@@ -292,6 +299,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     struct sm_call call;
     if (!ask(mem, function))
         return facts;
+    sm_caller_begin(function, mem);
     const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
         (void)sm_report(status, function, synced_mem_name(mem));
@@ -304,7 +312,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
-    (void)sm_leave(&call, SYNCED_MEM_OK);
+    (void)sm_report(sm_leave(&call, SYNCED_MEM_OK), function, NULL);
     return facts;
 }
 
@@ -350,6 +358,7 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
                                                      const char *function)
 {
     void *data = NULL;
+    sm_caller_begin(function, mem);
     const synced_mem_status status = mem ? sm_access(mem, side, mode, &data) : sm_no_object();
     (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
     return data;
@@ -400,6 +409,7 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
                                                         const char *function)
 {
     void *data = NULL;
+    sm_caller_begin(function, mem);
     const synced_mem_status status = mem ? sm_access_on(mem, mode, stream, &data) : sm_no_object();
     (void)sm_report(status, function, mem ? synced_mem_name(mem) : NULL);
     return data;
@@ -435,7 +445,7 @@ void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream
 
 synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
 {
-    return SM_REPORT(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
@@ -460,6 +470,7 @@ static synced_mem_status move(synced_mem *const *mems, size_t count, enum sm_sid
                               const char *function)
 {
     struct synced_mem *failed = NULL;
+    sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
     synced_mem_status status = check_array(mems, count);
     if (status == SYNCED_MEM_OK)
         status = sm_move(mems, count, side, stream, &failed);
@@ -491,6 +502,7 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
     bool is_pending = false;
     if (mem && !pending)
         return SM_REPORT(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "pending is NULL"), mem);
+    sm_caller_begin(__func__, mem);
     const synced_mem_status status = mem ? sm_pending(mem, false, &is_pending) : sm_no_object();
     if (status == SYNCED_MEM_OK)
         *pending = is_pending;
@@ -499,7 +511,7 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 
 synced_mem_status synced_mem_wait(synced_mem *mem)
 {
-    return SM_REPORT(mem ? sm_pending(mem, true, NULL) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_pending(mem, true, NULL) : sm_no_object(), mem);
 }
 
 /* ---- Size ---- */
@@ -512,29 +524,29 @@ static synced_mem_status resize(synced_mem *mem, size_t size, bool keep)
 
 synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
 {
-    return SM_REPORT(resize(mem, size, true), mem);
+    return SM_DO(resize(mem, size, true), mem);
 }
 
 synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 {
-    return SM_REPORT(resize(mem, size, false), mem);
+    return SM_DO(resize(mem, size, false), mem);
 }
 
 /* ---- Giving memory back ---- */
 
 synced_mem_status synced_mem_release_cpu_data(synced_mem *mem)
 {
-    return SM_REPORT(mem ? sm_release_side(mem, SM_CPU) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_release_side(mem, SM_CPU) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_release_gpu_data(synced_mem *mem)
 {
-    return SM_REPORT(mem ? sm_release_side(mem, SM_GPU) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_release_side(mem, SM_GPU) : sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_release_data(synced_mem *mem)
 {
-    return SM_REPORT(mem ? sm_replace(mem, NULL, NULL) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_replace(mem, NULL, NULL) : sm_no_object(), mem);
 }
 
 int synced_mem_version(void)

@@ -5,6 +5,7 @@
 #include "slab.h"
 #include "stats.h"
 #include "status.h"
+#include "trace.h"
 
 static struct sm_slab tickets = SM_SLAB_INITIALIZER(struct sm_ticket);
 
@@ -127,7 +128,7 @@ static void end(struct sm_ticket *ticket, synced_mem_status status)
         atomic_store_explicit(&ticket->state, SM_TICKET_LOST, memory_order_release);
 }
 
-synced_mem_status sm_ticket_wait_queued(struct sm_ticket *ticket)
+static synced_mem_status wait_queued(struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
     case SM_TICKET_QUEUEING:
@@ -143,14 +144,30 @@ synced_mem_status sm_ticket_wait_queued(struct sm_ticket *ticket)
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
+static synced_mem_status wait_done(struct sm_ticket *ticket)
 {
-    const synced_mem_status queued = sm_ticket_wait_queued(ticket);
+    const synced_mem_status queued = wait_queued(ticket);
     if (queued != SYNCED_MEM_OK || sm_ticket_state(ticket) == SM_TICKET_DONE)
         return queued;
     sm_count_up(SM_COUNT_host_waits, 1);
     const synced_mem_status status = sm_device_event_sync(ticket->device, ticket->event);
     end(ticket, status);
+    return status;
+}
+
+synced_mem_status sm_ticket_wait_queued(struct sm_ticket *ticket)
+{
+    const uint64_t since = sm_ticket_state(ticket) == SM_TICKET_QUEUEING ? sm_trace_wait_begin() : 0;
+    const synced_mem_status status = wait_queued(ticket);
+    sm_trace_wait_end(since, ticket);
+    return status;
+}
+
+synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
+{
+    const uint64_t since = sm_ticket_is_open(ticket) ? sm_trace_wait_begin() : 0;
+    const synced_mem_status status = wait_done(ticket);
+    sm_trace_wait_end(since, ticket);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "transfer.h"
 
 #include "stats.h"
+#include "trace.h"
 
 #include <stdlib.h>
 
@@ -40,11 +41,24 @@ static synced_mem_status queue(const struct sm_transfer *transfer, const struct 
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
+static synced_mem_status queue_traced(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = {.direction = transfer->direction,
+                                         .bytes = transfer->size,
+                                         .from = transfer->from->source,
+                                         .to = transfer->to->source};
+    const struct sm_trace_copy traced = sm_trace_copy_begin(stream);
+    const synced_mem_status status = queue(transfer, stream);
+    sm_trace_copy_end(&traced, &moved, stream, status);
+    return status;
+}
+
 static void count(const struct sm_transfer *transfer)
 {
     if (transfer->size == 0 || transfer->direction == SM_D2D)
         return;
     const bool up = transfer->direction == SM_H2D;
+    transfer->to->arrivals++;
     sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
@@ -58,7 +72,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status == SYNCED_MEM_OK)
         status = sm_flight_order(transfer->to, true, stream);
     if (status == SYNCED_MEM_OK)
-        status = queue(transfer, stream);
+        status = queue_traced(transfer, stream);
     if (status != SYNCED_MEM_OK) {
         free(transfer->read);
         transfer->read = NULL;

@@ -4,6 +4,7 @@
 #include "flight.h"
 #include "stats.h"
 #include "status.h"
+#include "trace.h"
 
 /* ---- Where memory is placed ---- */
 
@@ -116,8 +117,10 @@ static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, boo
         return SYNCED_MEM_OK;
     const synced_mem_status status =
         sm_device_managed_prefetch(shared->device, sm_copy_data(shared), size, host, stream->handle);
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK) {
         sm_count_up(SM_COUNT_prefetches, 1);
+        sm_trace_prefetch(shared, size, host, stream);
+    }
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? status : SYNCED_MEM_OK;
 }
 

@@ -37,6 +37,32 @@ static void pending(void)
     expect_code("WaitEvent never recorded", cudaSuccess, cudaStreamWaitEvent(kit.stream, kit.later, 0));
 }
 
+static void times(void)
+{
+    struct kit kit;
+    cudaEvent_t begin, end;
+    float took = -1;
+
+    make_kit(&kit);
+    MUST(cudaEventCreate(&begin));
+    MUST(cudaEventCreate(&end));
+    expect_code("EventElapsedTime never recorded", cudaErrorInvalidResourceHandle,
+                cudaEventElapsedTime(&took, begin, end));
+    MUST(cudaEventRecord(begin, kit.stream));
+    hold_stream(kit.stream);
+    MUST(cudaEventRecord(end, kit.stream));
+    MUST(cudaEventRecord(kit.event, kit.stream));
+    expect_code("EventElapsedTime pending", cudaErrorNotReady, cudaEventElapsedTime(&took, begin, end));
+    let_go();
+    MUST(cudaStreamSynchronize(kit.stream));
+    expect_code("EventElapsedTime", cudaSuccess, cudaEventElapsedTime(&took, begin, end));
+    expect_true("and it is a time", took >= 0 && took < 600000);
+    expect_code("EventElapsedTime without timing", cudaErrorInvalidResourceHandle,
+                cudaEventElapsedTime(&took, begin, kit.event));
+    MUST(cudaEventDestroy(begin));
+    MUST(cudaEventDestroy(end));
+}
+
 static void nothing(void)
 {
     struct kit kit;
@@ -449,6 +475,7 @@ static void forked_slab(void)
 
 const struct section call_sections[] = {
     {"pending work", pending, 1, 0},
+    {"times of events", times, 1, 0},
     {"nothing", nothing, 1, 0},
     {"wrong frees", wrong_frees, 1, 0},
 #if WITH_EMULATOR

@@ -67,6 +67,12 @@ int devices(void)
     return device_count;
 }
 
+bool old_pointers_fault(void)
+{
+    const char *const debug = getenv("SYNCED_MEM_DEBUG");
+    return debug && strcmp(debug, "1") == 0;
+}
+
 void keep_no_spares(void)
 {
     for (int device = 0; device < device_count; device++)

@@ -279,6 +279,7 @@ static void use_the_seam(const void *unused)
     (void)unused;
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
+    uint64_t took;
     const synced_mem_status answers[] = {
         sm_device_resolve(0, &device),
         sm_device_look_at(0, data, &pointer),
@@ -308,6 +309,8 @@ static void use_the_seam(const void *unused)
         sm_device_event_record(0, event, NULL),
         sm_device_event_sync(0, event),
         sm_device_event_query(0, event, &done),
+        sm_device_timing_create(0, &event),
+        sm_device_elapsed(0, event, event, &took),
     };
     for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++)
         ck_assert_int_eq(answers[i], SYNCED_MEM_ERR_FORKED);

@@ -60,7 +60,8 @@ START_TEST(read_on_a_stream)
     void *const seen = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make_in(mine, 1);
     const void *const data = synced_mem_gpu_data_on(mem, stream);
-    pattern_write(mine, SIZE, 9); /* it has been read out */
+    if (!old_pointers_fault())
+        pattern_write(mine, SIZE, 9); /* it has been read out */
     gpu_copy_to_host(seen, data, SIZE, stream);
     gpu_stream_sync(stream);
     ck_assert(host_is(seen, SIZE, 1));
@@ -82,7 +83,8 @@ START_TEST(push)
     synced_mem *const mem = make_in(mine, 1);
     OK(synced_mem_async_gpu_push(mem, stream));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
-    pattern_write(mine, SIZE, 9);
+    if (!old_pointers_fault())
+        pattern_write(mine, SIZE, 9);
     gpu_copy_to_host(seen, synced_mem_gpu_data_on(mem, stream), SIZE, stream);
     gpu_stream_sync(stream);
     ck_assert(host_is(seen, SIZE, 1));
@@ -356,7 +358,7 @@ START_TEST(pull_then_write_the_device)
     OK(synced_mem_async_cpu_pull(mem, stream));
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, other), SIZE, 2, other);
     OK(synced_mem_wait(mem));
-    ck_assert(pattern_is(mine, SIZE, 1));
+    ck_assert(old_pointers_fault() || pattern_is(mine, SIZE, 1));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     OK(synced_mem_release(mem));
     close_stream(stream);

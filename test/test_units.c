@@ -305,6 +305,7 @@ END_TEST
 /* Whatever the library asks of a runtime that is not there is refused, and nothing is ever given out. */
 START_TEST(seam_without_gpu)
 {
+    uint64_t took;
     int device = 77;
     void *data = &device;
     synced_mem_stream stream = (synced_mem_stream)(void *)&device;
@@ -354,6 +355,8 @@ START_TEST(seam_without_gpu)
         sm_device_event_record(0, event, NULL),
         sm_device_event_sync(0, event),
         sm_device_event_query(0, event, &done),
+        sm_device_timing_create(0, &event),
+        sm_device_elapsed(0, event, event, &took),
         sm_device_stream_query(0, NULL, &done),
         sm_device_info(0, &info),
         sm_device_memory_info(0, &free_bytes, &total),

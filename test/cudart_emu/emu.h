@@ -40,6 +40,7 @@
     X(cudaStreamWaitEvent) X(cudaStreamGetFlags) X(cudaStreamGetPriority) X(cudaStreamGetId) X(cudaStreamGetDevice)    \
     X(cudaStreamIsCapturing) X(cudaThreadExchangeStreamCaptureMode) X(cudaLaunchHostFunc) X(cudaEventCreate)           \
     X(cudaEventCreateWithFlags) X(cudaEventRecord) X(cudaEventQuery) X(cudaEventSynchronize) X(cudaEventDestroy)       \
+    X(cudaEventElapsedTime)                                                                                            \
     X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaStreamGetCaptureInfo) X(cudaGraphInstantiate)              \
     X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy)                    \
     X(cudaGraphGetNodes)
@@ -209,6 +210,7 @@ struct emu_op {
     struct emu_alloc *alloc;     /* of the free */
     struct emu_clock *clock;     /* from when it is queued */
     struct emu_clock *waits_for; /* until then: of an event's record */
+    uint64_t time;               /* in nanoseconds, when an event's record was done */
 };
 
 struct emu_stream {
@@ -228,8 +230,8 @@ struct emu_stream {
     struct emu_capture *capture; /* that it takes part in, or NULL */
     const struct emu_joint *joint;
     struct emu_stream *next_captured; /* of the same capture */
-    unsigned lane;           /* from 1; 0 before its first operation */
-    struct emu_clock *clock; /* of its last operation */
+    unsigned lane;                    /* from 1; 0 before its first operation */
+    struct emu_clock *clock;          /* of its last operation */
     struct emu_origin born;
 };
 
@@ -383,6 +385,7 @@ struct emu_state {
     size_t live[EMU_KINDS], live_bytes[EMU_KINDS];
     unsigned calls[EMU_CALL_COUNT];
     bool report_leaks;
+    bool past_protection; /* copies reach memory that the host may not touch */
     void (*misuse_handler)(const char *report, void *user);
     void *misuse_user;
 };

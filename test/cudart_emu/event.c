@@ -116,6 +116,24 @@ static cudaError_t synchronize(cudaEvent_t event)
     return wait_for(event);
 }
 
+/* The runtime's order of checks where several apply is a guess. */
+static cudaError_t elapsed(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
+{
+    cudaError_t error = event_of(from);
+    if (error == cudaSuccess)
+        error = event_of(to);
+    if (error == cudaSuccess && milliseconds == NULL)
+        error = cudaErrorInvalidValue;
+    if (error != cudaSuccess)
+        return error;
+    if (((from->flags | to->flags) & cudaEventDisableTiming) != 0 || from->record == NULL || to->record == NULL)
+        return cudaErrorInvalidResourceHandle;
+    if (from->record->state != EMU_OP_DONE || to->record->state != EMU_OP_DONE)
+        return cudaErrorNotReady;
+    *milliseconds = (float)((double)(int64_t)(to->record->time - from->record->time) / 1e6);
+    return emu.devices[from->device].sticky;
+}
+
 cudaError_t cudaEventCreate(cudaEvent_t *event)
 {
     cudaError_t error = EMU_ENTER(cudaEventCreate, EMU_NEEDS_CONTEXT);
@@ -175,5 +193,13 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
     cudaError_t error = EMU_ENTER(cudaEventDestroy, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
         error = destroy(event);
+    return emu_leave(error);
+}
+
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end)
+{
+    cudaError_t error = EMU_ENTER(cudaEventElapsedTime, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = elapsed(ms, start, end);
     return emu_leave(error);
 }

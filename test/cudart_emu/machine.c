@@ -238,6 +238,7 @@ static void reset_locked(uint64_t seed)
     /* The legacy streams have the first ids. */
     emu.last_stream_id = EMU_MAX_DEVICES;
     emu.misuse_handler = NULL;
+    emu.past_protection = getenv("SYNCED_MEM_DEBUG") != NULL;
     memset(emu.live, 0, sizeof emu.live);
     memset(emu.live_bytes, 0, sizeof emu.live_bytes);
     memset(emu.calls, 0, sizeof emu.calls);

@@ -1,0 +1,18 @@
+#!/bin/sh
+# pingpong.sh PROGRAM PYTHON CHECK PAGE: the program prints what the page says, before and after, and its trace is one.
+set -eu
+program=$1
+python=$2
+check=$3
+page=$4
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+for run in "" fixed; do
+    # shellcheck disable=SC2086
+    "$program" $run "$directory/trace.json" >"$directory/printed" || exit $?
+    "$python" "$check" "$directory/trace.json"
+    # The block of the page that follows the line with this call.
+    awk -v call="\$ ./pingpong${run:+ $run}" '$0 == call { on = 1; next } on && /^```/ { exit } on' "$page" \
+        >"$directory/shown"
+    diff "$directory/shown" "$directory/printed"
+done

@@ -1,0 +1,281 @@
+/* Which host copies are protected, and from what. */
+#include "debug.h"
+
+#include "caller.h"
+#include "flight.h"
+#include "print.h"
+#include "process.h"
+#include "stats.h"
+#include "status.h"
+#include "unified.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+atomic_bool sm_debug_flag;
+
+/* The pool gives no more than this from pages that are shared. */
+enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024 };
+
+struct chunk {
+    struct sm_guard guards[GUARDS];
+    struct chunk *next;
+};
+
+/* Chunks are added and never taken away, so that the handler may go through them at any time. */
+static struct {
+    struct sm_lock lock;
+    _Atomic(struct chunk *) chunks;
+    struct sm_guard *free;
+    struct sm_guard *buckets[BUCKETS];
+    size_t page;
+    bool told; /* that some memory is not protected */
+} guards = {.lock = SM_LOCK_INITIALIZER};
+
+void sm_debug_start(void)
+{
+    guards.page = (size_t)sysconf(_SC_PAGESIZE);
+    sm_debug_catch_faults();
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&sm_debug_flag, true, memory_order_relaxed);
+}
+
+size_t sm_debug_whole_pages(size_t bytes)
+{
+    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / PAGE * PAGE + PAGE;
+}
+
+const struct sm_guard *sm_debug_find(uintptr_t address)
+{
+    for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            const struct sm_guard *const guard = &chunk->guards[i];
+            if (atomic_load(&guard->protection) != SM_PROTECT_NOTHING && atomic_load(&guard->start) <= address &&
+                address < atomic_load(&guard->end))
+                return guard;
+        }
+    return NULL;
+}
+
+/* ---- With the lock held ---- */
+
+static struct sm_guard **bucket_of(const struct sm_copy *copy)
+{
+    return &guards.buckets[(uint64_t)(uintptr_t)copy * 0x9e3779b97f4a7c15u >> 54];
+}
+
+static struct sm_guard *look_up(const struct sm_copy *copy)
+{
+    struct sm_guard *guard = *bucket_of(copy);
+    while (guard && guard->copy != copy)
+        guard = guard->next;
+    return guard;
+}
+
+static bool grow(void)
+{
+    struct chunk *const chunk = calloc(1, sizeof *chunk);
+    if (!chunk)
+        return false;
+    for (int i = 0; i < GUARDS; i++) {
+        chunk->guards[i].next = guards.free;
+        guards.free = &chunk->guards[i];
+    }
+    chunk->next = atomic_load_explicit(&guards.chunks, memory_order_relaxed);
+    atomic_store(&guards.chunks, chunk);
+    return true;
+}
+
+static void tell_once(const struct sm_guard *guard, const char *why)
+{
+    sm_count_up(SM_COUNT_unprotected, 1);
+    if (!guards.told)
+        (void)fprintf(
+            stderr,
+            "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; nor may "
+            "others be, which synced_mem_print_stats() counts\n",
+            guard->name, guard->size, why);
+    guards.told = true;
+}
+
+static void set(struct sm_guard *guard, enum sm_protection protection)
+{
+    static const int allowed[] = {
+        [SM_PROTECT_NOTHING] = PROT_READ | PROT_WRITE, [SM_PROTECT_WRITES] = PROT_READ, [SM_PROTECT_ALL] = PROT_NONE};
+    const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
+    const uintptr_t end = atomic_load_explicit(&guard->end, memory_order_relaxed);
+    if (guard->hopeless || atomic_load_explicit(&guard->protection, memory_order_relaxed) == protection)
+        return;
+    if (protection != SM_PROTECT_NOTHING)
+        atomic_store(&guard->since, sm_caller.function);
+    atomic_store(&guard->protection, (unsigned char)protection);
+    if (mprotect((void *)start, end - start, allowed[protection]) == 0)
+        return;
+    atomic_store(&guard->protection, SM_PROTECT_NOTHING);
+    guard->hopeless = true;
+    tell_once(guard, "mprotect() failed");
+}
+
+static void give_up(struct sm_guard *guard, const char *why)
+{
+    if (guard->hopeless)
+        return;
+    set(guard, SM_PROTECT_NOTHING);
+    guard->hopeless = true;
+    tell_once(guard, why);
+}
+
+/* Another copy of which the range has pages. */
+static struct sm_guard *find_overlap(const struct sm_guard *with)
+{
+    for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            struct sm_guard *const guard = &chunk->guards[i];
+            if (guard != with && guard->copy && guard->start < with->end && with->start < guard->end)
+                return guard;
+        }
+    return NULL;
+}
+
+/* Memory that was got for this copy alone, the rest of its last page included. The pool knows no larger pages. */
+static bool has_own_pages(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
+           (copy->source == SYNCED_MEM_SOURCE_PINNED && guards.page == PAGE);
+}
+
+/* Of other memory the pages that the copy has all of. */
+static void measure(struct sm_guard *guard, const struct sm_copy *copy)
+{
+    const size_t page = guards.page;
+    const uintptr_t data = (uintptr_t)copy->base;
+    const uintptr_t start = (data + page - 1) / page * page;
+    const uintptr_t end = (data + copy->bytes + (has_own_pages(copy) ? page - 1 : 0)) / page * page;
+    atomic_store(&guard->start, start);
+    atomic_store(&guard->end, end > start ? end : start);
+}
+
+static void add(struct sm_guard *guard, const struct synced_mem *mem, const struct sm_copy *copy, bool managed)
+{
+    struct sm_guard **const bucket = bucket_of(copy);
+    guard->copy = copy;
+    guard->data = sm_copy_data(copy);
+    guard->size = sm_size(mem);
+    guard->hopeless = false;
+    memcpy(guard->name, sm_name_text(mem->extras ? mem->extras->name : "").text, sizeof guard->name);
+    measure(guard, copy);
+    guard->next = *bucket;
+    *bucket = guard;
+    if (managed || sm_copy_is_shared(copy))
+        give_up(guard, "the device uses the same memory");
+    else if (guard->start == guard->end)
+        give_up(guard, "the caller's memory has no page of its own");
+    struct sm_guard *const other = has_own_pages(copy) ? NULL : find_overlap(guard);
+    if (other) {
+        give_up(other, "another object has the same memory");
+        give_up(guard, "another object has the same memory");
+    }
+}
+
+static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct sm_copy *copy, bool managed)
+{
+    struct sm_guard *guard = look_up(copy);
+    if (guard)
+        return guard;
+    if (!guards.free && !grow())
+        return NULL;
+    guard = guards.free;
+    guards.free = guard->next;
+    add(guard, mem, copy, managed);
+    return guard;
+}
+
+static void forget(struct sm_guard *guard)
+{
+    struct sm_guard **link = bucket_of(guard->copy);
+    set(guard, SM_PROTECT_NOTHING);
+    while (*link != guard)
+        link = &(*link)->next;
+    *link = guard->next;
+    guard->copy = NULL;
+    guard->next = guards.free;
+    guards.free = guard;
+}
+
+/* ---- What others call ---- */
+
+/* What the copy threads have yet to do. The runtime is done with memory that the host has to move when its call returns;
+ * a device is not hindered. */
+static enum sm_protection allowed_by_work(const struct sm_copy *copy)
+{
+    if (!sm_flight_queueing(copy, true))
+        return SM_PROTECT_ALL;
+    return sm_ticket_state(copy->write) == SM_TICKET_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
+}
+
+static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_copy *copy)
+{
+    const unsigned head = sm_head(mem);
+    const enum sm_protection by_head = head == SYNCED_MEM_AT_CPU ? SM_PROTECT_NOTHING
+                                       : head & sm_bit(SM_CPU)   ? SM_PROTECT_WRITES
+                                                                 : SM_PROTECT_ALL;
+    const enum sm_protection by_work = allowed_by_work(copy);
+    return by_work < by_head ? by_work : by_head;
+}
+
+/* To protect managed memory would hinder the device. */
+static bool is_managed(const struct sm_copy *copy)
+{
+    struct sm_pointer_facts facts;
+    if (!sm_device_in_use() || !sm_copy_is_foreign(copy))
+        return false;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
+    sm_detail_set(&first);
+    return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
+}
+
+void sm_debug_protect(const struct synced_mem *mem)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    if (!copy)
+        return;
+    sm_lock(&guards.lock);
+    struct sm_guard *guard = look_up(copy);
+    sm_unlock(&guards.lock);
+    const bool managed = !guard && is_managed(copy);
+    sm_lock(&guards.lock);
+    guard = find_or_add(mem, copy, managed);
+    if (guard) {
+        guard->size = sm_size(mem);
+        set(guard, wanted(mem, copy));
+    }
+    sm_unlock(&guards.lock);
+}
+
+static void with_guard(const struct sm_copy *copy, void (*act)(struct sm_guard *guard))
+{
+    sm_lock(&guards.lock);
+    struct sm_guard *const guard = look_up(copy);
+    if (guard)
+        act(guard);
+    sm_unlock(&guards.lock);
+}
+
+static void open_guard(struct sm_guard *guard)
+{
+    set(guard, SM_PROTECT_NOTHING);
+}
+
+void sm_debug_open_copy(const struct sm_copy *copy)
+{
+    with_guard(copy, open_guard);
+}
+
+void sm_debug_forget_copy(const struct sm_copy *copy)
+{
+    with_guard(copy, forget);
+}

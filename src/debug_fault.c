@@ -1,0 +1,94 @@
+/* What is said when an old pointer is used. In a signal's handler: no lock, no memory, no stdio. */
+#include "debug.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct sigaction before;
+
+struct text {
+    size_t used;
+    char bytes[512];
+};
+
+static void add(struct text *text, const char *more)
+{
+    while (*more && text->used < sizeof text->bytes)
+        text->bytes[text->used++] = *more++;
+}
+
+static void add_number(struct text *text, uintptr_t number, unsigned base)
+{
+    char digits[24];
+    size_t at = sizeof digits - 1;
+    digits[at] = 0;
+    do {
+        digits[--at] = "0123456789abcdef"[number % base];
+        number /= base;
+    } while (number > 0);
+    add(text, digits + at);
+}
+
+/* "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data; the
+ * pointer used at 0x7f08 expired then" */
+static void say(const struct sm_guard *guard, uintptr_t address)
+{
+    struct text text = {.used = 0};
+    const char *const since = atomic_load(&guard->since);
+    const bool stale = atomic_load(&guard->protection) == SM_PROTECT_ALL;
+    add(&text, guard->name[0] ? "synced_mem: '" : "synced_mem: an object without a name");
+    add(&text, guard->name);
+    add(&text, guard->name[0] ? "' (" : " (");
+    add_number(&text, guard->size, 10);
+    add(&text, " bytes): its host copy at 0x");
+    add_number(&text, (uintptr_t)guard->data, 16);
+    add(&text, stale ? " is stale since " : " is to be read only since ");
+    add(&text, since ? since : "a call of the library");
+    add(&text, "; the pointer used at 0x");
+    add_number(&text, address, 16);
+    add(&text, " expired then\n");
+    const ssize_t wrote = write(STDERR_FILENO, text.bytes, text.used);
+    (void)wrote;
+}
+
+/* The instruction faults again, and the default action is at that instruction; what was sent by a process is sent again. */
+static void by_default(int number, const siginfo_t *info)
+{
+    (void)sigaction(number, &before, NULL);
+    if (info->si_code <= 0)
+        (void)raise(number);
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(number, info, context);
+    else if (before.sa_handler == SIG_DFL || (before.sa_handler == SIG_IGN && info->si_code > 0))
+        by_default(number, info);
+    else if (before.sa_handler != SIG_IGN)
+        before.sa_handler(number);
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    const int error = errno;
+    const uintptr_t address = (uintptr_t)info->si_addr;
+    const struct sm_guard *const guard = info->si_code > 0 ? sm_debug_find(address) : NULL;
+    if (guard)
+        say(guard, address);
+    errno = error;
+    pass_on(number, info, context);
+}
+
+void sm_debug_catch_faults(void)
+{
+    struct sigaction action;
+    (void)sigaction(SIGSEGV, NULL, &before);
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = on_fault;
+    action.sa_mask = before.sa_mask;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
+    (void)sigaction(SIGSEGV, &action, NULL);
+}

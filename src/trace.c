@@ -1,0 +1,321 @@
+/* Recording what happens, in memory. */
+#include "trace_event.h"
+
+#include "caller.h"
+#include "object.h"
+#include "process.h"
+#include "status.h"
+#include "trace_timing.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+atomic_bool sm_trace_flag;
+
+/* Of each half of the buffer. Only as much of it is ever touched as there are events between two writes to the file. */
+enum { ROOM = 1 << 18 };
+
+static struct {
+    struct sm_lock lock;
+    struct sm_trace_event *halves[2];
+    struct sm_trace_event *open; /* the half that is recorded to; NULL: none is */
+    size_t count;                /* in it */
+    uint64_t lost;
+    struct sm_traced top[SM_TRACED_TOP]; /* of the last trace */
+    size_t top_count;
+} trace = {.lock = SM_LOCK_INITIALIZER};
+
+uint64_t sm_trace_time(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- The buffer ---- */
+
+static struct sm_trace_event *map_half(void)
+{
+    void *const half = mmap(NULL, ROOM * sizeof(struct sm_trace_event), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return half == MAP_FAILED ? NULL : half;
+}
+
+void sm_trace_free_buffer(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (trace.halves[i])
+            (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
+        trace.halves[i] = NULL;
+    }
+    trace.open = NULL;
+}
+
+bool sm_trace_open_buffer(void)
+{
+    for (int i = 0; i < 2; i++)
+        trace.halves[i] = map_half();
+    if (!trace.halves[0] || !trace.halves[1]) {
+        sm_trace_free_buffer();
+        return false;
+    }
+    sm_lock(&trace.lock);
+    trace.open = trace.halves[0];
+    trace.count = 0;
+    trace.lost = 0;
+    trace.top_count = 0;
+    sm_traced_clear();
+    sm_unlock(&trace.lock);
+    return true;
+}
+
+void sm_trace_close_buffer(void)
+{
+    sm_lock(&trace.lock);
+    trace.open = NULL;
+    trace.top_count = sm_traced_top(trace.top);
+    sm_traced_clear();
+    sm_unlock(&trace.lock);
+}
+
+size_t sm_trace_top(struct sm_traced top[SM_TRACED_TOP])
+{
+    sm_lock(&trace.lock);
+    const size_t count = trace.open ? sm_traced_top(top) : trace.top_count;
+    if (!trace.open)
+        memcpy(top, trace.top, sizeof trace.top);
+    sm_unlock(&trace.lock);
+    return count;
+}
+
+size_t sm_trace_buffered(void)
+{
+    sm_lock(&trace.lock);
+    const size_t count = trace.count;
+    sm_unlock(&trace.lock);
+    return count;
+}
+
+const struct sm_trace_event *sm_trace_take(size_t *count)
+{
+    sm_lock(&trace.lock);
+    const struct sm_trace_event *const full = trace.open;
+    trace.open = full == trace.halves[0] ? trace.halves[1] : trace.halves[0];
+    *count = trace.count;
+    trace.count = 0;
+    sm_unlock(&trace.lock);
+    return full;
+}
+
+uint64_t sm_trace_lost(void)
+{
+    sm_lock(&trace.lock);
+    const uint64_t lost = trace.lost;
+    sm_unlock(&trace.lock);
+    return lost;
+}
+
+/* With the lock held. */
+static void put(const struct sm_trace_event *event)
+{
+    if (trace.open && trace.count < ROOM)
+        trace.open[trace.count++] = *event;
+    else
+        trace.lost++;
+}
+
+void sm_trace_record(const struct sm_trace_event *event)
+{
+    sm_lock(&trace.lock);
+    put(event);
+    sm_unlock(&trace.lock);
+}
+
+/* ---- Who ---- */
+
+/* With the lock held. The object's record; NULL: there is no object, no trace any more, or no memory. */
+static struct sm_traced *identify(const struct synced_mem *mem, struct sm_trace_who *who)
+{
+    struct sm_traced *const object = mem && trace.open ? sm_traced_find(mem) : NULL;
+    *who = (struct sm_trace_who){.function = sm_caller.function};
+    if (object) {
+        who->id = object->id;
+        memcpy(who->name, object->name, sizeof who->name);
+    }
+    return object;
+}
+
+static struct sm_trace_event event_now(enum sm_trace_kind kind)
+{
+    const uint64_t now = sm_trace_time();
+    return (struct sm_trace_event){
+        .kind = (unsigned char)kind, .begin = now, .end = now, .thread = (uint64_t)syscall(SYS_gettid), .device = -1};
+}
+
+static void put_on(struct sm_trace_event *event, const struct sm_stream *stream)
+{
+    event->device = stream->device;
+    event->stream = stream->serial;
+    event->stream_kind = stream->kind;
+    event->handle = stream->handle;
+}
+
+static void record_of(const struct synced_mem *mem, struct sm_trace_event *event)
+{
+    sm_lock(&trace.lock);
+    (void)identify(mem, &event->who);
+    put(event);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_end_object(const struct synced_mem *mem)
+{
+    sm_lock(&trace.lock);
+    sm_traced_end(mem);
+    sm_unlock(&trace.lock);
+}
+
+/* ---- Transfers ---- */
+
+void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stream)
+{
+    copy->timing = sm_timing_begin(stream);
+    copy->since = sm_trace_time();
+    sm_device_range_begin("synced_mem transfer");
+}
+
+static enum sm_side side_of(enum sm_direction direction)
+{
+    return direction == SM_H2D ? SM_GPU : SM_CPU;
+}
+
+/* Who it was for, who is counted as having moved it. Copies within the device move nothing to a side. */
+static void count_move(enum sm_direction direction, size_t bytes, struct sm_trace_who *who)
+{
+    sm_lock(&trace.lock);
+    struct sm_traced *const object = identify(sm_caller.mem, who);
+    if (object && direction != SM_D2D && bytes > 0)
+        sm_traced_moved(object, side_of(direction), bytes, sm_caller.function);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
+                         const struct sm_stream *stream, synced_mem_status status)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_COPY);
+    sm_device_range_end();
+    if (status != SYNCED_MEM_OK || moved->bytes == 0) {
+        const struct sm_detail first = sm_detail_get();
+        sm_timing_drop(copy->timing);
+        sm_detail_set(&first);
+        return;
+    }
+    event.begin = copy->since;
+    event.bytes = moved->bytes;
+    event.direction = (unsigned char)moved->direction;
+    event.from = moved->from;
+    event.to = moved->to;
+    event.part = moved->who != NULL;
+    put_on(&event, stream);
+    if (moved->who)
+        event.who = *moved->who;
+    else
+        count_move(moved->direction, moved->bytes, &event.who);
+    if (!sm_timing_end(copy->timing, stream, &event))
+        sm_trace_record(&event);
+}
+
+void sm_trace_write_staged(const struct sm_transfer *transfer, struct sm_trace_who *who)
+{
+    count_move(transfer->direction, transfer->size, who);
+}
+
+void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_STAGED);
+    event.begin = since;
+    event.bytes = bytes;
+    event.direction = up ? SM_H2D : SM_D2H;
+    event.who = *who;
+    sm_trace_record(&event);
+}
+
+/* ---- Ranges ---- */
+
+bool sm_trace_range(const char *function, const struct synced_mem *mem)
+{
+    char text[128];
+    const char *const name = mem ? synced_mem_name(mem) : "";
+    (void)snprintf(text, sizeof text, "%s%s%s", function, name[0] ? " " : "", name);
+    sm_device_range_begin(text);
+    return true;
+}
+
+void sm_trace_range_end(void)
+{
+    sm_device_range_end();
+}
+
+/* ---- The rest ---- */
+
+uint64_t sm_trace_open_wait(void)
+{
+    sm_device_range_begin("synced_mem wait");
+    return sm_trace_time();
+}
+
+void sm_trace_close_wait(uint64_t since, const struct sm_ticket *ticket)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_WAIT);
+    sm_device_range_end();
+    event.begin = since;
+    event.device = ticket->device;
+    event.after = ticket->stream;
+    record_of(sm_caller.mem, &event);
+}
+
+void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned after)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_HEAD);
+    event.from = (unsigned char)before;
+    event.to = (unsigned char)after;
+    sm_lock(&trace.lock);
+    struct sm_traced *const object = identify(mem, &event.who);
+    for (enum sm_side side = SM_CPU; object && side < SM_SIDES; side++)
+        if (before & ~after & sm_bit(side))
+            object->lost_by[side] = sm_caller.function;
+    put(&event);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_write_allocation(const struct sm_copy *copy, const char *from)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_ALLOCATION);
+    event.bytes = copy->bytes;
+    event.device = copy->device;
+    event.from = copy->source;
+    event.what = from;
+    record_of(sm_caller.mem, &event);
+}
+
+void sm_trace_write_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_STREAM_WAIT);
+    put_on(&event, stream);
+    event.after = ticket->stream;
+    record_of(sm_caller.mem, &event);
+}
+
+void sm_trace_write_prefetch(const struct sm_copy *copy, size_t bytes, bool host, const struct sm_stream *stream)
+{
+    struct sm_trace_event event = event_now(SM_TRACE_PREFETCH);
+    put_on(&event, stream);
+    event.bytes = bytes;
+    event.from = event.to = copy->source;
+    event.direction = host ? SM_D2H : SM_H2D;
+    record_of(sm_caller.mem, &event);
+}

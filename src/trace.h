@@ -1,0 +1,168 @@
+/*
+ * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot path.
+ *
+ * Events go to a buffer in memory, with a lock of the library held for as long as it takes to write one there. They are
+ * written to the file at the end of a public function, with no lock of an object's held; see trace_file.h.
+ */
+#ifndef SM_TRACE_H
+#define SM_TRACE_H
+
+#include "transfer.h"
+
+#include <stdatomic.h>
+
+struct synced_mem;
+
+/* Who caused something: the public function, and the object. */
+struct sm_trace_who {
+    const char *function; /* NULL: a thread of the library's */
+    uint64_t id;          /* the object's number in this trace; 0: no object */
+    char name[48];
+};
+
+extern atomic_bool sm_trace_flag;
+
+static inline bool sm_trace_on(void)
+{
+    return atomic_load_explicit(&sm_trace_flag, memory_order_relaxed);
+}
+
+/* ---- Spans: a time, 0 while nothing is traced ---- */
+
+uint64_t sm_trace_time(void);
+
+static inline uint64_t sm_trace_begin(void)
+{
+    return sm_trace_on() ? sm_trace_time() : 0;
+}
+
+/* The host waits for the ticket's work from now on, and has waited since then. */
+uint64_t sm_trace_open_wait(void);
+void sm_trace_close_wait(uint64_t since, const struct sm_ticket *ticket);
+
+static inline uint64_t sm_trace_wait_begin(void)
+{
+    return sm_trace_on() ? sm_trace_open_wait() : 0;
+}
+
+static inline void sm_trace_wait_end(uint64_t since, const struct sm_ticket *ticket)
+{
+    if (since != 0)
+        sm_trace_close_wait(since, ticket);
+}
+
+/* A thread has copied a part of a staged transfer between pageable memory and a buffer since then. */
+void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up);
+
+static inline void sm_trace_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up)
+{
+    if (since != 0)
+        sm_trace_write_part(since, who, bytes, up);
+}
+
+/* ---- Transfers ---- */
+
+/* What is known of one while it is queued. */
+struct sm_trace_copy {
+    uint64_t since; /* 0: it is not traced */
+    struct sm_timing *timing;
+};
+
+/* What it moves. */
+struct sm_trace_moved {
+    enum sm_direction direction;
+    size_t bytes;
+    unsigned char from, to;         /* synced_mem_source */
+    const struct sm_trace_who *who; /* of a part of a staged transfer; NULL: this is all of one, of the calling thread's
+                                       object */
+};
+
+void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stream);
+void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
+                         const struct sm_stream *stream, synced_mem_status status);
+
+/* Around the call that queues it; the stream does not capture. */
+static inline struct sm_trace_copy sm_trace_copy_begin(const struct sm_stream *stream)
+{
+    struct sm_trace_copy copy = {.since = 0};
+    if (sm_trace_on())
+        sm_trace_open_copy(&copy, stream);
+    return copy;
+}
+
+static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
+                                     const struct sm_stream *stream, synced_mem_status status)
+{
+    if (copy->since != 0)
+        sm_trace_close_copy(copy, moved, stream, status);
+}
+
+/* ---- What happens at one moment ---- */
+
+void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned after);
+void sm_trace_write_allocation(const struct sm_copy *copy, const char *from);
+void sm_trace_write_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket);
+void sm_trace_write_prefetch(const struct sm_copy *copy, size_t bytes, bool host, const struct sm_stream *stream);
+void sm_trace_write_staged(const struct sm_transfer *transfer, struct sm_trace_who *who);
+
+static inline void sm_trace_head(const struct synced_mem *mem, unsigned before, unsigned after)
+{
+    if (sm_trace_on() && before != after)
+        sm_trace_write_head(mem, before, after);
+}
+
+/* from: what gave the memory. */
+static inline void sm_trace_allocation(const struct sm_copy *copy, const char *from)
+{
+    if (sm_trace_on())
+        sm_trace_write_allocation(copy, from);
+}
+
+static inline void sm_trace_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket)
+{
+    if (sm_trace_on())
+        sm_trace_write_stream_wait(stream, ticket);
+}
+
+static inline void sm_trace_prefetch(const struct sm_copy *copy, size_t bytes, bool host,
+                                     const struct sm_stream *stream)
+{
+    if (sm_trace_on())
+        sm_trace_write_prefetch(copy, bytes, host, stream);
+}
+
+/* A staged transfer has begun. *who: for its parts, as the object may go before they are done. */
+static inline void sm_trace_staged_begun(const struct sm_transfer *transfer, struct sm_trace_who *who)
+{
+    if (sm_trace_on())
+        sm_trace_write_staged(transfer, who);
+}
+
+/* ---- Objects, calls, the process ---- */
+
+/* The object goes: its name and number are no longer another's at the same address. */
+void sm_trace_end_object(const struct synced_mem *mem);
+
+static inline void sm_trace_forget(const struct synced_mem *mem)
+{
+    if (sm_trace_on())
+        sm_trace_end_object(mem);
+}
+
+/* A profiler's range for the function, until the next of these; whether one was opened. */
+bool sm_trace_range(const char *function, const struct synced_mem *mem);
+void sm_trace_range_end(void);
+
+/* When the process ends the trace is to be written: before the runtime ends, if that was started meanwhile. */
+void sm_trace_watch_exit(bool with_runtime);
+
+/* At the end of a public function: writes to the file if there is much to write. */
+void sm_trace_tend(void);
+
+/* Asks once whether the environment wants a trace, or debug mode. */
+void sm_trace_look_at_environment(void);
+
+/* Resolves what is pending and gives back what belongs to the devices; the trace goes on. */
+void sm_trace_rest(void);
+
+#endif

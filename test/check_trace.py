@@ -1,0 +1,41 @@
+"""check_trace.py FILE...: each is a trace that viewers open, and says what the library promises of it."""
+import json
+import os
+import sys
+
+KEYS = {'X': {'name', 'cat', 'ts', 'dur', 'pid', 'tid', 'args'}, 'i': {'name', 'cat', 's', 'ts', 'pid', 'tid', 'args'},
+        'M': {'name', 'pid', 'args'}}
+FIRST_DEVICE = 1 << 24
+
+
+def load(path):
+    with open(path, encoding='utf-8') as file:
+        text = file.read()
+    closed = text.endswith(']\n')  # not after a crash
+    return json.loads(text if closed else text + ']'), closed
+
+
+def check(path):
+    events, closed = load(path)
+    ends = {}
+    last = {}
+    for event in events:
+        assert KEYS[event['ph']] <= event.keys(), event
+        assert event.get('ts', 0) >= 0 and event.get('dur', 0) >= 0, event
+        if event['ph'] == 'X' and event['pid'] >= FIRST_DEVICE:
+            track = (event['pid'], event['tid'])
+            assert event['ts'] >= ends.get(track, 0) - 0.002, ('overlap', event)
+            ends[track] = event['ts'] + event['dur']
+        if event.get('cat') == 'head':
+            who = event['args']['object']
+            before = last.get(who, event['args']['before'])
+            assert before == event['args']['before'] != event['args']['after'], event
+            last[who] = event['args']['after']
+    assert not closed or events[-1]['name'] == 'end of the trace'
+    assert not closed or events[-1]['args']['events_lost'] == 0
+    return len(events)
+
+
+total = sum(check(path) for path in sys.argv[1:])
+print(f'{len(sys.argv) - 1} traces, {total} events')
+assert len(sys.argv) > 1 and total > 0 and all(os.path.getsize(path) > 0 for path in sys.argv[1:])

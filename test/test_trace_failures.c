@@ -1,0 +1,337 @@
+/* What the system or the runtime refuses a trace: it goes on without, and the program does not notice. */
+#include "fixture.h"
+
+#include "cudart_emu.h"
+#include "trace_event.h"
+#include "trace_timing.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SIZE = 5000 };
+
+static char path[64];
+static char text[1 << 20];
+
+/* What a child has inherited it does not free, nor is a lost device's freed: the leak sanitizer asks here before it
+ * looks. */
+static bool leaves_something;
+
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaves_something;
+}
+
+/* ---- What is refused ---- */
+
+static bool no_mapping;
+void *__real_mmap(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset)
+{
+    return no_mapping ? MAP_FAILED : __real_mmap(start, bytes, allowed, flags, fd, offset);
+}
+void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset);
+void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset)
+{
+    return __wrap_mmap(start, bytes, allowed, flags, fd, offset);
+}
+
+/* The nth from now on; 0: none. */
+static int failing_calloc;
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (failing_calloc > 0 && --failing_calloc == 0)
+        return NULL;
+    return __real_calloc(count, size);
+}
+
+static bool failing_close;
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    const int closed = __real_close(fd);
+    if (!failing_close)
+        return closed;
+    errno = EIO;
+    return -1;
+}
+
+static int interrupted;
+ssize_t __real_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes);
+ssize_t __wrap_write(int fd, const void *data, size_t bytes)
+{
+    if (interrupted == 0)
+        return __real_write(fd, data, bytes);
+    interrupted--;
+    errno = EINTR;
+    return -1;
+}
+
+static uint64_t later;
+uint64_t __real_sm_trace_time(void);
+uint64_t __wrap_sm_trace_time(void);
+uint64_t __wrap_sm_trace_time(void)
+{
+    return __real_sm_trace_time() + later;
+}
+
+/* ---- Tests ---- */
+
+static void start(void)
+{
+    (void)snprintf(path, sizeof path, "/tmp/synced_mem_trace_%ld.json", (long)getpid());
+    OK(synced_mem_trace_start(path));
+}
+
+static void stop(void)
+{
+    OK(synced_mem_trace_stop());
+    FILE *const file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    (void)fclose(file);
+    ck_assert_int_eq(unlink(path), 0);
+}
+
+#define HAS(words) ck_assert_msg(strstr(text, (words)) != NULL, "'%s' is not in:\n%s", (words), text)
+#define HAS_NOT(words) ck_assert_msg(strstr(text, (words)) == NULL, "'%s' is in:\n%s", (words), text)
+
+static void move(synced_mem *mem)
+{
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, NULL));
+}
+
+START_TEST(no_address_space)
+{
+    no_mapping = true;
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_trace_start("/dev/null"));
+    no_mapping = false;
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
+}
+END_TEST
+
+START_TEST(file_that_fails_at_the_end)
+{
+    start();
+    failing_close = true;
+    FAILS(SYNCED_MEM_ERR_FILE, synced_mem_trace_stop());
+    failing_close = false;
+    SAYS("Input/output error");
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
+START_TEST(writes_that_are_interrupted)
+{
+    start();
+    interrupted = 3;
+    stop();
+    ck_assert_int_eq(interrupted, 0);
+    HAS("\n]\n");
+}
+END_TEST
+
+START_TEST(no_memory_for_an_objects_record)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    start();
+    failing_calloc = 1;
+    OK(synced_mem_resize_discard(mem, SIZE));
+    ck_assert_int_eq(failing_calloc, 0);
+    OK(synced_mem_release(mem));
+    stop();
+    HAS("\"object\":\"\",\"call\":\"synced_mem_resize_discard\"");
+}
+END_TEST
+
+/* A transfer that can't be timed has the host's times; and the next one is tried again, but not at once. */
+static const struct {
+    const char *call; /* NULL: calloc */
+    unsigned nth;
+} untimed[] = {{NULL, 1},
+               {NULL, 2},
+               {"cudaEventCreate", 1},
+               {"cudaEventCreate", 2},
+               {"cudaEventCreate", 3},
+               {"cudaEventRecord", 1},
+               {"cudaEventRecord", 2},
+               {"cudaEventRecord", 3},
+               {"cudaEventQuery", 1},
+               {"cudaEventElapsedTime", 1},
+               {"cudaEventElapsedTime", 2}};
+
+START_TEST(transfers_that_are_not_timed)
+{
+    const struct sm_trace_event event = {.kind = SM_TRACE_ALLOCATION, .what = "a test"};
+    struct sm_stream *lane;
+    int device;
+    OK(sm_device_resolve(0, &device));
+    OK(sm_stream_lane(0, SM_LANE_FREE, &lane));
+    start();
+    if (untimed[_i].call)
+        emu_fail(untimed[_i].call, untimed[_i].nth, cudaErrorUnknown, false);
+    else
+        failing_calloc = (int)untimed[_i].nth;
+    if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
+        sm_trace_record(&event);
+    ck_assert_int_eq(failing_calloc, 0);
+    sm_timing_resolve(true);
+    if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
+        sm_trace_record(&event);
+    later += 200000000;
+    struct sm_timing *const timing = sm_timing_begin(lane);
+    ck_assert_ptr_nonnull(timing);
+    sm_timing_drop(timing);
+    stop();
+    HAS("\"from\":\"a test\"");
+}
+END_TEST
+
+START_TEST(host_times_instead)
+{
+    synced_mem *const mem = make(SIZE);
+    start();
+    emu_fail("cudaEventElapsedTime", 2, cudaErrorUnknown, false);
+    move(mem);
+    stop();
+    HAS("\"name\":\"h2d #1\"");
+    HAS("\"clock\":\"host\"");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* A transfer that fails is none, whether or not it could have been timed. */
+START_TEST(transfers_that_fail)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    start();
+    for (int i = 0; i < 2; i++) {
+        later += 200000000;
+        if (i == 0)
+            emu_fail("cudaEventCreate", 1, cudaErrorUnknown, false);
+        emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, (void *)(uintptr_t)synced_mem_gpu_data(mem));
+        SAYS("cudaMemcpyAsync of 5000 bytes");
+        emu_fail_clear();
+    }
+    stop();
+    HAS_NOT("\"cat\":\"transfer\"");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(lost_device)
+{
+    synced_mem *const mem = make(SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    start();
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    leaves_something = true;
+    stop();
+    HAS("\"name\":\"h2d #1\""); /* which may have been done before */
+}
+END_TEST
+
+/* The device does not get to a transfer for a while; it is written when it does. */
+START_TEST(late_transfers)
+{
+    enum { MANY = 600 };
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const other = make_on(SIZE, 0);
+    start();
+    move(other);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_resize_discard(other, SIZE) == SYNCED_MEM_OK && synced_mem_cpu_data(other) ? SYNCED_MEM_OK
+                                                                                                 : SYNCED_MEM_ERR_CUDA);
+    ck_assert_uint_ge(sm_timing_pending(), 1);
+    gpu_unhold();
+    stop();
+    HAS("\"name\":\"h2d #2\"");
+    HAS_NOT("\"clock\":\"host\"");
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+    close_stream(stream);
+}
+END_TEST
+
+/* Whose clock is compared with the host's anew. */
+START_TEST(long_traces)
+{
+    synced_mem *const mem = make(SIZE);
+    start();
+    move(mem);
+    const unsigned before = emu_calls("cudaEventCreate");
+    later = 60000000000u;
+    move(mem);
+    ck_assert_uint_ge(emu_calls("cudaEventCreate"), before + 1);
+    stop();
+    later = 0;
+    HAS_NOT("\"clock\":\"host\"");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+static void leave_late_transfer(const void *unused)
+{
+    (void)unused;
+    leaves_something = true;
+    start();
+    stop();
+    HAS_NOT("\"cat\":\"transfer\"");
+}
+
+START_TEST(child_of_a_late_transfer)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_on(SIZE, 0);
+    start();
+    char parents[sizeof path];
+    memcpy(parents, path, sizeof path);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    gpu_delay(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    ck_assert(in_a_child(leave_late_transfer, NULL));
+    memcpy(path, parents, sizeof path);
+    stop();
+    HAS("\"name\":\"h2d #1\"");
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("trace failures");
+    TCase *const cases = add_case(all, "trace failures");
+    tcase_add_test(cases, no_address_space);
+    tcase_add_test(cases, file_that_fails_at_the_end);
+    tcase_add_test(cases, writes_that_are_interrupted);
+    tcase_add_test(cases, no_memory_for_an_objects_record);
+    tcase_add_loop_test(cases, transfers_that_are_not_timed, 0, sizeof untimed / sizeof untimed[0]);
+    tcase_add_test(cases, transfers_that_fail);
+    tcase_add_test(cases, host_times_instead);
+    tcase_add_test(cases, late_transfers);
+    tcase_add_test(cases, long_traces);
+    tcase_add_test(cases, child_of_a_late_transfer);
+    TCase *const lost = add_case_without_end(all, "lost device");
+    tcase_add_test(lost, lost_device);
+    return all;
+}
