@@ -22,8 +22,7 @@ struct sm_call {
 synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem);
 
 /* Releases the lock, and retires what the call let go of. After a failure all is as it was at the beginning. Returns
- * the
- * status given. */
+ * the status given. */
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status);
 
 /* What calls had to leave behind is looked at, and the status answered; a failure's detail stays. */

@@ -108,9 +108,7 @@ void sm_copy_unwrap(struct sm_copy *copy);
 
 /* Lets go of a copy, with no lock held: frees it, calls its callback, or puts it in the retired list until its last use
  * has finished. Waits for none of that work; but to free device memory where there are no pools, the CUDA runtime may
- * wait for the device. NULL is ignored. Borrowed memory must have nothing of the
- * library's in
- * flight. */
+ * wait for the device. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
 /* Gives up a copy's record, and leaves its memory allocated for ever. */

@@ -17,9 +17,8 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
     *slot = ticket;
 }
 
-/* Contents that are lost with their device block nobody: what was to write them has ended. The reader of such
- * contents is
- * told all the same. */
+/* Contents that are lost with their device block nobody: what was to write them has ended. The reader of such contents
+ * is told all the same. */
 static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
@@ -111,9 +110,8 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
     return status;
 }
 
-/* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may
- * have ended
- * the turn some time ago, and the stream may have gone on reading. */
+/* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may have
+ * ended the turn some time ago, and the stream may have gone on reading. */
 static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_ticket *just_recorded)
 {
     if (use->by == copy->writer && just_recorded) {
@@ -464,9 +462,8 @@ void sm_flight_close(struct sm_copy *copy)
 }
 
 /* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
- * after
- * that; if it can't be told to, or only once the library's threads have queued it, so be it: the contents that arrive
- * are nobody's. */
+ * after that; if it can't be told to, or only once the library's threads have queued it, so be it: the contents that
+ * arrive are nobody's. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;

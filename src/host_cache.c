@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-/* What is kept here can't be merged with its neighbours. So there are
- * few: with four times as many, more than twice as much is held beyond what is in use. */
+/* What is kept here can't be merged with its neighbours. So there are few: with four times as many, more than twice as
+ * much is held beyond what is in use. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
 enum { SHARDS = 16, BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 4, CACHE_LINE = 64 };
 static const size_t LARGE = 16 << 10;

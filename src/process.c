@@ -9,8 +9,7 @@ static struct {
 } locks = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 /* By the calling thread, of these locks: two threads that each held one and wanted the other's, or a fork that wants
- * all,
- * would wait for ever. */
+ * all, would wait for ever. */
 static _Thread_local bool holds_one;
 
 static atomic_uchar generation;

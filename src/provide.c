@@ -265,8 +265,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
 }
 
 /* On a caller's stream nothing has to follow the allocation: the stream writes next, and whoever waits for that is
- * behind the
- * allocation too. */
+ * behind the allocation too. */
 static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;

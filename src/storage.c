@@ -367,8 +367,7 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 }
 
 /* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
- * not
- * done yet, and the host has to wait for that first. */
+ * not done yet, and the host has to wait for that first. */
 static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
 {
     struct synced_mem *const mem = call->mem;

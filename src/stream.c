@@ -323,8 +323,7 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **
 }
 
 /* Whose event covers it: a thread can't record one on another thread's default stream, but the legacy stream, which
- * waits
- * for those as for all blocking streams, can stand for it; as it does where no stream was named. */
+ * waits for those as for all blocking streams, can stand for it; as it does where no stream was named. */
 static struct sm_stream *recordable(struct sm_stream *stream)
 {
     const bool others = stream->kind == SM_STREAM_PER_THREAD && stream->thread != thread_number();

@@ -17,8 +17,7 @@ void waits_run(int run);
 enum { MOST_INSTANCES = 1000, CHAINS_EACH = 60, NAME = 400 };
 
 /* The calls from a public function down to one of the runtime's that waits; several chains of calls of the test's own
- * may
- * lead there. */
+ * may lead there. */
 struct instance {
     char name[NAME]; /* "cudaEventSynchronize < function line < ..." */
     int chain[CHAINS_EACH];

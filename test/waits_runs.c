@@ -431,9 +431,8 @@ static void no_event(enum way way)
     end(&it);
 }
 
-/* Nor without the wait: then nobody can tell when host memory has been read, until an event can be recorded again;
- * and that
- * has to cover whoever reads it since. */
+/* Nor without the wait: then nobody can tell when host memory has been read, until an event can be recorded again; and
+ * that has to cover whoever reads it since. */
 static void out_of_sight(enum way way)
 {
     (void)way;
