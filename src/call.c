@@ -90,13 +90,13 @@ static void publish(struct synced_mem *mem)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
             sm_flight_prune(sm_copy_of(mem, side));
+    if (sm_debug_on()) /* before anybody is given a pointer */
+        sm_debug_protect(mem);
     for (int writing = 0; writing < 2; writing++) {
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             atomic_store_explicit(&mem->ready[side][writing], ready_for(mem, side, writing != 0), memory_order_release);
         atomic_store_explicit(&mem->on[writing], on_for(mem, writing != 0), memory_order_release);
     }
-    if (sm_debug_on())
-        sm_debug_protect(mem);
 }
 
 /* The one place where the head is written. */

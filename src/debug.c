@@ -3,6 +3,7 @@
 
 #include "caller.h"
 #include "flight.h"
+#include "object.h"
 #include "print.h"
 #include "process.h"
 #include "stats.h"
@@ -18,7 +19,10 @@
 atomic_bool sm_debug_flag;
 
 /* The pool gives no more than this from pages that are shared. */
-enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024 };
+enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
+
+/* Each may cost the process two mappings more, of which Linux gives it 65530. */
+enum { MOST_GUARDS = 16384 };
 
 struct chunk {
     struct sm_guard guards[GUARDS];
@@ -32,7 +36,10 @@ static struct {
     struct sm_guard *free;
     struct sm_guard *buckets[BUCKETS];
     size_t page;
-    bool told; /* that some memory is not protected */
+    size_t used;         /* guards */
+    bool off;            /* nothing is protected any more */
+    bool told;           /* that some memory is not protected */
+    char notice[NOTICE]; /* to be printed with nothing locked */
 } guards = {.lock = SM_LOCK_INITIALIZER};
 
 void sm_debug_start(void)
@@ -93,51 +100,111 @@ static void tell_once(const struct sm_guard *guard, const char *why)
 {
     sm_count_up(SM_COUNT_unprotected, 1);
     if (!guards.told)
-        (void)fprintf(
-            stderr,
+        (void)snprintf(
+            guards.notice, sizeof guards.notice,
             "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; nor may "
             "others be, which synced_mem_print_stats() counts\n",
             guard->name, guard->size, why);
     guards.told = true;
 }
 
+static bool change(const struct sm_guard *guard, int allowed)
+{
+    const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
+    return mprotect((void *)start, atomic_load_explicit(&guard->end, memory_order_relaxed) - start, allowed) == 0;
+}
+
+static enum sm_protection protection_of(const struct sm_guard *guard)
+{
+    return (enum sm_protection)atomic_load_explicit(&guard->protection, memory_order_relaxed);
+}
+
+static bool open_now(struct sm_guard *guard)
+{
+    if (protection_of(guard) == SM_PROTECT_NOTHING)
+        return true;
+    if (!change(guard, PROT_READ | PROT_WRITE))
+        return false;
+    atomic_store(&guard->protection, SM_PROTECT_NOTHING);
+    return true;
+}
+
+/* Where the system has no more mappings, to open a part of one can't be had; but one that is open is one with its
+ * neighbours. So all are opened, as often as that is of use, and nothing is protected any more. */
+static void open_all(void)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+            for (int i = 0; i < GUARDS; i++) {
+                struct sm_guard *const guard = &chunk->guards[i];
+                const bool was_closed = guard->copy && protection_of(guard) != SM_PROTECT_NOTHING;
+                changed = (was_closed && open_now(guard)) || changed;
+                guard->hopeless = true;
+            }
+    }
+    guards.off = true;
+}
+
+static void open_guard(struct sm_guard *guard)
+{
+    if (open_now(guard))
+        return;
+    tell_once(guard, "the system refuses to change what was protected");
+    open_all();
+}
+
+static void close_guard(struct sm_guard *guard, enum sm_protection protection)
+{
+    atomic_store(&guard->since, sm_caller.function);
+    atomic_store(&guard->protection, (unsigned char)protection);
+    if (change(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
+        return;
+    tell_once(guard, "mprotect() failed");
+    guard->hopeless = true;
+    if (!open_now(guard)) /* a part of it may be closed */
+        open_all();
+}
+
 static void set(struct sm_guard *guard, enum sm_protection protection)
 {
-    static const int allowed[] = {
-        [SM_PROTECT_NOTHING] = PROT_READ | PROT_WRITE, [SM_PROTECT_WRITES] = PROT_READ, [SM_PROTECT_ALL] = PROT_NONE};
-    const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
-    const uintptr_t end = atomic_load_explicit(&guard->end, memory_order_relaxed);
-    if (guard->hopeless || atomic_load_explicit(&guard->protection, memory_order_relaxed) == protection)
+    if (guard->hopeless || protection_of(guard) == protection)
         return;
-    if (protection != SM_PROTECT_NOTHING)
-        atomic_store(&guard->since, sm_caller.function);
-    atomic_store(&guard->protection, (unsigned char)protection);
-    if (mprotect((void *)start, end - start, allowed[protection]) == 0)
-        return;
-    atomic_store(&guard->protection, SM_PROTECT_NOTHING);
-    guard->hopeless = true;
-    tell_once(guard, "mprotect() failed");
+    if (protection == SM_PROTECT_NOTHING)
+        open_guard(guard);
+    else
+        close_guard(guard, protection);
 }
 
 static void give_up(struct sm_guard *guard, const char *why)
 {
     if (guard->hopeless)
         return;
-    set(guard, SM_PROTECT_NOTHING);
+    open_guard(guard);
     guard->hopeless = true;
     tell_once(guard, why);
 }
 
-/* Another copy of which the range has pages. */
-static struct sm_guard *find_overlap(const struct sm_guard *with)
+/* Whether what the one protects has bytes of the other. */
+static bool covers(const struct sm_guard *one, uintptr_t first, uintptr_t past)
 {
+    return one->start < past && first < one->end;
+}
+
+static void give_up_overlaps(struct sm_guard *with)
+{
+    bool any = false;
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
-            if (guard != with && guard->copy && guard->start < with->end && with->start < guard->end)
-                return guard;
+            if (guard == with || !guard->copy ||
+                (!covers(guard, with->first, with->past) && !covers(with, guard->first, guard->past)))
+                continue;
+            give_up(guard, "another object has the same memory");
+            any = true;
         }
-    return NULL;
+    if (any)
+        give_up(with, "another object has the same memory");
 }
 
 /* Memory that was got for this copy alone, the rest of its last page included. The pool knows no larger pages. */
@@ -154,6 +221,8 @@ static void measure(struct sm_guard *guard, const struct sm_copy *copy)
     const uintptr_t data = (uintptr_t)copy->base;
     const uintptr_t start = (data + page - 1) / page * page;
     const uintptr_t end = (data + copy->bytes + (has_own_pages(copy) ? page - 1 : 0)) / page * page;
+    guard->first = data;
+    guard->past = data + copy->bytes;
     atomic_store(&guard->start, start);
     atomic_store(&guard->end, end > start ? end : start);
 }
@@ -164,7 +233,7 @@ static void add(struct sm_guard *guard, const struct synced_mem *mem, const stru
     guard->copy = copy;
     guard->data = sm_copy_data(copy);
     guard->size = sm_size(mem);
-    guard->hopeless = false;
+    guard->hopeless = guards.off;
     memcpy(guard->name, sm_name_text(mem->extras ? mem->extras->name : "").text, sizeof guard->name);
     measure(guard, copy);
     guard->next = *bucket;
@@ -173,11 +242,10 @@ static void add(struct sm_guard *guard, const struct synced_mem *mem, const stru
         give_up(guard, "the device uses the same memory");
     else if (guard->start == guard->end)
         give_up(guard, "the caller's memory has no page of its own");
-    struct sm_guard *const other = has_own_pages(copy) ? NULL : find_overlap(guard);
-    if (other) {
-        give_up(other, "another object has the same memory");
-        give_up(guard, "another object has the same memory");
-    }
+    else if (guards.used > MOST_GUARDS)
+        give_up(guard, "there are too many");
+    if (!has_own_pages(copy))
+        give_up_overlaps(guard);
 }
 
 static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct sm_copy *copy, bool managed)
@@ -189,6 +257,7 @@ static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct s
         return NULL;
     guard = guards.free;
     guards.free = guard->next;
+    guards.used++;
     add(guard, mem, copy, managed);
     return guard;
 }
@@ -196,19 +265,31 @@ static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct s
 static void forget(struct sm_guard *guard)
 {
     struct sm_guard **link = bucket_of(guard->copy);
-    set(guard, SM_PROTECT_NOTHING);
+    open_guard(guard);
     while (*link != guard)
         link = &(*link)->next;
     *link = guard->next;
     guard->copy = NULL;
     guard->next = guards.free;
     guards.free = guard;
+    guards.used--;
+}
+
+/* What there is to say is said once, by then. */
+static void unlock(void)
+{
+    char notice[NOTICE];
+    memcpy(notice, guards.notice, sizeof notice);
+    guards.notice[0] = 0;
+    sm_unlock(&guards.lock);
+    const ssize_t wrote = notice[0] ? write(STDERR_FILENO, notice, strlen(notice)) : 0;
+    (void)wrote;
 }
 
 /* ---- What others call ---- */
 
-/* What the copy threads have yet to do. The runtime is done with memory that the host has to move when its call returns;
- * a device is not hindered. */
+/* What the copy threads have yet to do. The runtime is done with memory that the host has to move when its call
+ * returns; a device is not hindered. */
 static enum sm_protection allowed_by_work(const struct sm_copy *copy)
 {
     if (!sm_flight_queueing(copy, true))
@@ -245,7 +326,7 @@ void sm_debug_protect(const struct synced_mem *mem)
         return;
     sm_lock(&guards.lock);
     struct sm_guard *guard = look_up(copy);
-    sm_unlock(&guards.lock);
+    unlock();
     const bool managed = !guard && is_managed(copy);
     sm_lock(&guards.lock);
     guard = find_or_add(mem, copy, managed);
@@ -253,7 +334,7 @@ void sm_debug_protect(const struct synced_mem *mem)
         guard->size = sm_size(mem);
         set(guard, wanted(mem, copy));
     }
-    sm_unlock(&guards.lock);
+    unlock();
 }
 
 static void with_guard(const struct sm_copy *copy, void (*act)(struct sm_guard *guard))
@@ -262,12 +343,7 @@ static void with_guard(const struct sm_copy *copy, void (*act)(struct sm_guard *
     struct sm_guard *const guard = look_up(copy);
     if (guard)
         act(guard);
-    sm_unlock(&guards.lock);
-}
-
-static void open_guard(struct sm_guard *guard)
-{
-    set(guard, SM_PROTECT_NOTHING);
+    unlock();
 }
 
 void sm_debug_open_copy(const struct sm_copy *copy)
@@ -278,4 +354,16 @@ void sm_debug_open_copy(const struct sm_copy *copy)
 void sm_debug_forget_copy(const struct sm_copy *copy)
 {
     with_guard(copy, forget);
+}
+
+void sm_debug_open_range(const void *data, size_t bytes)
+{
+    sm_lock(&guards.lock);
+    for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            struct sm_guard *const guard = &chunk->guards[i];
+            if (guard->copy && covers(guard, (uintptr_t)data, (uintptr_t)data + bytes))
+                open_guard(guard);
+        }
+    unlock();
 }

@@ -13,7 +13,13 @@
 #ifndef SM_DEBUG_H
 #define SM_DEBUG_H
 
-#include "object.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct sm_copy;
+struct synced_mem;
 
 extern atomic_bool sm_debug_flag;
 
@@ -45,6 +51,10 @@ static inline void sm_debug_forget(const struct sm_copy *copy)
         sm_debug_forget_copy(copy);
 }
 
+/* Before the runtime page-locks memory of the caller's, which it has to be able to write: until the heads of the objects
+ * that have some of it are written next. */
+void sm_debug_open_range(const void *data, size_t bytes);
+
 /* How much page-locked memory to ask for, so that it has whole pages of its own. */
 size_t sm_debug_whole_pages(size_t bytes);
 
@@ -65,6 +75,8 @@ struct sm_guard {
     _Atomic(const char *) since;
     const struct sm_copy *copy; /* NULL: it is nobody's */
     const void *data;
+    uintptr_t first; /* the bytes of its memory, of which the pages above are a part, or that are a part of them */
+    uintptr_t past;
     size_t size;
     char name[48];
     bool hopeless; /* it can't be protected */

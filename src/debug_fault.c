@@ -53,7 +53,8 @@ static void say(const struct sm_guard *guard, uintptr_t address)
     (void)wrote;
 }
 
-/* The instruction faults again, and the default action is at that instruction; what was sent by a process is sent again. */
+/* The instruction faults again, and the default action is at that instruction; what was sent by a process is sent
+ * again. */
 static void by_default(int number, const siginfo_t *info)
 {
     (void)sigaction(number, &before, NULL);
@@ -61,14 +62,26 @@ static void by_default(int number, const siginfo_t *info)
         (void)raise(number);
 }
 
+/* Who is to be called once gets the first fault, and the next has the default action. */
+static struct sigaction next_handler(void)
+{
+    const struct sigaction next = before;
+    if (next.sa_flags & SA_RESETHAND) {
+        before.sa_handler = SIG_DFL;
+        before.sa_flags = 0;
+    }
+    return next;
+}
+
 static void pass_on(int number, siginfo_t *info, void *context)
 {
-    if (before.sa_flags & SA_SIGINFO)
-        before.sa_sigaction(number, info, context);
-    else if (before.sa_handler == SIG_DFL || (before.sa_handler == SIG_IGN && info->si_code > 0))
+    const struct sigaction next = next_handler();
+    if (next.sa_flags & SA_SIGINFO)
+        next.sa_sigaction(number, info, context);
+    else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0))
         by_default(number, info);
-    else if (before.sa_handler != SIG_IGN)
-        before.sa_handler(number);
+    else if (next.sa_handler != SIG_IGN)
+        next.sa_handler(number);
 }
 
 static void on_fault(int number, siginfo_t *info, void *context)

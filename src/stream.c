@@ -213,8 +213,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     }
     *out = sm_stream_hold(stream);
     sm_unlock(&bucket->lock);
-    if (fresh)
-        sm_stream_record_give(fresh);
+    sm_stream_record_give(fresh);
     return SYNCED_MEM_OK;
 }
 

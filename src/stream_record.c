@@ -50,6 +50,8 @@ struct sm_stream *sm_stream_record_take(void)
 
 void sm_stream_record_give(struct sm_stream *stream)
 {
+    if (!stream)
+        return;
     sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
     pthread_mutex_destroy(&stream->lock);

@@ -80,7 +80,8 @@ struct world {
     int current[THREADS]; /* device of each thread */
     int thread;           /* that plays */
     bool staged;          /* transfers of pageable memory, all of them */
-    unsigned copy_threads;
+    unsigned copy_threads; /* once staging is set */
+    bool staging_set;
     bool allocated[SIDES]; /* an allocator for all objects was set, some time since the shutdown */
     unsigned long time;
     int alive;

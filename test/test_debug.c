@@ -2,7 +2,9 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,11 +25,12 @@ char *__wrap_secure_getenv(const char *name)
 }
 
 static bool cannot_protect;
+static int cannot_open; /* so often */
 int __real_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed)
 {
-    if (cannot_protect) {
+    if (cannot_protect || (cannot_open > 0 && allowed == (PROT_READ | PROT_WRITE) && cannot_open--)) {
         errno = ENOMEM;
         return -1;
     }
@@ -374,6 +377,208 @@ START_TEST(memory_of_two_objects)
 }
 END_TEST
 
+/* Each object's own bytes can be used, whoever came first and wherever the pages end. */
+static const struct {
+    size_t first, first_size, second, second_size, third, third_size;
+} views[] = {{0, 2 * PAGE, 0, 100, 4 * PAGE, PAGE},
+             {0, 2 * PAGE, PAGE + 100, 100, 4 * PAGE, PAGE},
+             {0, 2 * PAGE, 8000, 2 * PAGE, 5 * PAGE, PAGE},
+             {0, PAGE, PAGE, PAGE, 0, 2 * PAGE},
+             {100, 10, 0, PAGE, 200, 10}};
+enum { VIEWS = sizeof views / sizeof *views };
+
+static synced_mem *view(unsigned char *memory, size_t size)
+{
+    synced_mem *const mem = make_named("view", size, SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_set_cpu_data(mem, memory));
+    return mem;
+}
+
+static void use_views(void)
+{
+    static _Alignas(PAGE) unsigned char memory[6 * PAGE];
+    unsigned char *const at[] = {memory + views[kind].first, memory + views[kind].second, memory + views[kind].third};
+    const size_t sizes[] = {views[kind].first_size, views[kind].second_size, views[kind].third_size};
+    synced_mem *mems[3];
+    for (int i = 0; i < 3; i++)
+        mems[i] = view(at[i], sizes[i]);
+    for (int stale = 0; stale < 3; stale++) {
+        OK(synced_mem_resize_discard(mems[stale], sizes[stale]));
+        for (int i = 0; i < 3; i++) {
+            if (i == stale)
+                continue;
+            unsigned char *const data = synced_mem_overwrite_cpu_data(mems[i]);
+            touch_to_write(data);
+            touch_to_write(data + sizes[i] - 1);
+        }
+    }
+    for (int i = 0; i < 3; i++)
+        OK(synced_mem_release(mems[i]));
+}
+
+START_TEST(views_of_one_memory)
+{
+    kind = _i;
+    lives(use_views);
+}
+END_TEST
+
+static void use_neighbours(void)
+{
+    synced_mem *const stale = make_named("stale", 64, 0);
+    synced_mem *const used = make_named("used", 64, 0);
+    touch_to_write(synced_mem_mutable_cpu_data(stale));
+    unsigned char *const data = synced_mem_mutable_cpu_data(used);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(stale));
+    touch_to_write(data);
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+    OK(synced_mem_release(stale));
+    OK(synced_mem_release(used));
+}
+
+START_TEST(neighbours_in_the_pool)
+{
+    if (gpu_expected())
+        lives(use_neighbours);
+}
+END_TEST
+
+/* What is page-locked has to be open meanwhile. */
+static void lock_what_is_lent(void)
+{
+    static _Alignas(PAGE) unsigned char memory[2 * PAGE];
+    synced_mem *const mem = make_named("lent", 2 * PAGE, 0);
+    OK(synced_mem_set_cpu_data(mem, memory));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    OK(synced_mem_register_cpu_data(mem, memory));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    OK(synced_mem_register_cpu_data(mem, memory));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(page_locked_later)
+{
+    if (gpu_expected())
+        lives(lock_what_is_lent);
+}
+END_TEST
+
+/* ---- Threads ---- */
+
+enum { ROUNDS = 2000 };
+static atomic_int asked;
+static atomic_int answered;
+
+static void *release_device_copies(void *mem)
+{
+    for (int round = 1; round <= ROUNDS; round++) {
+        while (atomic_load(&asked) < round)
+            continue;
+        OK(synced_mem_release_gpu_data(mem));
+        atomic_store(&answered, round);
+    }
+    return NULL;
+}
+
+/* Neither call makes the other's pointer expire: the head becomes AT_CPU by either. */
+static void write_while_another_releases(void)
+{
+    pthread_t other;
+    synced_mem *const mem = make(SIZE);
+    ck_assert_int_eq(pthread_create(&other, NULL, release_device_copies, mem), 0);
+    for (int round = 1; round <= ROUNDS; round++) {
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        atomic_store(&asked, round);
+        for (volatile int i = 0; i < round % 400; i++)
+            continue;
+        touch_to_write(synced_mem_mutable_cpu_data(mem));
+        while (atomic_load(&answered) < round)
+            continue;
+    }
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(opened_before_it_is_given)
+{
+    if (gpu_expected())
+        lives(write_while_another_releases);
+}
+END_TEST
+
+static void *borrow_little(void *unused)
+{
+    static unsigned char memory[64];
+    OK(synced_mem_release(view(memory, sizeof memory)));
+    return unused;
+}
+
+static void say_while_another_prints(void)
+{
+    pthread_t other;
+    flockfile(stderr);
+    ck_assert_int_eq(pthread_create(&other, NULL, borrow_little, NULL), 0);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    funlockfile(stderr);
+}
+
+START_TEST(said_with_nothing_locked)
+{
+    lives(say_while_another_prints);
+    SAID("no page of its own");
+}
+END_TEST
+
+/* ---- What the system refuses ---- */
+
+static void fail_to_open(void)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    synced_mem *const other = make_at_cpu(SIZE, 1);
+    OK(synced_mem_resize_discard(other, SIZE));
+    OK(synced_mem_resize_discard(mem, SIZE));
+    cannot_open = 1;
+    touch_to_write(synced_mem_overwrite_cpu_data(mem));
+    ck_assert_int_eq(cannot_open, 0);
+    ck_assert_uint_eq(stats_now().unprotected, 1);
+    touch_to_write(synced_mem_overwrite_cpu_data(other));
+    OK(synced_mem_resize_discard(other, SIZE));
+    synced_mem *const later = make_at_cpu(SIZE, 1);
+    unsigned char *const data = synced_mem_mutable_cpu_data(later);
+    OK(synced_mem_resize_discard(later, SIZE));
+    touch_to_write(data); /* nothing is protected any more */
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(later));
+}
+
+static void have_too_many(void)
+{
+    enum { MOST = 16384, MORE = 20 };
+    static synced_mem *mems[MOST + MORE];
+    for (int i = 0; i < MOST + MORE; i++) {
+        mems[i] = make_at_cpu(1, 1);
+        OK(synced_mem_resize_discard(mems[i], 1));
+    }
+    ck_assert_uint_eq(stats_now().unprotected, MORE);
+    for (int i = 0; i < MOST + MORE; i++)
+        touch_to_write(synced_mem_overwrite_cpu_data(mems[i]));
+    for (int i = 0; i < MOST + MORE; i++)
+        OK(synced_mem_release(mems[i]));
+}
+
+START_TEST(system_at_its_limits)
+{
+    lives(fail_to_open);
+    SAID("as the system refuses to change what was protected;");
+    lives(have_too_many);
+    SAID("as there are too many;");
+}
+END_TEST
+
 static void fail_to_protect(void)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -523,6 +728,18 @@ static void with_other_handler(void)
     use_old_pointer();
 }
 
+/* As many crash handlers are: they print, return, and leave the end to the second fault. */
+static void with_handler_for_once(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = count_signal;
+    action.sa_flags = (int)SA_RESETHAND;
+    (void)sigaction(SIGSEGV, &action, NULL);
+    (void)alarm(20);
+    use_old_pointer();
+}
+
 static void fault_at_no_copy(void)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -595,6 +812,8 @@ START_TEST(handlers)
     status = run(with_other_handler, "1");
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 43, "%#x %s", (unsigned)status, said);
     SAID("is stale since");
+    status = run(with_handler_for_once, "1");
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV, "%#x %s", (unsigned)status, said);
     status = run(fault_elsewhere, "1");
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     ck_assert_ptr_null(strstr(said, "synced_mem:"));
@@ -616,6 +835,9 @@ Suite *suite(void)
     tcase_add_loop_test(cases, old_pointers, 0, KINDS);
     tcase_add_test(cases, all_accesses);
     tcase_add_test(cases, memory_of_both_sides);
+    tcase_add_test(cases, neighbours_in_the_pool);
+    tcase_add_test(cases, page_locked_later);
+    tcase_add_test(cases, opened_before_it_is_given);
     if (fixture_schedule() > 0)
         return all;
     TCase *const host = add_case_in_children(all, "on the host alone");
@@ -625,7 +847,10 @@ Suite *suite(void)
     tcase_add_test(host, adopted);
     tcase_add_test(host, less_than_a_page);
     tcase_add_test(host, memory_of_two_objects);
+    tcase_add_loop_test(host, views_of_one_memory, 0, VIEWS);
+    tcase_add_test(host, said_with_nothing_locked);
     tcase_add_test(host, system_that_refuses);
+    tcase_add_test(host, system_at_its_limits);
     tcase_add_test(host, no_memory_for_records);
     tcase_add_test(host, off);
     tcase_add_test(host, handlers);

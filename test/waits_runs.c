@@ -546,7 +546,7 @@ static void run_sequence(uint64_t seed, unsigned long calls)
     unsigned long excluded[2] = {0};
     struct generator generator;
     excluded[0] |= 1ul << OP_CREATE_ALLOCATED | 1ul << OP_CREATE_SHARED;
-    for (int code = OP_STAGING; code <= OP_GPU_THRESHOLD; code++)
+    for (int code = OP_STAGING; code <= OP_ALLOCATORS; code++)
         excluded[code / 64] |= 1ul << (code % 64);
     play(source_random(&generator, seed, calls, excluded, THREADS), (unsigned)seed % 5, false);
 }

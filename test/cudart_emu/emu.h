@@ -205,6 +205,7 @@ struct emu_op {
     size_t size;
     int value;
     char *staging; /* a copy's own source */
+    bool by_host;  /* a copy that no device makes: with the host's protections */
     void (*function)(void *argument);
     void *argument;
     struct emu_alloc *alloc;     /* of the free */

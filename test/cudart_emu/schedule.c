@@ -227,19 +227,19 @@ static bool overlap(const char *to, const char *from, size_t size)
     return to < from + size && from < to + size;
 }
 
-static void copy(char *to, const char *from, size_t size)
+static void copy(const struct emu_op *op)
 {
-    if (emu.past_protection && !overlap(to, from, size))
-        copy_past_protection(to, from, size);
+    if (emu.past_protection && !op->by_host && !overlap(op->to, op->from, op->size))
+        copy_past_protection(op->to, op->from, op->size);
     else
-        memmove(to, from, size);
+        memmove(op->to, op->from, op->size);
 }
 
 static void perform(struct emu_op *op)
 {
     switch (op->kind) {
     case EMU_OP_COPY:
-        copy(op->to, op->from, op->size);
+        copy(op);
         break;
     case EMU_OP_FILL:
     case EMU_OP_ALLOC:

@@ -60,6 +60,7 @@ static cudaError_t queue_copy(const struct copy *copy)
     op->to = emu_bytes(copy->to);
     op->from = emu_bytes(copy->from);
     op->size = copy->size;
+    op->by_host = copy->source == NULL || copy->target == NULL;
     if (staged) {
         op->staging = emu_allocate(copy->size);
         memcpy(op->staging, copy->from, copy->size);
