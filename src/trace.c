@@ -77,6 +77,8 @@ void sm_trace_close_buffer(void)
 {
     sm_lock(&trace.lock);
     trace.open = NULL;
+    trace.lost += trace.count;
+    trace.count = 0;
     trace.top_count = sm_traced_top(trace.top);
     sm_traced_clear();
     sm_unlock(&trace.lock);

@@ -32,6 +32,9 @@ struct sm_trace_event {
     bool timed;              /* begin and end are the device's */
 };
 
+/* Events, or transfers, that make it worth to look after them. */
+enum { SM_TRACE_MANY = 512 };
+
 /* Puts an event in the buffer; if that is full it is counted, and lost. */
 void sm_trace_record(const struct sm_trace_event *event);
 
@@ -40,7 +43,7 @@ void sm_trace_record(const struct sm_trace_event *event);
 /* Room for events, and none of them. False: no memory. */
 bool sm_trace_open_buffer(void);
 void sm_trace_free_buffer(void);
-/* Nothing is recorded any more. */
+/* Nothing is recorded any more, and what was not taken is lost. */
 void sm_trace_close_buffer(void);
 size_t sm_trace_buffered(void);
 /* All that has been recorded since the last call, good until the next. */
