@@ -217,6 +217,7 @@ void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace
         return;
     }
     event.begin = copy->since;
+    event.queued = copy->since;
     event.bytes = moved->bytes;
     event.direction = (unsigned char)moved->direction;
     event.from = moved->from;

@@ -16,6 +16,7 @@ enum sm_trace_kind {
 
 struct sm_trace_event {
     uint64_t begin, end; /* in nanoseconds */
+    uint64_t queued;     /* of a transfer: when it was, by the host's clock */
     uint64_t thread;     /* the system's number */
     uint64_t bytes;
     uint64_t stream; /* the serial of the one it is on; 0: none */

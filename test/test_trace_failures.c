@@ -249,6 +249,9 @@ START_TEST(host_times_instead)
     stop();
     HAS("\"name\":\"h2d #1\"");
     HAS("\"clock\":\"host\"");
+    char track[64]; /* the thread's that has queued it */
+    (void)snprintf(track, sizeof track, "\"pid\":%ld,\"tid\":%ld,", (long)getpid(), (long)getpid());
+    ck_assert_ptr_nonnull(strstr(strstr(text, "\"name\":\"h2d #1\""), track));
     OK(synced_mem_release(mem));
 }
 END_TEST
