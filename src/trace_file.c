@@ -4,6 +4,8 @@
 #include "object.h"
 #include "print.h"
 #include "status.h"
+#include "stream.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>

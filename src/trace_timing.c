@@ -2,6 +2,7 @@
 #include "trace_timing.h"
 
 #include "process.h"
+#include "stream.h"
 
 #include <stdlib.h>
 

@@ -398,6 +398,7 @@ START_TEST(shutdown_and_on)
             ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, NULL));
         OK(synced_mem_release(mem));
         OK(synced_mem_shutdown());
+        gpu_check_nothing_left();
     }
     stop();
     ck_assert_uint_eq(count_of("\"clock\":\"device\""), gpu_expected() ? 2 : 0);
@@ -585,6 +586,11 @@ static void ask_why_not(void)
     use();
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
     SAYS("there is no trace: SYNCED_MEM_TRACE: '/nowhere/x' can't be opened to write");
+    name_file();
+    start();
+    stop();
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
+    ck_assert_ptr_null(strstr(synced_mem_last_error_message(), "SYNCED_MEM_TRACE"));
 }
 
 static void stop_at_once(void)
