@@ -484,7 +484,7 @@ static void take_back(void *data, void *user, synced_mem_stream stream)
     gpu_pinned_free(data);
 }
 
-/* ... and after it was given back what it had lent, which an access looks for before it takes memory. */
+/* ... and after it was given back what it had lent, which a call looks for before it ends. */
 START_TEST(call_that_gave_memory_back)
 {
     int given = 0;
