@@ -596,6 +596,31 @@ START_TEST(questions_about_many_transfers)
 }
 END_TEST
 
+/* No more than so many wait; those that come then have the host's times, and need no events. */
+START_TEST(more_transfers_than_are_timed)
+{
+    enum { MOST = 4096 };
+    synced_mem *const mem = make_on(SIZE, 0);
+    struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    start();
+    time_one(stream, "the first");
+    stopped_clock = __real_sm_trace_time();
+    for (int i = 1; i < MOST; i++)
+        time_one(stream, "one more");
+    const unsigned before = emu_calls("cudaEventCreate");
+    ck_assert_ptr_null(sm_timing_begin(stream));
+    OK(synced_mem_async_gpu_push(mem, NULL));
+    ck_assert_uint_eq(emu_calls("cudaEventCreate"), before);
+    stopped_clock = 0;
+    stop();
+    HAS("\"name\":\"h2d #1\"");
+    HAS("\"clock\":\"host\"");
+    HAS("\"events_lost\":0");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 /* Whose clock is compared with the host's anew. */
 START_TEST(long_traces)
 {
@@ -662,6 +687,7 @@ Suite *suite(void)
     tcase_add_test(cases, event_that_comes_too_late);
     tcase_add_loop_test(cases, transfer_that_is_queued_while_the_trace_ends, 0, 2);
     tcase_add_test(cases, questions_about_many_transfers);
+    tcase_add_test(cases, more_transfers_than_are_timed);
     tcase_add_test(cases, child_of_a_late_transfer);
     TCase *const lost = add_case_without_end(all, "lost device");
     tcase_add_test(lost, lost_device);
