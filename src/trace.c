@@ -53,7 +53,8 @@ void sm_trace_free_buffer(void)
             (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
         trace.halves[i] = NULL;
     }
-    trace.open = NULL;
+    if (trace.open) /* in a forked child; else threads that record look at it, and it is closed */
+        trace.open = NULL;
 }
 
 bool sm_trace_open_buffer(void)
