@@ -1141,11 +1141,13 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
 
 /* ---- Seeing what happens ---- */
 /*
- * The environment is read once, when the first object is made or a function of the trace is called; in a process whose
- * user or group was changed by the program's file (set-user-ID, secure_getenv) it is ignored.
+ * The environment is read once, when the first object is made, or synced_mem_trace_start() or synced_mem_trace_stop()
+ * is called; in a process whose user or group was changed by the program's file (set-user-ID, secure_getenv) it is
+ * ignored.
  *
  * SYNCED_MEM_TRACE=FILE starts a trace, as by synced_mem_trace_start(); %p in the name stands for the number of the
- * process. If it can't be started, one line on stderr says why, and so does synced_mem_trace_stop().
+ * process. If it can't be started, one line on stderr says why, and so does synced_mem_trace_stop() until another trace
+ * is started.
  *
  * Debug mode, SYNCED_MEM_DEBUG=1. Each host copy has whole pages of its own, which the program may only touch as the
  * head allows: while the host copy is stale neither to read nor to write, while the head is SYNCED only to read. Who
@@ -1183,14 +1185,18 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
 /**
  * Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's
  * traces, which chrome://tracing and Perfetto open. Transfers are spans on a track of their stream, with the device's
- * own times where it tells them; waits of the host, and the copies of staged transfers, on those of the host's threads.
- * Each event names the object, as name#number, and the function that was called. Where the library was built with NVTX
- * the same are ranges for NVIDIA's profilers meanwhile.
+ * own times; waits of the host, and the copies of staged transfers, on those of the host's threads. So are transfers
+ * whose times the device does not tell, and those that come while 4096 others are queued and not known to be done: for
+ * as long as it took to queue them. Each event names the object, as name#number, and the function that was called; a
+ * transfer also says when it was queued. Where the library was built with NVTX the same are ranges for NVIDIA's
+ * profilers meanwhile.
  *
- * Events are kept in memory and written at the end of calls, some hundreds at once; of more than 262144 that come
- * within one call the rest is lost, and counted at the end of the file. A process that ends by exit() or by a return
- * from main() writes all; one that is killed leaves a file without its last events and without the closing bracket,
- * which these programs open all the same. A forked child does not go on with the trace.
+ * Events are kept in memory and written at the end of calls, some hundreds at once. There is room for 262144 beside
+ * those that a thread is just writing; what comes then, within one call or of other threads while the file is slow, is
+ * lost, and counted at the end of the file, as are events of threads that are in a call while the trace is stopped. A
+ * process that ends by exit() or by a return from main() writes all; one that is killed leaves a file without its last
+ * events and without the closing bracket, which these programs open all the same. A forked child does not go on with
+ * the trace.
  * @param path  is created, or emptied; read during the call only
  * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
  * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
@@ -1205,7 +1211,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
  * Writes what is left of the trace, with its summary, and closes the file.
  * Blocking: waits on the host for transfers that were queued, and what they come after.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is no trace: the detail has the reason if the environment asked for
- *         one); ERR_FILE (something could not be written; the file is closed).
+ *         one, and there was none since); ERR_FILE (something could not be written; the file is closed).
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);

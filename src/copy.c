@@ -139,7 +139,10 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     copy->given = 0;
     copy->arrivals = 0;
     sm_gpu_obtained(stream->device, bytes);
-    sm_trace_allocation(copy, spare ? "spare" : sm_device_frees_in_order(stream->device) ? "pool" : "runtime");
+    if (sm_trace_on()) {
+        const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
+        sm_trace_write_allocation(copy, spare ? "spare" : fresh);
+    }
     *out = copy;
     return SYNCED_MEM_OK;
 }

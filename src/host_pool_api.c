@@ -13,6 +13,7 @@ static synced_mem_status check_not_forked(void)
 
 synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 {
+    sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_limit(bytes);
@@ -21,6 +22,7 @@ synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 
 synced_mem_status synced_mem_host_pool_trim(size_t keep)
 {
+    sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_trim(keep);
@@ -29,6 +31,7 @@ synced_mem_status synced_mem_host_pool_trim(size_t keep)
 
 synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds)
 {
+    sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_decay(milliseconds);
@@ -47,6 +50,7 @@ static synced_mem_status reserve(int device, size_t bytes)
 
 synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes)
 {
+    sm_caller_begin(__func__, NULL);
     return sm_report(reserve(device, bytes), __func__, NULL);
 }
 

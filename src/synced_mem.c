@@ -450,6 +450,7 @@ synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
 
 synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
 {
+    sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
     return sm_report(status == SYNCED_MEM_OK ? sm_stream_done(stream) : status, __func__, NULL);
 }

@@ -6,6 +6,7 @@
 #include "process.h"
 #include "status.h"
 #include "trace_timing.h"
+#include "transfer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -52,7 +53,8 @@ void sm_trace_free_buffer(void)
             (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
         trace.halves[i] = NULL;
     }
-    trace.open = NULL;
+    if (trace.open) /* in a forked child; else threads that record look at it, and it is closed */
+        trace.open = NULL;
 }
 
 bool sm_trace_open_buffer(void)
@@ -77,6 +79,8 @@ void sm_trace_close_buffer(void)
 {
     sm_lock(&trace.lock);
     trace.open = NULL;
+    trace.lost += trace.count;
+    trace.count = 0;
     trace.top_count = sm_traced_top(trace.top);
     sm_traced_clear();
     sm_unlock(&trace.lock);
@@ -188,13 +192,13 @@ void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stre
     sm_device_range_begin("synced_mem transfer");
 }
 
-static enum sm_side side_of(enum sm_direction direction)
+static enum sm_side side_of(unsigned direction)
 {
     return direction == SM_H2D ? SM_GPU : SM_CPU;
 }
 
 /* Who it was for, who is counted as having moved it. Copies within the device move nothing to a side. */
-static void count_move(enum sm_direction direction, size_t bytes, struct sm_trace_who *who)
+static void count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     sm_lock(&trace.lock);
     struct sm_traced *const object = identify(sm_caller.mem, who);
@@ -215,8 +219,9 @@ void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace
         return;
     }
     event.begin = copy->since;
+    event.queued = copy->since;
     event.bytes = moved->bytes;
-    event.direction = (unsigned char)moved->direction;
+    event.direction = moved->direction;
     event.from = moved->from;
     event.to = moved->to;
     event.part = moved->who != NULL;
@@ -246,18 +251,12 @@ void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t 
 
 /* ---- Ranges ---- */
 
-bool sm_trace_range(const char *function, const struct synced_mem *mem)
+void sm_trace_range(const char *function, const struct synced_mem *mem)
 {
     char text[128];
     const char *const name = mem ? synced_mem_name(mem) : "";
     (void)snprintf(text, sizeof text, "%s%s%s", function, name[0] ? " " : "", name);
     sm_device_range_begin(text);
-    return true;
-}
-
-void sm_trace_range_end(void)
-{
-    sm_device_range_end();
 }
 
 /* ---- The rest ---- */

@@ -1,5 +1,6 @@
 /*
- * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot path.
+ * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot
+ * path. It knows of their structs no more than the names, so that any file may include this one.
  *
  * Events go to a buffer in memory, with a lock of the library held for as long as it takes to write one there. They are
  * written to the file at the end of a public function, with no lock of an object's held; see trace_file.h.
@@ -7,11 +8,18 @@
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
 
-#include "transfer.h"
+#include "synced_mem.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-struct synced_mem;
+struct sm_copy;
+struct sm_stream;
+struct sm_ticket;
+struct sm_timing;
+struct sm_transfer;
 
 /* Who caused something: the public function, and the object. */
 struct sm_trace_who {
@@ -70,8 +78,8 @@ struct sm_trace_copy {
 
 /* What it moves. */
 struct sm_trace_moved {
-    enum sm_direction direction;
     size_t bytes;
+    unsigned char direction;        /* enum sm_direction */
     unsigned char from, to;         /* synced_mem_source */
     const struct sm_trace_who *who; /* of a part of a staged transfer; NULL: this is all of one, of the calling thread's
                                        object */
@@ -149,9 +157,8 @@ static inline void sm_trace_forget(const struct synced_mem *mem)
         sm_trace_end_object(mem);
 }
 
-/* A profiler's range for the function, until the next of these; whether one was opened. */
-bool sm_trace_range(const char *function, const struct synced_mem *mem);
-void sm_trace_range_end(void);
+/* A profiler's range for the function, which sm_device_range_end() ends. */
+void sm_trace_range(const char *function, const struct synced_mem *mem);
 
 /* When the process ends the trace is to be written: before the runtime ends, if that was started meanwhile. */
 void sm_trace_watch_exit(bool with_runtime);

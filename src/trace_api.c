@@ -13,13 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Events, and transfers, that make it worth to look after them. */
-enum { MANY = 512, LAST_PATIENCE_S = 1 };
+enum { LAST_PATIENCE_S = 1 };
 
 /* Held by whoever uses the file. No lock of process.h's, as to write may take a while; a fork needn't wait for it. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 
-/* Why the trace that the environment asked for could not begin; written once, before anybody reads it. */
+/* Why the trace that the environment asked for could not begin, until there is another; guarded by that lock. */
 static char refused[SM_DETAIL_BYTES + 32];
 
 /* ---- Writing; with the writer's lock held ---- */
@@ -46,6 +45,7 @@ static synced_mem_status begin(const char *path)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no address space for the trace's events");
     }
     sm_timing_forget();
+    refused[0] = 0;
     sm_trace_watch_exit(false);
     atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_trace_flag, true, memory_order_relaxed);
@@ -59,8 +59,8 @@ static synced_mem_status end(void)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is no trace%s%s", refused[0] ? ": " : "", refused);
     atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
     write_all(true);
-    const uint64_t lost = sm_trace_lost();
     sm_trace_close_buffer();
+    const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* by threads that go on meanwhile */
     sm_trace_free_buffer();
     sm_timing_rest();
     return sm_trace_file_close(top, sm_trace_top(top), lost);
@@ -68,7 +68,7 @@ static synced_mem_status end(void)
 
 void sm_trace_tend(void)
 {
-    if (sm_trace_buffered() < MANY && sm_timing_pending() < MANY)
+    if (sm_trace_buffered() < SM_TRACE_MANY && !sm_timing_is_to_look())
         return;
     if (pthread_mutex_trylock(&writer) != 0)
         return;
@@ -81,9 +81,12 @@ void sm_trace_rest(void)
 {
     const struct sm_detail first = sm_detail_get();
     pthread_mutex_lock(&writer);
-    if (sm_trace_on())
+    if (sm_trace_on()) {
         write_all(true);
-    sm_timing_rest();
+        sm_timing_rest();
+    } else {
+        sm_timing_forget();
+    }
     pthread_mutex_unlock(&writer);
     sm_detail_set(&first);
 }

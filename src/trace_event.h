@@ -16,6 +16,7 @@ enum sm_trace_kind {
 
 struct sm_trace_event {
     uint64_t begin, end; /* in nanoseconds */
+    uint64_t queued;     /* of a transfer: when it was, by the host's clock */
     uint64_t thread;     /* the system's number */
     uint64_t bytes;
     uint64_t stream; /* the serial of the one it is on; 0: none */
@@ -32,6 +33,9 @@ struct sm_trace_event {
     bool timed;              /* begin and end are the device's */
 };
 
+/* Events, or transfers, that make it worth to look after them. */
+enum { SM_TRACE_MANY = 512 };
+
 /* Puts an event in the buffer; if that is full it is counted, and lost. */
 void sm_trace_record(const struct sm_trace_event *event);
 
@@ -40,7 +44,7 @@ void sm_trace_record(const struct sm_trace_event *event);
 /* Room for events, and none of them. False: no memory. */
 bool sm_trace_open_buffer(void);
 void sm_trace_free_buffer(void);
-/* Nothing is recorded any more. */
+/* Nothing is recorded any more, and what was not taken is lost. */
 void sm_trace_close_buffer(void);
 size_t sm_trace_buffered(void);
 /* All that has been recorded since the last call, good until the next. */

@@ -4,6 +4,8 @@
 #include "object.h"
 #include "print.h"
 #include "status.h"
+#include "stream.h"
+#include "transfer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,24 +163,36 @@ static struct known *stream_of(const struct sm_trace_event *event)
 
 /* ---- Events ---- */
 
-/* The device works on a stream's transfers one after the other; what the clocks differ by must not make them overlap. */
+/* The device works on a stream's transfers one after the other; what the clocks differ by, or two threads that queue on
+ * it at once, must not make them overlap. */
+static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
+{
+    *begin = *begin > stream->end ? *begin : stream->end;
+    *end = *end > *begin ? *end : *begin;
+    stream->end = *end;
+}
+
+/* Without the device's times all that is known is when the host's thread queued it: that is where it is shown. */
 static void write_copy(const struct sm_trace_event *event)
 {
     char name[ESCAPED];
     struct known *const stream = stream_of(event);
-    const uint64_t begin = event->begin > stream->end ? event->begin : stream->end;
-    const uint64_t end = event->end > begin ? event->end : begin;
-    stream->end = end;
+    const char *const direction = directions[event->direction];
+    uint64_t begin = event->begin;
+    uint64_t end = event->end;
+    if (event->timed)
+        put_behind(stream, &begin, &end);
     escaped_name(name, &event->who);
-    put_line(
-        "{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%d,\"tid\":%llu,"
-        "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\",\"to\":\"%s\","
-        "\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\"}}",
-        directions[event->direction], event->part ? " part" : "", name, since_start(begin).text,
-        micros(end - begin).text, FIRST_DEVICE + event->device, (unsigned long long)event->stream, name,
-        directions[event->direction], (unsigned long long)event->bytes, event->part ? "true" : "false",
-        sm_source_name(event->from), sm_source_name(event->to), event->device, (unsigned long long)event->stream,
-        function_of(&event->who), event->timed ? "device" : "host");
+    put_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
+             "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
+             "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
+             "\"thread\":%llu}}",
+             direction, event->part ? " part" : "", name, since_start(begin).text, micros(end - begin).text,
+             event->timed ? (long)FIRST_DEVICE + event->device : file.process,
+             (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
+             (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
+             sm_source_name(event->to), event->device, (unsigned long long)event->stream, function_of(&event->who),
+             event->timed ? "device" : "host", since_start(event->queued).text, (unsigned long long)event->thread);
 }
 
 /* What a thread of the host's does, for a while or at once, with more to say about it. */

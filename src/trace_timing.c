@@ -2,6 +2,7 @@
 #include "trace_timing.h"
 
 #include "process.h"
+#include "stream.h"
 
 #include <stdlib.h>
 
@@ -12,10 +13,17 @@ struct base {
     unsigned holders; /* guarded by the lock */
 };
 
+enum state {
+    BEING_QUEUED, /* a thread has yet to record the second event */
+    QUEUED,
+    UNTIMED /* it could not be recorded */
+};
+
 struct sm_timing {
     struct sm_timing *next;
     struct base *base; /* held */
     int device;
+    atomic_uchar state; /* enum state, of one that is pending */
     sm_event begin;
     sm_event end;
     struct sm_trace_event event;
@@ -23,14 +31,27 @@ struct sm_timing {
 
 /* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
  * to an event within a short time and some questions has no base, and is asked again after a while. No more than that
- * many transfers wait to be done. */
-enum { BASE_LASTS_S = 8, PATIENCE_US = 1000, PATIENCE = 64, NEXT_TRY_MS = 100, MOST_PENDING = 4096 };
+ * many transfers wait to be done. While many do they are asked for again after a while, or when there are many more. */
+enum {
+    BASE_LASTS_S = 8,
+    PATIENCE_US = 1000,
+    PATIENCE = 64,
+    NEXT_TRY_MS = 100,
+    MOST_PENDING = 4096,
+    NEXT_QUESTION_MS = 5
+};
+
+struct list {
+    struct sm_timing *first;
+    struct sm_timing **end; /* where the next goes; NULL: there is none */
+};
 
 static struct {
     struct sm_lock lock;
-    struct sm_timing *first; /* those that are pending, in the order of their ends */
-    struct sm_timing **last; /* where the next goes; NULL: there is none */
-    size_t pending;
+    struct list waiting; /* for the device, those of a stream in its order */
+    size_t pending;      /* they, and those whose transfers are just being queued */
+    size_t left;         /* of them, by the last look at all */
+    uint64_t looked;     /* when that was */
     struct sm_timing *idle[SM_MAX_DEVICES];
     struct base *bases[SM_MAX_DEVICES];
     uint64_t tried[SM_MAX_DEVICES];
@@ -131,13 +152,11 @@ static void destroy(struct sm_timing *timing)
     free(timing);
 }
 
-static struct sm_timing *take_idle(int device)
+static struct sm_timing *pop_idle(int device)
 {
-    sm_lock(&timings.lock);
     struct sm_timing *const timing = timings.idle[device];
     if (timing)
         timings.idle[device] = timing->next;
-    sm_unlock(&timings.lock);
     return timing;
 }
 
@@ -156,6 +175,25 @@ static struct sm_timing *create(int device)
     return NULL;
 }
 
+/* One more that is pending; NULL: there are too many, or it can't be made. */
+static struct sm_timing *obtain(int device)
+{
+    sm_lock(&timings.lock);
+    const bool room = timings.pending < MOST_PENDING;
+    struct sm_timing *timing = room ? pop_idle(device) : NULL;
+    timings.pending += room;
+    sm_unlock(&timings.lock);
+    if (timing || !room)
+        return timing;
+    timing = create(device);
+    if (timing)
+        return timing;
+    sm_lock(&timings.lock);
+    timings.pending--;
+    sm_unlock(&timings.lock);
+    return NULL;
+}
+
 void sm_timing_drop(struct sm_timing *timing)
 {
     if (!timing)
@@ -165,49 +203,62 @@ void sm_timing_drop(struct sm_timing *timing)
     sm_lock(&timings.lock);
     timing->next = timings.idle[timing->device];
     timings.idle[timing->device] = timing;
+    timings.pending--;
     sm_unlock(&timings.lock);
 }
 
 struct sm_timing *sm_timing_begin(const struct sm_stream *stream)
 {
-    struct base *const base = sm_timing_pending() < MOST_PENDING ? find_base(stream->device) : NULL;
-    if (!base)
-        return NULL;
-    struct sm_timing *timing = take_idle(stream->device);
+    struct sm_timing *const timing = obtain(stream->device);
     if (!timing)
-        timing = create(stream->device);
-    if (!timing) {
-        drop_base(stream->device, base);
         return NULL;
-    }
-    timing->base = base;
-    if (sm_device_event_record(stream->device, timing->begin, stream->handle) == SYNCED_MEM_OK)
+    timing->base = find_base(stream->device);
+    if (timing->base && sm_device_event_record(stream->device, timing->begin, stream->handle) == SYNCED_MEM_OK)
         return timing;
     sm_timing_drop(timing);
     return NULL;
 }
 
-/* With the lock held. */
-static void append(struct sm_timing *timing)
+/* ---- Those that wait; with the lock held, but for a list of one's own ---- */
+
+static void append(struct list *list, struct sm_timing *timing)
 {
     timing->next = NULL;
-    *(timings.last ? timings.last : &timings.first) = timing;
-    timings.last = &timing->next;
-    timings.pending++;
+    *(list->end ? list->end : &list->first) = timing;
+    list->end = &timing->next;
 }
 
+static void put_in_front(struct list *list, const struct list *front)
+{
+    if (!front->end)
+        return;
+    *front->end = list->first;
+    list->end = list->end ? list->end : front->end;
+    list->first = front->first;
+}
+
+static struct sm_timing *take_all(void)
+{
+    sm_lock(&timings.lock);
+    struct sm_timing *const all = timings.waiting.first;
+    timings.waiting = (struct list){.first = NULL};
+    sm_unlock(&timings.lock);
+    return all;
+}
+
+/* It waits before its second event is recorded: of two threads that queue on one stream none can then put its transfer
+ * in front of one that was over before. */
 bool sm_timing_end(struct sm_timing *timing, const struct sm_stream *stream, const struct sm_trace_event *event)
 {
     if (!timing)
         return false;
     timing->event = *event;
-    if (sm_device_event_record(stream->device, timing->end, stream->handle) != SYNCED_MEM_OK) {
-        sm_timing_drop(timing);
-        return false;
-    }
+    atomic_store_explicit(&timing->state, BEING_QUEUED, memory_order_relaxed);
     sm_lock(&timings.lock);
-    append(timing);
+    append(&timings.waiting, timing);
     sm_unlock(&timings.lock);
+    const synced_mem_status status = sm_device_event_record(stream->device, timing->end, stream->handle);
+    atomic_store_explicit(&timing->state, status == SYNCED_MEM_OK ? QUEUED : UNTIMED, memory_order_release);
     return true;
 }
 
@@ -219,6 +270,18 @@ size_t sm_timing_pending(void)
     const size_t pending = timings.pending;
     sm_unlock(&timings.lock);
     return pending;
+}
+
+bool sm_timing_is_to_look(void)
+{
+    sm_lock(&timings.lock);
+    const size_t pending = timings.pending;
+    const size_t left = timings.left;
+    const uint64_t looked = timings.looked;
+    sm_unlock(&timings.lock);
+    if (pending < SM_TRACE_MANY)
+        return false;
+    return pending >= left + SM_TRACE_MANY || sm_trace_time() - looked >= NEXT_QUESTION_MS * 1000000u;
 }
 
 /* What the runtime does not say keeps the host's times. */
@@ -241,34 +304,47 @@ static void record(struct sm_timing *timing, bool done)
     sm_timing_drop(timing);
 }
 
-static struct sm_timing *take_all(void)
+/* Whether it need not wait any longer. *status: whether the device can be asked for the times. */
+static bool is_over(struct sm_timing *timing, bool wait, synced_mem_status *status)
 {
-    sm_lock(&timings.lock);
-    struct sm_timing *const all = timings.first;
-    timings.first = NULL;
-    timings.last = NULL;
-    timings.pending = 0;
-    sm_unlock(&timings.lock);
-    return all;
+    bool done = wait;
+    const unsigned char state = atomic_load_explicit(&timing->state, memory_order_acquire);
+    *status = SYNCED_MEM_ERR_CUDA;
+    if (state != QUEUED)
+        return state == UNTIMED;
+    *status = wait ? sm_device_event_sync(timing->device, timing->end)
+                   : sm_device_event_query(timing->device, timing->end, &done);
+    return done || *status != SYNCED_MEM_OK;
 }
 
+/* A stream's transfers are done one after the other. What is done later by a microsecond than one before it that was
+ * just asked for must not overtake that: so the rest of its stream is not asked for. */
 void sm_timing_resolve(bool wait)
 {
+    static uint64_t streams[MOST_PENDING]; /* whose transfers are left */
+    size_t count = 0;
+    struct list left = {.first = NULL};
     struct sm_timing *timing = take_all();
     while (timing) {
         struct sm_timing *const next = timing->next;
-        bool done = wait;
-        const synced_mem_status status = wait ? sm_device_event_sync(timing->device, timing->end)
-                                              : sm_device_event_query(timing->device, timing->end, &done);
-        if (done || status != SYNCED_MEM_OK) {
+        synced_mem_status status;
+        size_t i = 0;
+        while (i < count && streams[i] != timing->event.stream)
+            i++;
+        if (i == count && is_over(timing, wait, &status)) {
             record(timing, status == SYNCED_MEM_OK);
         } else {
-            sm_lock(&timings.lock);
-            append(timing);
-            sm_unlock(&timings.lock);
+            streams[i] = timing->event.stream;
+            count += i == count;
+            append(&left, timing);
         }
         timing = next;
     }
+    sm_lock(&timings.lock);
+    put_in_front(&timings.waiting, &left);
+    timings.left = timings.pending;
+    timings.looked = sm_trace_time();
+    sm_unlock(&timings.lock);
 }
 
 /* ---- The end ---- */
@@ -283,6 +359,14 @@ static struct base *take_base(int device)
     return base;
 }
 
+static struct sm_timing *take_idle(int device)
+{
+    sm_lock(&timings.lock);
+    struct sm_timing *const timing = pop_idle(device);
+    sm_unlock(&timings.lock);
+    return timing;
+}
+
 void sm_timing_rest(void)
 {
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
@@ -293,13 +377,21 @@ void sm_timing_rest(void)
     }
 }
 
+/* But those that a thread is about to record the second event of. */
 void sm_timing_forget(void)
 {
+    struct list left = {.first = NULL};
     struct sm_timing *timing = take_all();
     while (timing) {
         struct sm_timing *const next = timing->next;
-        sm_timing_drop(timing);
+        if (atomic_load_explicit(&timing->state, memory_order_acquire) == BEING_QUEUED)
+            append(&left, timing);
+        else
+            sm_timing_drop(timing);
         timing = next;
     }
+    sm_lock(&timings.lock);
+    put_in_front(&timings.waiting, &left);
+    sm_unlock(&timings.lock);
     sm_timing_rest();
 }

@@ -8,18 +8,19 @@
 
 #include "trace_event.h"
 
-struct sm_timing;
-
 /* Before a transfer is queued on the stream. NULL: it can't be timed. */
 struct sm_timing *sm_timing_begin(const struct sm_stream *stream);
-/* Behind it: the event is recorded when the transfer is done. False: it is not, and is the caller's to record. NULL is
- * allowed. */
+/* Behind it: the event is recorded when the transfer is done. False, for NULL: it is the caller's to record. */
 bool sm_timing_end(struct sm_timing *timing, const struct sm_stream *stream, const struct sm_trace_event *event);
 /* Instead of that. NULL is ignored. */
 void sm_timing_drop(struct sm_timing *timing);
 
+/* How many have been begun, and neither recorded nor dropped. */
 size_t sm_timing_pending(void);
-/* Records what is done; with wait set, all. One thread at a time. */
+/* Whether so many are pending that it is time to look which are done. */
+bool sm_timing_is_to_look(void);
+/* Records what is done, each stream's in its order; with wait set, all but those that a thread is just queueing. One
+ * thread at a time. */
 void sm_timing_resolve(bool wait);
 /* Destroys all events that nobody uses. */
 void sm_timing_rest(void);

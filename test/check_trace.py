@@ -18,14 +18,23 @@ def load(path):
 def check(path):
     events, closed = load(path)
     ends = {}
+    queued = {}
     last = {}
     for event in events:
         assert KEYS[event['ph']] <= event.keys(), event
         assert event.get('ts', 0) >= 0 and event.get('dur', 0) >= 0, event
+        if event.get('cat') == 'transfer':
+            args = event['args']
+            assert (event['pid'] >= FIRST_DEVICE) == (args['clock'] == 'device'), event
         if event['ph'] == 'X' and event['pid'] >= FIRST_DEVICE:
             track = (event['pid'], event['tid'])
             assert event['ts'] >= ends.get(track, 0) - 0.002, ('overlap', event)
             ends[track] = event['ts'] + event['dur']
+            # A stream's transfers are done in the order in which a thread queues them; times that were made to fit would
+            # not show another one.
+            queue = (*track, args['thread'])
+            assert args['queued'] >= queued.get(queue, 0), ('order', event)
+            queued[queue] = args['queued']
         if event.get('cat') == 'head':
             who = event['args']['object']
             before = last.get(who, event['args']['before'])

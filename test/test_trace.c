@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,6 +399,7 @@ START_TEST(shutdown_and_on)
             ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, NULL));
         OK(synced_mem_release(mem));
         OK(synced_mem_shutdown());
+        gpu_check_nothing_left();
     }
     stop();
     ck_assert_uint_eq(count_of("\"clock\":\"device\""), gpu_expected() ? 2 : 0);
@@ -501,6 +503,40 @@ START_TEST(slow_file)
 }
 END_TEST
 
+/* While one thread moves an object, traces begin and end. */
+static atomic_bool enough;
+
+static void *move_on(void *unused)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    while (!atomic_load(&enough)) {
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+        if (gpu_expected())
+            ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        OK(synced_mem_resize_discard(mem, SIZE));
+    }
+    OK(synced_mem_release(mem));
+    return unused;
+}
+
+START_TEST(traces_meanwhile)
+{
+    enum { TIMES = 20 };
+    pthread_t thread;
+    if (fixture_schedule() > 1)
+        return;
+    ck_assert_int_eq(pthread_create(&thread, NULL, move_on, NULL), 0);
+    for (int i = 0; i < TIMES; i++) {
+        start();
+        (void)usleep(500);
+        stop();
+        ck_assert_str_eq(text + strlen(text) - 3, "\n]\n");
+    }
+    atomic_store(&enough, true);
+    (void)pthread_join(thread, NULL);
+}
+END_TEST
+
 /* ---- Processes ---- */
 
 static synced_mem *inherited;
@@ -585,6 +621,11 @@ static void ask_why_not(void)
     use();
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
     SAYS("there is no trace: SYNCED_MEM_TRACE: '/nowhere/x' can't be opened to write");
+    name_file();
+    start();
+    stop();
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
+    ck_assert_ptr_null(strstr(synced_mem_last_error_message(), "SYNCED_MEM_TRACE"));
 }
 
 static void stop_at_once(void)
@@ -696,6 +737,7 @@ Suite *suite(void)
     tcase_add_test(cases, much);
     tcase_add_test(cases, many_objects);
     tcase_add_test(cases, slow_file);
+    tcase_add_test(cases, traces_meanwhile);
     tcase_add_test(cases, more_than_there_is_room_for);
     tcase_add_test(cases, shutdown_and_on);
     tcase_add_test(cases, bad_calls);
