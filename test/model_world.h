@@ -82,6 +82,7 @@ struct world {
     bool staged;          /* transfers of pageable memory, all of them */
     unsigned copy_threads; /* once staging is set */
     bool staging_set;
+    bool helped; /* there may be copy threads, which take memory of the pool's when they will */
     bool allocated[SIDES]; /* an allocator for all objects was set, some time since the shutdown */
     unsigned long time;
     int alive;

@@ -784,6 +784,19 @@ static void count_a_signal(void)
     OK(synced_mem_release(mem));
 }
 
+static void count_a_signal_once(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = count_signal;
+    action.sa_flags = (int)SA_RESETHAND;
+    (void)sigaction(SIGSEGV, &action, NULL);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    (void)raise(SIGSEGV);
+    ck_assert_int_eq(caught, 1);
+    OK(synced_mem_release(mem));
+}
+
 /* The default action, but for its end. */
 static void pass_on_to_default(void)
 {
@@ -825,6 +838,7 @@ START_TEST(handlers)
     lives(pass_on_to_default);
     lives(ignore_a_signal);
     lives(count_a_signal);
+    lives(count_a_signal_once);
 }
 END_TEST
 

@@ -28,7 +28,7 @@ void bare_stream_destroy(synced_mem_stream stream);
 void bare_wait(synced_mem_stream stream); /* cudaStreamSynchronize */
 void bare_wait_all(void);                 /* cudaDeviceSynchronize */
 
-/* cudaMemcpy, and what it leaves under way is waited for. */
+/* cudaMemcpy. From pageable memory it may return before all has arrived. */
 void bare_copy_up(void *device, const void *host, size_t size);
 void bare_copy_down(void *host, const void *device, size_t size);
 /* cudaMemcpyAsync */

@@ -94,8 +94,6 @@ void bare_wait_all(void)
 void bare_copy_up(void *device, const void *host, size_t size)
 {
     check(cudaMemcpy(device, host, size, cudaMemcpyHostToDevice), "cudaMemcpy");
-    /* From pageable memory it may return before the last bytes have left the runtime's buffer. */
-    check(cudaStreamSynchronize(NULL), "cudaStreamSynchronize");
 }
 
 void bare_copy_down(void *host, const void *device, size_t size)

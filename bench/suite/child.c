@@ -16,11 +16,14 @@ static int ended_with(pid_t child)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+enum { PATIENCE_S = 240 };
+
 bool run_apart(void (*function)(void))
 {
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
+        (void)alarm(PATIENCE_S); /* a part that hangs takes no other with it */
         function();
         must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* no object may be left */
         exit(EXIT_SUCCESS);

@@ -84,6 +84,7 @@ static void measure_size(struct row *row, size_t size)
                       .stream = bare_stream_create()};
     must(on.contents != NULL, "no memory");
     pattern_fill(on.contents, size, 3);
+    check_life(&on); /* and the device is in use, so that host memory is page-locked */
     check_life(&on);
     compare(ways, 3, &on, results);
     report_times(row, results, 0);

@@ -27,7 +27,8 @@ static int run_trainer(const char *words)
     for (char *word = strtok_r(copy, " ", &rest); word && count < 29; word = strtok_r(NULL, " ", &rest))
         arguments[count++] = word;
     /* Beside other tests its threads would wait for one another for most of the time. */
-    return run_program(arguments, suite.quick ? "OPENBLAS_NUM_THREADS=1" : NULL, true, text, sizeof text);
+    return run_program(arguments, suite.quick ? "OPENBLAS_NUM_THREADS=1" : NULL, !suite.gpu || suite.emulated, text,
+                       sizeof text);
 }
 
 /* Of a line that begins with name: its first numbers. */
