@@ -32,8 +32,8 @@ static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 /* Copies that were let go of while work on them was in flight. */
 static struct {
     struct sm_lock lock;
-    struct sm_copy *first;
-    unsigned char generation; /* of the process that they were let go of in */
+    _Atomic(struct sm_copy *) first; /* written with the lock held */
+    unsigned char generation;        /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- Memory ---- */
@@ -367,14 +367,20 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     return true;
 }
 
+static struct sm_copy *first_retired(void)
+{
+    return atomic_load_explicit(&retired.first, memory_order_relaxed);
+}
+
 /* With the list locked. What a process has let go of is no business of its children, who know nothing of the work on
  * it. */
 static void leave_to_parent(void)
 {
     if (retired.generation == sm_process_generation())
         return;
-    for (; retired.first; retired.first = retired.first->next)
+    for (const struct sm_copy *copy = first_retired(); copy; copy = copy->next)
         sm_count_down(SM_COUNT_retired, 1);
+    atomic_store_explicit(&retired.first, NULL, memory_order_relaxed);
     retired.generation = sm_process_generation();
 }
 
@@ -401,8 +407,8 @@ static synced_mem_status retire(struct sm_copy *copy)
         return SYNCED_MEM_OK;
     sm_lock(&retired.lock);
     leave_to_parent();
-    copy->next = retired.first;
-    retired.first = copy;
+    copy->next = first_retired();
+    atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
     sm_count_up(SM_COUNT_retired, 1);
     sm_unlock(&retired.lock);
     return status;
@@ -445,8 +451,8 @@ static struct sm_copy *take_retired(void)
 {
     sm_lock(&retired.lock);
     leave_to_parent();
-    struct sm_copy *const first = retired.first;
-    retired.first = NULL;
+    struct sm_copy *const first = first_retired();
+    atomic_store_explicit(&retired.first, NULL, memory_order_relaxed);
     sm_unlock(&retired.lock);
     return first;
 }
@@ -467,7 +473,7 @@ static synced_mem_status wait_for(struct sm_copy *copy)
 synced_mem_status sm_copy_reap(bool wait)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    if (sm_count_of(SM_COUNT_retired) == 0)
+    if (!first_retired())
         return SYNCED_MEM_OK;
     struct sm_copy *copy = take_retired();
     while (copy) {

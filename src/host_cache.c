@@ -1,14 +1,15 @@
-/* Sixteen small caches of free blocks. */
+/* Small caches of free blocks, one a shard. */
 #include "host_cache.h"
 
 #include "process.h"
+#include "shard.h"
 
 #include <string.h>
 
 /* What is kept here can't be merged with its neighbours. So there are few: with four times as many, more than twice as
  * much is held beyond what is in use. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
-enum { SHARDS = 16, BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 4, CACHE_LINE = 64 };
+enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 4 };
 static const size_t LARGE = 16 << 10;
 
 struct shard {
@@ -17,32 +18,16 @@ struct shard {
     _Atomic uint64_t allocations;
     int64_t highest;                      /* requested, since the peak was reset */
     struct sm_cached bins[BINS][ENTRIES]; /* the latest first; those without a key last */
-    char apart[CACHE_LINE];
+    char apart[SM_CACHE_LINE];
 };
 
-static struct shard shards[SHARDS] = {
-#define SHARD                                                                                                          \
-    {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER                                                                                    \
-    }
-#define FOUR SHARD, SHARD, SHARD, SHARD
-    FOUR,
-    FOUR,
-    FOUR,
-    FOUR,
-#undef FOUR
-#undef SHARD
-};
+static struct shard shards[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
 
 static _Atomic uint64_t peak;
 
 static struct shard *my_shard(void)
 {
-    static atomic_uint threads;
-    static _Thread_local struct shard *mine;
-    if (!mine)
-        mine = &shards[atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SHARDS];
-    return mine;
+    return &shards[sm_shard()];
 }
 
 static struct sm_cached *bin_of(struct shard *shard, size_t key)
@@ -65,7 +50,7 @@ static int64_t count(struct shard *shard, int64_t change)
 uint64_t sm_host_cache_requested(void)
 {
     int64_t sum = 0;
-    for (int i = 0; i < SHARDS; i++)
+    for (int i = 0; i < SM_SHARDS; i++)
         sum += atomic_load_explicit(&shards[i].requested, memory_order_relaxed);
     return sum > 0 ? (uint64_t)sum : 0;
 }
@@ -88,7 +73,7 @@ uint64_t sm_host_cache_peak(void)
 
 void sm_host_cache_reset_peak(void)
 {
-    for (int i = 0; i < SHARDS; i++) {
+    for (int i = 0; i < SM_SHARDS; i++) {
         sm_lock(&shards[i].lock);
         shards[i].highest = count(&shards[i], 0);
         sm_unlock(&shards[i].lock);
@@ -99,7 +84,7 @@ void sm_host_cache_reset_peak(void)
 uint64_t sm_host_cache_allocations(void)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < SHARDS; i++)
+    for (int i = 0; i < SM_SHARDS; i++)
         sum += atomic_load_explicit(&shards[i].allocations, memory_order_relaxed);
     return sum;
 }
@@ -162,7 +147,7 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
 
 void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
 {
-    for (int i = 0; i < SHARDS; i++)
+    for (int i = 0; i < SM_SHARDS; i++)
         for (int j = 0; j < BINS; j++) {
             struct sm_cached bin[ENTRIES];
             sm_lock(&shards[i].lock);
@@ -177,7 +162,7 @@ void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
 uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))
 {
     uint64_t sum = 0;
-    for (int i = 0; i < SHARDS; i++) {
+    for (int i = 0; i < SM_SHARDS; i++) {
         sm_lock(&shards[i].lock);
         for (int j = 0; j < BINS; j++)
             for (int k = 0; k < ENTRIES && shards[i].bins[j][k].key; k++)

@@ -1,7 +1,6 @@
 /*
  * Blocks of page-locked memory that were given back last, for the next that asks for the very size: a few shards, each
- * with a lock and counts of its own, so that threads seldom meet. Which shard is a thread's is settled at its first
- * use.
+ * with a lock and counts of its own, so that threads seldom meet.
  */
 #ifndef SM_HOST_CACHE_H
 #define SM_HOST_CACHE_H

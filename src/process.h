@@ -16,10 +16,20 @@ struct sm_lock {
     struct sm_lock *next; /* of those that are */
 };
 
+/* Nobody holds one for long: a thread that looks again a few times gets it sooner than one that is put to sleep. */
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#define SM_MUTEX_INITIALIZER PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+#else
+#define SM_MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
+#endif
 #define SM_LOCK_INITIALIZER                                                                                            \
     {                                                                                                                  \
-        .mutex = PTHREAD_MUTEX_INITIALIZER                                                                             \
+        .mutex = SM_MUTEX_INITIALIZER                                                                                  \
     }
+/* For the initializers of arrays whose members have a lock. */
+#define SM_FOUR_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
+#define SM_SIXTEEN_TIMES(...)                                                                                          \
+    SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__)
 
 void sm_lock(struct sm_lock *lock);
 void sm_unlock(struct sm_lock *lock);

@@ -8,7 +8,7 @@
 
 /* Each chunk is twice as large as the one before, up to a point, beyond which the C library maps it: what no cell of it
  * was taken of is then not touched. With the C library's own record it is a whole number of pages. */
-enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64, CACHE_LINE = 64 };
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64 };
 
 /* At the beginning of a chunk. */
 struct chunk {
@@ -32,7 +32,7 @@ static bool grow(struct sm_cells *cells)
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
     cells->chunks = chunk;
     const size_t before =
-        CACHE_LINE - (uintptr_t)chunk % CACHE_LINE; /* of the first cell; there is room for the struct */
+        SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE; /* of the first cell; there is room for the struct */
     cells->fresh = (char *)chunk + before;
     cells->fresh_cells = (bytes - ROOM_FOR_RECORD - before) / cells->cell;
     return true;
@@ -84,23 +84,98 @@ void sm_cells_trim(struct sm_cells *cells)
     cells->fresh_cells = 0;
 }
 
-void *sm_slab_take(struct sm_slab *slab)
+/* ---- Shelves ---- */
+
+/* So many go between a shelf and the rest at a time. A shelf that has twice as many, or more, gives some up. */
+enum { BATCH = 16 };
+
+static void put_on(const struct sm_slab *slab, struct sm_shelf *shelf, void *cell)
+{
+    *link_of(&slab->cells, cell) = shelf->first;
+    shelf->first = cell;
+    shelf->count++;
+}
+
+static void *take_off(const struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    void *const cell = shelf->first;
+    if (!cell)
+        return NULL;
+    shelf->first = *link_of(&slab->cells, cell);
+    *link_of(&slab->cells, cell) = NULL;
+    shelf->count--;
+    return cell;
+}
+
+/* One more than the shelf gets: the first is what was asked for, and new ones go out in the order of their addresses. */
+static void *restock(struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    void *cells[BATCH];
+    int count = 0;
+    sm_lock(&slab->lock);
+    while (count < BATCH && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
+        count++;
+    sm_unlock(&slab->lock);
+    sm_lock(&shelf->lock);
+    for (int i = count - 1; i > 0; i--)
+        put_on(slab, shelf, cells[i]);
+    sm_unlock(&shelf->lock);
+    return count > 0 ? cells[0] : NULL;
+}
+
+static void give_all(struct sm_slab *slab, void *const *cells, int count)
 {
     sm_lock(&slab->lock);
-    void *const cell = sm_cells_take(&slab->cells);
+    for (int i = 0; i < count; i++)
+        sm_cells_give(&slab->cells, cells[i]);
     sm_unlock(&slab->lock);
-    return cell;
+}
+
+void *sm_slab_take(struct sm_slab *slab)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    sm_lock(&shelf->lock);
+    void *const cell = take_off(slab, shelf);
+    sm_unlock(&shelf->lock);
+    return cell ? cell : restock(slab, shelf);
+}
+
+static int take_batch(const struct sm_slab *slab, struct sm_shelf *shelf, void **cells)
+{
+    int count = 0;
+    while (count < BATCH && shelf->first)
+        cells[count++] = take_off(slab, shelf);
+    return count;
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
-    sm_lock(&slab->lock);
-    sm_cells_give(&slab->cells, cell);
-    sm_unlock(&slab->lock);
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *cells[BATCH];
+    sm_lock(&shelf->lock);
+    const int count = shelf->count >= 2 * BATCH ? take_batch(slab, shelf, cells) : 0;
+    put_on(slab, shelf, cell);
+    sm_unlock(&shelf->lock);
+    if (count > 0)
+        give_all(slab, cells, count);
+}
+
+static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    void *cells[BATCH];
+    int count;
+    do {
+        sm_lock(&shelf->lock);
+        count = take_batch(slab, shelf, cells);
+        sm_unlock(&shelf->lock);
+        give_all(slab, cells, count);
+    } while (count > 0);
 }
 
 void sm_slab_trim(struct sm_slab *slab)
 {
+    for (int i = 0; i < SM_SHARDS; i++)
+        clear(slab, &slab->shelves[i]);
     sm_lock(&slab->lock);
     sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);

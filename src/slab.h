@@ -7,6 +7,7 @@
 #define SM_SLAB_H
 
 #include "process.h"
+#include "shard.h"
 
 #include <stddef.h>
 
@@ -29,14 +30,24 @@ void *sm_cells_take(struct sm_cells *cells);
 void sm_cells_give(struct sm_cells *cells, void *cell);
 void sm_cells_trim(struct sm_cells *cells);
 
+/* Cells that a shard has at hand. They count as given out. */
+struct sm_shelf {
+    struct sm_lock lock; /* guards the rest */
+    void *first;
+    unsigned count;
+    char apart[SM_CACHE_LINE];
+};
+
 struct sm_slab {
     struct sm_lock lock; /* guards the cells */
     struct sm_cells cells;
+    struct sm_shelf shelves[SM_SHARDS];
 };
 
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type)                                               \
+        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                                              \
+        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

@@ -1,9 +1,12 @@
-/* The library's counters: relaxed atomics, touched off the hot path only. */
+/* The library's counters: relaxed atomics, touched off the hot path only. Each shard's are apart; what counts is the
+ * sum. */
 #ifndef SM_STATS_H
 #define SM_STATS_H
 
+#include "shard.h"
 #include "synced_mem.h"
 
+#include <stdalign.h>
 #include <stdatomic.h>
 
 /* Every counter: its field in synced_mem_stats. */
@@ -43,21 +46,22 @@ enum sm_counter {
         SM_COUNTERS
 };
 
-extern _Atomic uint64_t sm_counters[SM_COUNTERS];
+struct sm_counts {
+    alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_COUNTERS];
+};
+extern struct sm_counts sm_counts[SM_SHARDS];
 
 static inline void sm_count_up(enum sm_counter counter, uint64_t by)
 {
-    atomic_fetch_add_explicit(&sm_counters[counter], by, memory_order_relaxed);
+    atomic_fetch_add_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
 }
 
 static inline void sm_count_down(enum sm_counter counter, uint64_t by)
 {
-    atomic_fetch_sub_explicit(&sm_counters[counter], by, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
 }
 
-static inline uint64_t sm_count_of(enum sm_counter counter)
-{
-    return atomic_load_explicit(&sm_counters[counter], memory_order_relaxed);
-}
+/* While others count it is a number that was right at some time for each shard. */
+uint64_t sm_count_of(enum sm_counter counter);
 
 #endif

@@ -83,15 +83,10 @@ struct sm_stream *sm_stream_any(int device)
 /* Known streams, by handle. A created one is held by being known. A thread's default stream, and a created one that the
  * runtime has no id for, so that its handle may become another's, is known while somebody else holds it. */
 enum { BUCKETS = 16 };
-#define BUCKET                                                                                                         \
-    {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER                                                                                    \
-    }
-#define FOUR BUCKET, BUCKET, BUCKET, BUCKET
 static struct bucket {
     struct sm_lock lock;
     struct sm_stream *first;
-} buckets[BUCKETS] = {FOUR, FOUR, FOUR, FOUR};
+} buckets[BUCKETS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
 
 static struct bucket *bucket_of(synced_mem_stream handle, uint64_t thread)
 {
