@@ -64,8 +64,7 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    const unsigned head = sm_head(mem);
-    if (!(head & sm_bit(side)) || (writing && head != sm_bit(side)) || sm_flight_blocker(copy, writing))
+    if ((writing && sm_head(mem) != sm_bit(side)) || sm_flight_blocker(copy, writing))
         return NULL;
     if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;
@@ -78,11 +77,17 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    const unsigned head = sm_head(mem);
-    if (!(head & sm_bit(SM_GPU)) || (writing && (head != sm_bit(SM_GPU) || sm_flight_queueing(copy, true))))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_queueing(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
+}
+
+static void publish_side(struct synced_mem *mem, enum sm_side side)
+{
+    const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
+    atomic_store_explicit(&mem->ready[side][false], valid ? ready_for(mem, side, false) : NULL, memory_order_release);
+    atomic_store_explicit(&mem->ready[side][true], valid ? ready_for(mem, side, true) : NULL, memory_order_release);
 }
 
 static void publish(struct synced_mem *mem)
@@ -92,11 +97,11 @@ static void publish(struct synced_mem *mem)
             sm_flight_prune(sm_copy_of(mem, side));
     if (sm_debug_on()) /* before anybody is given a pointer */
         sm_debug_protect(mem);
-    for (int writing = 0; writing < 2; writing++) {
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            atomic_store_explicit(&mem->ready[side][writing], ready_for(mem, side, writing != 0), memory_order_release);
-        atomic_store_explicit(&mem->on[writing], on_for(mem, writing != 0), memory_order_release);
-    }
+    publish_side(mem, SM_CPU);
+    publish_side(mem, SM_GPU);
+    const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
+    atomic_store_explicit(&mem->on[false], valid ? on_for(mem, false) : &no_stream, memory_order_release);
+    atomic_store_explicit(&mem->on[true], valid ? on_for(mem, true) : &no_stream, memory_order_release);
 }
 
 /* The one place where the head is written. */
