@@ -67,7 +67,29 @@ static synced_mem_status forked(void)
     return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
 }
 
-/* A failure would leave the caller's thread in our mode, so there is a second try; as below for the device. */
+/* Where there is one device only it is current. */
+synced_mem_status sm_cuda_go_to(int device, struct before *before)
+{
+    *before = (struct before){.device = device};
+    if (sm_process_lost_gpu())
+        return forked();
+    if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = check(cudaGetDevice(&before->device), "cudaGetDevice", device, 0);
+    if (status != SYNCED_MEM_OK || before->device == device)
+        return status;
+    return check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+}
+
+/* A failure would leave the caller's thread with our device, so there is a second try; as below for the mode. */
+static void go_back(int device, const struct before *before)
+{
+    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaSetDevice(before->device);
+    }
+}
+
 static void put_mode_back(const struct before *before)
 {
     enum cudaStreamCaptureMode mode = before->mode;
@@ -79,28 +101,23 @@ static void put_mode_back(const struct before *before)
 
 synced_mem_status sm_cuda_enter(int device, struct before *before)
 {
-    if (sm_process_lost_gpu())
-        return forked();
-    before->mode = cudaStreamCaptureModeRelaxed;
-    synced_mem_status status = check(cudaGetDevice(&before->device), "cudaGetDevice", device, 0);
-    if (status == SYNCED_MEM_OK)
-        status =
-            check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
-    if (status != SYNCED_MEM_OK || before->device == device)
-        return status;
-    status = check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    synced_mem_status status = sm_cuda_go_to(device, before);
     if (status != SYNCED_MEM_OK)
-        put_mode_back(before);
+        return status;
+    before->mode = cudaStreamCaptureModeRelaxed;
+    status =
+        check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
+    before->relaxed = status == SYNCED_MEM_OK;
+    if (!before->relaxed)
+        go_back(device, before);
     return status;
 }
 
 synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)
 {
-    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
-        (void)cudaGetLastError();
-        (void)cudaSetDevice(before->device);
-    }
-    put_mode_back(before);
+    go_back(device, before);
+    if (before->relaxed)
+        put_mode_back(before);
     return status;
 }
 
@@ -324,7 +341,7 @@ synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = go_to(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
@@ -348,7 +365,7 @@ static synced_mem_status copy(int device, void *to, const void *from, size_t siz
                               synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = go_to(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, &before,
@@ -373,7 +390,7 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
 synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = go_to(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, &before, check(cudaMemsetAsync(data, 0, size, stream), "cudaMemsetAsync", device, size));
@@ -425,7 +442,7 @@ synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = go_to(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
     return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));

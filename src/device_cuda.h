@@ -4,7 +4,8 @@
  *
  * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
  * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is
- * disturbed; enter() and leave() do both and put both back.
+ * disturbed; enter() and leave() do both and put both back. Work on a stream that does not capture disturbs none in any
+ * mode: for that go_to() and leave() do the first alone, which is what a push has to do before its copy can start.
  */
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
@@ -21,11 +22,13 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
 struct before {
     int device;
     enum cudaStreamCaptureMode mode;
+    bool relaxed; /* the mode was changed */
 };
 
-/* Makes the device current and the capture mode relaxed. */
+/* Makes the device current; and the capture mode relaxed. */
+synced_mem_status sm_cuda_go_to(int device, struct before *before);
 synced_mem_status sm_cuda_enter(int device, struct before *before);
-/* Puts both back and returns the status given. */
+/* Puts back what was changed and returns the status given. */
 synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status);
 
 /* sm_device_resolve(), but sm_device_in_use() is as before. */
@@ -55,6 +58,11 @@ static inline synced_mem_status check_with(synced_mem_status out_of_memory, cuda
 static inline synced_mem_status check(cudaError_t code, const char *call, int device, size_t size)
 {
     return sm_cuda_check(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
+}
+
+static inline synced_mem_status go_to(int device, struct before *before)
+{
+    return sm_cuda_go_to(device, before);
 }
 
 static inline synced_mem_status enter(int device, struct before *before)

@@ -74,6 +74,43 @@ static cudaError_t memcpy_async(struct scene *s)
     return cudaMemcpyAsync(s->device, s->pinned, SIZE, cudaMemcpyHostToDevice, s->other);
 }
 
+static unsigned char pageable[SIZE];
+
+static cudaError_t memcpy_async_pageable(struct scene *s)
+{
+    return cudaMemcpyAsync(s->device, pageable, SIZE, cudaMemcpyHostToDevice, s->other);
+}
+
+static cudaError_t memcpy_async_to_pageable(struct scene *s)
+{
+    return cudaMemcpyAsync(pageable, s->device, SIZE, cudaMemcpyDeviceToHost, s->other);
+}
+
+static cudaError_t memcpy_async_on_device(struct scene *s)
+{
+    return cudaMemcpyAsync(s->device, s->device + SIZE / 2, SIZE / 2, cudaMemcpyDeviceToDevice, s->other);
+}
+
+static cudaError_t memset_async(struct scene *s)
+{
+    return cudaMemsetAsync(s->device, 2, SIZE, s->other);
+}
+
+static cudaError_t memcpy_async_per_thread(struct scene *s)
+{
+    return cudaMemcpyAsync(s->device, s->pinned, SIZE, cudaMemcpyHostToDevice, cudaStreamPerThread);
+}
+
+static cudaError_t memcpy_async_legacy(struct scene *s)
+{
+    return cudaMemcpyAsync(s->device, s->pinned, SIZE, cudaMemcpyHostToDevice, cudaStreamLegacy);
+}
+
+static cudaError_t wait_event_legacy(struct scene *s)
+{
+    return cudaStreamWaitEvent(cudaStreamLegacy, s->event, 0);
+}
+
 static cudaError_t malloc_from_pool(struct scene *s)
 {
     return cudaMallocFromPoolAsync(&s->given, SIZE, s->pool, s->other);
@@ -216,6 +253,11 @@ static const struct beside calls[] = {
     {"StreamWaitEvent(other)", wait_event, SAFE},
     {"EventRecord(other)", event_record, SAFE},
     {"MemcpyAsync(other)", memcpy_async, SAFE},
+    {"MemcpyAsync(other), from pageable memory", memcpy_async_pageable, SAFE},
+    {"MemcpyAsync(other), to pageable memory", memcpy_async_to_pageable, SAFE},
+    {"MemcpyAsync(other), on the device", memcpy_async_on_device, SAFE},
+    {"MemcpyAsync(per thread)", memcpy_async_per_thread, SAFE},
+    {"MemsetAsync(other)", memset_async, SAFE},
     {"MallocFromPoolAsync(other)", malloc_from_pool, UNSAFE},
     {"FreeAsync(other), its allocation included", malloc_and_free_async, UNSAFE},
     {"cudaMalloc", malloc_device, UNSAFE},
@@ -228,6 +270,8 @@ static const struct beside calls[] = {
     {"EventCreate", event_create, SAFE},
     {"StreamCreate", stream_create, SAFE},
     {"EventRecord(legacy)", event_record_legacy, ON_LEGACY},
+    {"StreamWaitEvent(legacy)", wait_event_legacy, ON_LEGACY},
+    {"MemcpyAsync(legacy)", memcpy_async_legacy, ON_LEGACY},
     {"IsCapturing(legacy)", is_legacy_capturing, {{0, true}, {0, true}, {906, true}, {906, true}}},
     {"Memcpy(sync)", memcpy_synchronous, ON_LEGACY},
     {"PointerGetAttributes", pointer_attributes, SAFE},
