@@ -40,7 +40,8 @@ static void sort_objects(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         batch->calls[i].mem = batch->mems[i];
-    qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
+    if (batch->count > 1)
+        qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
     batch->objects = 0;
     for (size_t i = 0; i < batch->count; i++)
         if (i == 0 || batch->calls[i].mem != batch->calls[batch->objects - 1].mem)
