@@ -248,7 +248,7 @@ START_TEST(transfers_that_are_not_timed)
     sm_timing_resolve(true);
     if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
         sm_trace_record(&event);
-    later += 200000000;
+    later += 2000000000;
     struct sm_timing *const timing = sm_timing_begin(lane);
     ck_assert_ptr_nonnull(timing);
     sm_timing_drop(timing);
@@ -279,7 +279,7 @@ START_TEST(transfers_that_fail)
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     start();
     for (int i = 0; i < 2; i++) {
-        later += 200000000;
+        later += 2000000000;
         if (i == 0)
             emu_fail("cudaEventCreate", 1, cudaErrorUnknown, false);
         emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
@@ -621,6 +621,62 @@ START_TEST(more_transfers_than_are_timed)
 }
 END_TEST
 
+/* ---- A device that has other processes' work to do ---- */
+
+static unsigned turns_of_others;
+
+static void take_half_a_millisecond(void)
+{
+    later += 500000;
+    if (--turns_of_others > 0)
+        at_query = take_half_a_millisecond;
+}
+
+static struct sm_timing *begin_after(const struct sm_stream *stream, unsigned turns)
+{
+    turns_of_others = turns;
+    at_query = turns > 0 ? take_half_a_millisecond : NULL;
+    return sm_timing_begin(stream);
+}
+
+/* It is waited for, and asked once more, as the first answer came late. */
+START_TEST(device_that_answers_late)
+{
+    const struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    start();
+    stopped_clock = __real_sm_trace_time();
+    const unsigned before = emu_calls("cudaEventRecord");
+    struct sm_timing *const timing = begin_after(stream, _i == 0 ? 1 : 90);
+    ck_assert_ptr_nonnull(timing);
+    ck_assert_uint_eq(emu_calls("cudaEventRecord") - before, _i == 0 ? 2 : 3);
+    sm_timing_drop(timing);
+    stopped_clock = 0;
+    stop();
+}
+END_TEST
+
+/* No more than a twentieth of the time goes by in tries that fail. */
+START_TEST(device_that_answers_too_late)
+{
+    const struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    start();
+    stopped_clock = __real_sm_trace_time();
+    ck_assert_ptr_null(begin_after(stream, 1000));
+    const uint64_t lost = later;
+    ck_assert_uint_ge(lost, 50000000);
+    const unsigned before = emu_calls("cudaEventRecord");
+    later = 19 * lost;
+    ck_assert_ptr_null(begin_after(stream, 0));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), before);
+    later = 21 * lost;
+    struct sm_timing *const timing = begin_after(stream, 0);
+    ck_assert_ptr_nonnull(timing);
+    sm_timing_drop(timing);
+    stopped_clock = 0;
+    stop();
+}
+END_TEST
+
 /* Whose clock is compared with the host's anew. */
 START_TEST(long_traces)
 {
@@ -678,6 +734,8 @@ Suite *suite(void)
     tcase_add_test(cases, transfers_that_fail);
     tcase_add_test(cases, host_times_instead);
     tcase_add_test(cases, late_transfers);
+    tcase_add_loop_test(cases, device_that_answers_late, 0, 2);
+    tcase_add_test(cases, device_that_answers_too_late);
     tcase_add_test(cases, long_traces);
     tcase_add_loop_test(cases, transfers_that_are_done_while_asking, 0, 2);
     tcase_add_test(cases, transfer_that_is_being_queued);
