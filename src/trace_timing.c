@@ -30,13 +30,16 @@ struct sm_timing {
 };
 
 /* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
- * to an event within a short time and some questions has no base, and is asked again after a while. No more than that
- * many transfers wait to be done. While many do they are asked for again after a while, or when there are many more. */
+ * to an event within a short time and some questions has no base, and is asked again after a while: other processes
+ * may have their time slices before it is this one's turn. So failed tries take no more than a twentieth of the time. An
+ * answer that took long says little of when the event was. No more than that many transfers wait to be done. While many
+ * do they are asked for again after a while, or when there are many more. */
 enum {
     BASE_LASTS_S = 8,
-    PATIENCE_US = 1000,
+    PATIENCE_US = 50000,
     PATIENCE = 64,
-    NEXT_TRY_MS = 100,
+    NEXT_TRY_MS = 1000,
+    PRECISE_US = 1000,
     MOST_PENDING = 4096,
     NEXT_QUESTION_MS = 5
 };
@@ -74,8 +77,9 @@ static void drop_base(int device, struct base *base)
         destroy_base(device, base);
 }
 
-/* On a lane that waits for nothing. The event's time is between that of its record and that of the answer. */
-static bool locate(int device, struct base *base)
+/* On a lane that waits for nothing. The event's time is between that of its record and that of the answer. *took: from
+ * the one to the other. */
+static bool record_base(int device, struct base *base, uint64_t last, uint64_t *took)
 {
     struct sm_stream *lane;
     bool done = false;
@@ -84,9 +88,22 @@ static bool locate(int device, struct base *base)
     if (status == SYNCED_MEM_OK)
         status = sm_device_event_record(device, base->event, lane->handle);
     unsigned asked = 0;
-    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
+    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() < last))
         status = sm_device_event_query(device, base->event, &done);
-    base->host = before + (sm_trace_time() - before) / 2;
+    *took = sm_trace_time() - before;
+    base->host = before + *took / 2;
+    return done;
+}
+
+/* After an answer that took long it is likely to be this process's turn, and the next one comes soon. */
+static bool locate(int device, struct base *base)
+{
+    const uint64_t last = sm_trace_time() + PATIENCE_US * 1000u;
+    uint64_t took = 0;
+    bool done;
+    do
+        done = record_base(device, base, last, &took);
+    while (done && took > PRECISE_US * 1000u && sm_trace_time() < last);
     return done;
 }
 

@@ -8,15 +8,8 @@ if ! command -v meson >/dev/null || ! command -v cc >/dev/null; then
     echo "skipped: meson and cc are needed to install anything"
     exit 77
 fi
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-logged() { # COMMAND...: shows what it printed only if it fails
-    "$@" >"$dir/log" 2>&1 || {
-        cat "$dir/log"
-        echo "failed: $*"
-        exit 1
-    }
-}
+# shellcheck source=test/kit.sh
+. "$(dirname "$0")/kit.sh"
 has() { # PROGRAM
     command -v "$1" >/dev/null || {
         echo "skipped: there is no $1"

@@ -7,15 +7,8 @@ if [ ! -e "$source/.git" ] || ! git -C "$source" rev-parse HEAD >/dev/null 2>&1;
     echo "skipped: $source is no git checkout"
     exit 77
 fi
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-logged() { # COMMAND...: shows what it printed only if it fails
-    "$@" >"$dir/log" 2>&1 || {
-        cat "$dir/log"
-        echo "failed: $*"
-        exit 1
-    }
-}
+# shellcheck source=test/kit.sh
+. "$(dirname "$0")/kit.sh"
 unset DESTDIR
 
 logged meson setup "$dir/checkout" "$source" -Dgpu=none -Dtests=disabled -Dbench=disabled

@@ -4,9 +4,9 @@ set -u
 header=$1
 shift
 failed=0
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
-cat >"$directory/alone.c" <<END
+# shellcheck source=test/kit.sh
+. "$(dirname "$0")/kit.sh"
+cat >"$dir/alone.c" <<END
 #include "$header"
 #include "$header"
 extern synced_mem_stream stream_of_the_caller;
@@ -16,7 +16,7 @@ struct CUstream_st *stream_of_cuda(void)
     return stream_of_the_caller;
 }
 END
-cp "$directory/alone.c" "$directory/alone.cpp"
+cp "$dir/alone.c" "$dir/alone.cpp"
 
 # try LANGUAGE FILE COMMAND...: compiles if the compiler knows the language at all.
 try()
@@ -24,8 +24,8 @@ try()
     language=$1
     file=$2
     shift 2
-    echo 'typedef int known;' >"$directory/known.${file##*.}"
-    if ! "$@" -std="$language" -fsyntax-only "$directory/known.${file##*.}" 2>/dev/null; then
+    echo 'typedef int known;' >"$dir/known.${file##*.}"
+    if ! "$@" -std="$language" -fsyntax-only "$dir/known.${file##*.}" 2>/dev/null; then
         echo "skipped: $* -std=$language"
     elif "$@" -std="$language" -Wall -Wextra -Wpedantic -Wundef -Wshadow -Wconversion -Werror -fsyntax-only "$file"; then
         echo "compiled: $* -std=$language"
@@ -38,14 +38,14 @@ try()
 for compiler in "$@" gcc clang; do
     command -v "${compiler%% *}" >/dev/null 2>&1 || continue
     for language in c99 c11 c17; do
-        try "$language" "$directory/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
+        try "$language" "$dir/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
     done
 done
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     for language in c++98 c++11 c++17 c++20; do
         # long long, in stdint.h, is later than C++98
-        try "$language" "$directory/alone.cpp" "$compiler" -Wno-long-long
+        try "$language" "$dir/alone.cpp" "$compiler" -Wno-long-long
     done
 done
 exit $failed

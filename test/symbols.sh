@@ -4,13 +4,10 @@ set -eu
 nm=$1
 header=$2
 shift 2
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
+# shellcheck source=test/kit.sh
+. "$(dirname "$0")/kit.sh"
 
-# A declaration is "SYNCED_MEM_API type name(", with the name at the first bracket.
-sed -n 's/^SYNCED_MEM_API [^(]*[ *]\(synced_mem_[a-z_]*\)(.*/\1/p' "$header" | sort -u >"$directory/declared"
-test -s "$directory/declared"
-
+declared "$header"
 for library in "$@"; do
     case $library in
     *.a) options='-g --defined-only' ;;
@@ -19,10 +16,10 @@ for library in "$@"; do
     # Versions of symbols and what the linker itself defines are nobody's names.
     "$nm" $options "$library" | awk 'NF == 3 && $2 != "A" { print $3 }' | sed 's/@.*//' |
         grep -vxE '_init|_fini|_edata|_end|__bss_start|__(a|t|ub|l)san_.*|__odr_asan.*|__gcov_.*|__start_.*|__stop_.*' |
-        sort -u >"$directory/defined"
-    if ! diff "$directory/declared" "$directory/defined"; then
+        sort -u >"$dir/defined"
+    if ! diff "$dir/declared" "$dir/defined"; then
         echo "$library: '<' is declared and not defined for others, '>' is defined and not declared"
         exit 1
     fi
-    echo "$library: $(wc -l <"$directory/defined") symbols, all declared"
+    echo "$library: $(wc -l <"$dir/defined") symbols, all declared"
 done

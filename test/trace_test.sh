@@ -4,7 +4,7 @@ set -eu
 python=$1
 check=$2
 shift 2
-directory=$(mktemp -d)
-trap 'rm -rf "$directory"' EXIT
-SYNCED_MEM_TRACE=$directory/%p.json "$@" || exit $?
-"$python" "$check" "$directory"/*.json
+# shellcheck source=test/kit.sh
+. "$(dirname "$0")/kit.sh"
+SYNCED_MEM_TRACE=$dir/%p.json "$@" || exit $?
+"$python" "$check" "$dir"/*.json
