@@ -105,8 +105,7 @@ static void report_threads(const struct table *table, const char *kind, int thre
         (void)snprintf(name, sizeof name, "%s_%s", kind, ways[i]);
         results[i] = find(name);
     }
-    (void)snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
-    struct row row = row_of(table, name, threads);
+    struct row row = row_of_threads(table, threads);
     if (all)
         row_target(&row, TO_LIMIT, AT_LEAST, 0.95);
     report_times(&row, results, 1);

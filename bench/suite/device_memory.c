@@ -1,6 +1,5 @@
-/* Device memory: the first time and again, by one thread and by many, and letting go of it. */
+/* Device memory: the first time, again, and letting go of it. */
 #include "bare.h"
-#include "crowd.h"
 #include "object.h"
 #include "report.h"
 #include "suite.h"
@@ -160,129 +159,7 @@ static void measure_device_releases(struct device *on)
     report_times(&row, results, 0);
 }
 
-/* ---- Again, by several threads at once ---- */
-
-enum { MAX_THREADS = 16, LEAST = 20, FEW = 8 }; /* so few that all of them fit into what the library keeps ready */
-
-struct device_crowd {
-    size_t size;
-    int threads;
-    synced_mem_stream streams[MAX_THREADS];
-    struct bare_pool *pool;
-};
-
-/* The time of an allocation by an access. */
-static double use_objects(void *state, struct member *member)
-{
-    const struct device_crowd *const on = state;
-    const synced_mem_stream stream = on->streams[member->number];
-    synced_mem *mems[FEW];
-    double took = 0;
-    int times = 0;
-    for (int i = 0; i < FEW; i++) {
-        mems[i] = make_object(on->size);
-        must_work(synced_mem_overwrite_gpu_data_on(mems[i], stream) != NULL); /* brings the memory */
-    }
-    crowd_begin(member);
-    for (double now = member->began; times < LEAST || now - member->began < suite.spell; times++) {
-        for (int i = 0; i < FEW; i++)
-            must_work(synced_mem_release_data(mems[i]) == SYNCED_MEM_OK);
-        bare_wait(stream);
-        const double begin = seconds_now();
-        for (int i = 0; i < FEW; i++)
-            must_work(synced_mem_overwrite_gpu_data_on(mems[i], stream) != NULL);
-        now = seconds_now();
-        took += now - begin;
-    }
-    crowd_end(member);
-    for (int i = 0; i < FEW; i++)
-        release_object(mems[i]);
-    bare_wait(stream);
-    return took / times / FEW;
-}
-
-static double use_pool(void *state, struct member *member)
-{
-    const struct device_crowd *const on = state;
-    const synced_mem_stream stream = on->streams[member->number];
-    void *data[FEW];
-    double took = 0;
-    int times = 0;
-    for (int i = 0; i < FEW; i++)
-        data[i] = bare_pool_alloc(on->pool, on->size, stream);
-    crowd_begin(member);
-    for (double now = member->began; times < LEAST || now - member->began < suite.spell; times++) {
-        for (int i = 0; i < FEW; i++)
-            bare_pool_free(data[i], stream);
-        bare_wait(stream);
-        const double begin = seconds_now();
-        for (int i = 0; i < FEW; i++)
-            data[i] = bare_pool_alloc(on->pool, on->size, stream);
-        now = seconds_now();
-        took += now - begin;
-    }
-    crowd_end(member);
-    for (int i = 0; i < FEW; i++)
-        bare_pool_free(data[i], stream);
-    bare_wait(stream);
-    return took / times / FEW;
-}
-
-static double crowd_of_objects(void *state)
-{
-    return crowd_run(((const struct device_crowd *)state)->threads, use_objects, state).slowest;
-}
-
-static double crowd_of_pool(void *state)
-{
-    return crowd_run(((const struct device_crowd *)state)->threads, use_pool, state).slowest;
-}
-
-static double crowd_classic(void *state)
-{
-    const struct device one = {.size = ((const struct device_crowd *)state)->size, .count = CLASSIC_COUNT};
-    return device_classic((void *)&one);
-}
-
-static void measure_crowd(struct row *row, struct device_crowd *on)
-{
-    static const struct way ways[] = {{"overwrite_gpu_data_on", crowd_of_objects},
-                                      {"cudaMallocFromPoolAsync", crowd_of_pool},
-                                      {"cudaMalloc", crowd_classic}};
-    struct summary results[3];
-    on->pool = bare_pool_create();
-    for (int i = 0; i < on->threads; i++)
-        on->streams[i] = bare_stream_create();
-    compare(ways, 3, on, results);
-    report_times(row, results, 0);
-    for (int i = 0; i < on->threads; i++) {
-        must_work(synced_mem_stream_done(on->streams[i]) == SYNCED_MEM_OK);
-        bare_stream_destroy(on->streams[i]);
-    }
-    bare_pool_destroy(on->pool);
-}
-
-void measure_device_threads(void)
-{
-    static const struct table table = {
-        "allocation",
-        "device-again-threads",
-        "Device memory used before, 64 KiB, by several threads at once, a stream each, the slowest one's",
-        UNIT_US,
-        "cudaMallocFromPoolAsync by as many threads, a stream each",
-        "cudaMalloc, one thread"};
-    report_table(&table);
-    for (int threads = 1; threads <= MAX_THREADS; threads *= 2) {
-        char name[32];
-        struct device_crowd on = {.size = 64 * KIB, .threads = threads};
-        (void)snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
-        struct row row = row_of(&table, name, threads);
-        if (row_can_run(&row, true, on.size))
-            measure_crowd(&row, &on);
-    }
-}
-
-/* ---- By one thread ---- */
+/* ---- All of it ---- */
 
 void measure_device_allocations(void)
 {

@@ -92,13 +92,9 @@ void measure_life_threads(void)
     static const struct way ways[] = {{"synced_mem", by_library}, {"malloc", by_malloc}, {"classic", as_classic}};
     report_table(&table);
     for (int threads = 1; threads <= MAX_THREADS; threads *= 2) {
-        char name[32];
         struct summary results[3];
         struct lives on = {.threads = threads};
-        (void)snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
-        struct row row = row_of(&table, name, threads);
-        if (threads > suite.cores)
-            (void)snprintf(row.note, sizeof row.note, "only %d processors", suite.cores);
+        struct row row = row_of_threads(&table, threads);
         report_progress(&row);
         compare(ways, 3, &on, results);
         report_times(&row, results, 0);

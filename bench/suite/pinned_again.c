@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-enum { TIMES = 500, POOL_TIMES = 100000, FEW = 4, LEAST = 100, MAX_THREADS = 16 };
+enum { TIMES = 500, POOL_TIMES = 1000, FEW = 4, LEAST = 100, MAX_THREADS = 16 };
 
 struct again {
     size_t size;
@@ -55,12 +55,14 @@ static void take_from_pool(size_t size)
 /* The pool alone: half of an allocation and a free. No public function gives just that. */
 static double use_pool(size_t size, struct member *member)
 {
+    int times = 0;
     take_from_pool(size);
     crowd_begin(member);
-    for (int time = 0; time < POOL_TIMES; time++)
-        take_from_pool(size);
+    for (double now = member->began; now - member->began < suite.spell; now = seconds_now(), times += POOL_TIMES)
+        for (int time = 0; time < POOL_TIMES; time++)
+            take_from_pool(size);
     crowd_end(member);
-    return (member->ended - member->began) / POOL_TIMES / 2;
+    return (member->ended - member->began) / times / 2;
 }
 
 static double use_again(void *state, struct member *member)
@@ -97,13 +99,10 @@ static double again_classic(void *state)
     return (seconds_now() - begin) / 2;
 }
 
-/* Threads that share a processor wait for one another, whatever they do. */
 static void again_target(struct row *row, int threads)
 {
-    if (threads <= suite.cores)
+    if (row_has_processors(row, threads))
         row_target(row, VALUE, AT_MOST, threads == 1 ? 0.2 : 0.5);
-    else
-        (void)snprintf(row->note, sizeof row->note, "only %d processors: no target", suite.cores);
 }
 
 static void report_again(struct row *row, struct again on)
@@ -158,9 +157,7 @@ void measure_reused_allocations(void)
     measure_again(&access, use_objects, 1);
     report_table(&threads);
     for (int count = 1; count <= MAX_THREADS; count *= 2) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "%d thread%s", count, count == 1 ? "" : "s");
-        struct row row = row_of(&threads, name, count);
+        struct row row = row_of_threads(&threads, count);
         again_target(&row, count);
         report_again(&row, (struct again){64 * KIB, count, use_objects});
     }

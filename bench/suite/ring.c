@@ -203,8 +203,8 @@ void measure_ring(const struct shape *shape, size_t size, struct row *row, struc
     go_round(ring);
     const uint64_t before = transfers_made();
     compare(ways, EVERYBODY, ring, results);
-    must(transfers_made() - before == (uint64_t)ring->batches[OURS] * (uint64_t)(ring->steps * at_a_time(ring)),
-         "wrong result: not as many transfers as there should have been");
+    must(transfers_made() - before >= (uint64_t)ring->batches[OURS] * (uint64_t)(ring->steps * at_a_time(ring)),
+         "wrong result: fewer transfers than there should have been");
     for (int who = 0; calls && who < EVERYBODY; who++)
         calls[who] = calls_of(ring, (enum who)who);
     free_ring(ring);
