@@ -2,10 +2,10 @@
  * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is
  * built twice: with the library linked shared, and static. The references are linked in the same way.
  *
- *     accessor times SECONDS            for each row: its name, median, least, most and quartiles in seconds, rounds
- *     accessor threads SECONDS COUNT SPELL    the same for so many threads at once, seconds by calls of all threads; each
- *                                       run lasts SPELL seconds at least
- *     accessor count COUNT              each row's loop COUNT times, in functions whose names begin with loop_
+ *     accessor times SECONDS                 for each row: its name, median, least, most, quartiles in seconds, rounds
+ *     accessor threads SECONDS COUNT SPELL   the same for so many threads at once, seconds by calls of all threads; a
+ *                                            run lasts SPELL seconds at least
+ *     accessor count COUNT                   each row's loop COUNT times, in functions whose names begin with loop_
  */
 #include "classic.h"
 #include "crowd.h"
