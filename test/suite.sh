@@ -64,12 +64,14 @@ PATH=$path
 ends 0 '' --quick --json "$dir/json"
 [ ! -s "$dir/err" ] || fail "a run that went well said: $(cat "$dir/err")"
 "$python" - "$dir/json" "$dir/groups" "$runtime" <<'PYTHON' || fail "the lines of JSON"
-import json, sys
+import json, re, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 groups = [line.split()[0] for line in open(sys.argv[2]) if "asked for" not in line]
 runtime = sys.argv[3]
 first, rows, last = lines[0]["machine"], lines[1:-1], lines[-1]["end"]
 assert first["quick"] and first["cores"] > 0 and first["has_gpu"] == (runtime != "none"), first
+assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\dZ", first["date"]) and first["commit"], first
+assert first["version"] in first["library"] and first["commit"] in first["library"], first
 assert len(groups) > 5 and {row["group"] for row in rows} == set(groups), groups
 assert last["rows"] == len(rows) and last["failed"] == 0, last
 for verdict, count in ("met", "met"), ("missed", "missed"), ("skipped", "skipped"), ("no target", "no_target"):
@@ -81,6 +83,9 @@ for row in rows:
     else:
         assert row["ours"]["rounds"] > 0 and row["ours"]["least"] <= row["ours"]["median"] <= row["ours"]["most"], row
         assert row["verdict"] == ("missed" if "missed" in results else "met" if results else "no target"), row
+tables = {row["table"] for row in rows}
+assert tables >= {"push-n", "pull-n", "pageable-both", "pageable-push", "pageable-pull-call", "pageable-push-latency",
+                  "device-again-threads", "pinned-release", "life-threads"}, tables
 without_gpu = {row["group"] for row in rows if row["note"] == "no GPU"}
 needs_gpu = {"transfers", "allocation", "life", "overlap"}
 if runtime == "none":

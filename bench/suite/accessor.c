@@ -2,22 +2,23 @@
  * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is
  * built twice: with the library linked shared, and static. The references are linked in the same way.
  *
- *     accessor times SECONDS            for each row: its name, median, least, most and quartiles in seconds, rounds
- *     accessor threads SECONDS COUNT    the same for so many threads at once, seconds by calls of all threads
- *     accessor count COUNT              each row's loop COUNT times, in functions whose names begin with loop_
+ *     accessor times SECONDS                 for each row: its name, median, least, most, quartiles in seconds, rounds
+ *     accessor threads SECONDS COUNT SPELL   the same for so many threads at once, seconds by calls of all threads; a
+ *                                            run lasts SPELL seconds at least
+ *     accessor count COUNT                   each row's loop COUNT times, in functions whose names begin with loop_
  */
 #include "classic.h"
+#include "crowd.h"
 #include "equal.h"
 #include "measure.h"
 #include "synced_mem.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BYTES = 4096, MAX_THREADS = 256, CALLS = 200000 };
+enum { BYTES = 4096, CALLS = 200000 };
 
 static struct equal *equal;
 static struct classic *classic;
@@ -126,22 +127,22 @@ static void count_all(uint64_t count)
 
 /* ---- Threads ---- */
 
-static struct crowd {
+static struct {
     int threads;
-    pthread_barrier_t start;
-    double began[MAX_THREADS], ended[MAX_THREADS];
-    uintptr_t (*loop)(size_t thread);
-    synced_mem *mems[MAX_THREADS];
-    struct equal *equals[MAX_THREADS];
-    struct classic *classics[MAX_THREADS];
+    uint64_t calls; /* of each */
+    uintptr_t (*loop)(int thread);
+    synced_mem *mems[CROWD_MOST];
+    struct equal *equals[CROWD_MOST];
+    struct classic *classics[CROWD_MOST];
     bool apart; /* each thread has an object of its own */
 } crowd;
 
 #define CROWD_ROW(name, things, call)                                                                                  \
-    static uintptr_t crowd_##name(size_t thread)                                                                       \
+    static uintptr_t crowd_##name(int thread)                                                                          \
     {                                                                                                                  \
         uintptr_t sum = 0;                                                                                             \
-        for (uint64_t i = 0; i < CALLS; i++)                                                                           \
+        const uint64_t calls = crowd.calls;                                                                            \
+        for (uint64_t i = 0; i < calls; i++)                                                                           \
             sum += (uintptr_t)call(crowd.things[crowd.apart ? thread : 0]);                                            \
         return sum;                                                                                                    \
     }
@@ -149,35 +150,24 @@ CROWD_ROW(ours, mems, synced_mem_cpu_data)
 CROWD_ROW(equal, equals, equal_access)
 CROWD_ROW(classic, classics, classic_cpu_data)
 
-static void *call_often(void *argument)
+/* What the loops answer, so that none can be left out. */
+static uintptr_t kept[CROWD_MOST];
+
+static double call_often(void *state, struct member *member)
 {
-    const size_t thread = (size_t)argument;
-    (void)pthread_barrier_wait(&crowd.start);
-    crowd.began[thread] = seconds_now();
-    const uintptr_t sum = crowd.loop(thread);
-    crowd.ended[thread] = seconds_now();
-    return (void *)sum;
+    (void)state;
+    crowd_begin(member);
+    kept[member->number] = crowd.loop(member->number);
+    crowd_end(member);
+    return 0;
 }
 
 /* From the first thread's beginning to the last one's end, by the calls of all. */
-static double time_crowd(uintptr_t (*loop)(size_t thread), bool apart)
+static double time_crowd(uintptr_t (*loop)(int thread), bool apart)
 {
-    pthread_t threads[MAX_THREADS];
     crowd.loop = loop;
     crowd.apart = apart;
-    must(pthread_barrier_init(&crowd.start, NULL, (unsigned)crowd.threads) == 0, "no barrier");
-    for (int i = 0; i < crowd.threads; i++)
-        must(pthread_create(&threads[i], NULL, call_often, (void *)(size_t)i) == 0, "no thread");
-    for (int i = 0; i < crowd.threads; i++)
-        must(pthread_join(threads[i], NULL) == 0, "a thread can't be joined");
-    (void)pthread_barrier_destroy(&crowd.start);
-    double began = crowd.began[0];
-    double ended = crowd.ended[0];
-    for (int i = 1; i < crowd.threads; i++) {
-        began = crowd.began[i] < began ? crowd.began[i] : began;
-        ended = crowd.ended[i] > ended ? crowd.ended[i] : ended;
-    }
-    return (ended - began) / CALLS / crowd.threads;
+    return crowd_run(crowd.threads, call_often, NULL).together / (double)crowd.calls / crowd.threads;
 }
 
 #define CROWD_WAY(name, loop, apart)                                                                                   \
@@ -193,6 +183,14 @@ CROWD_WAY(ours_apart, crowd_ours, true)
 CROWD_WAY(equal_apart, crowd_equal, true)
 CROWD_WAY(classic_apart, crowd_classic, true)
 
+/* So many calls that a run of the fastest way lasts so long: what threads' starts and ends differ by is little then. */
+static void set_calls(double seconds)
+{
+    crowd.calls = 10000;
+    while (equal_apart(NULL) * (double)crowd.calls * crowd.threads < seconds)
+        crowd.calls *= 2;
+}
+
 static struct equal *make_equal(void)
 {
     struct equal *const made = aligned_alloc(64, 64); /* a cache line of its own, as an object of the library's has */
@@ -201,7 +199,7 @@ static struct equal *make_equal(void)
     return made;
 }
 
-static void take_crowd(int threads)
+static void take_crowd(int threads, double spell)
 {
     static const struct way ways[] = {{"one_ours", ours_one},       {"one_equal", equal_one},
                                       {"one_classic", classic_one}, {"apart_ours", ours_apart},
@@ -216,6 +214,7 @@ static void take_crowd(int threads)
         crowd.classics[i] = classic_create(BYTES, false);
         (void)classic_cpu_data(crowd.classics[i]);
     }
+    set_calls(spell);
     compare(ways, WAYS, NULL, results);
     print_results(ways, WAYS, results);
     for (int i = 0; i < threads; i++) {
@@ -227,7 +226,7 @@ static void take_crowd(int threads)
 
 static int usage(void)
 {
-    (void)fprintf(stderr, "usage: accessor times SECONDS | threads SECONDS COUNT | count COUNT\n");
+    (void)fprintf(stderr, "usage: accessor times SECONDS | threads SECONDS COUNT SPELL | count COUNT\n");
     return 2;
 }
 
@@ -236,6 +235,7 @@ int main(int count, char **arguments)
     const char *const what = count > 2 ? arguments[1] : "";
     const double number = count > 2 ? strtod(arguments[2], NULL) : 0;
     const int threads = count > 3 ? atoi(arguments[3]) : 0;
+    const double spell = count > 4 ? strtod(arguments[4], NULL) : 0;
     const struct plan plan = {.seconds = number, .fewest = 3, .most = MAX_ROUNDS};
     equal = make_equal();
     classic = classic_create(BYTES, false);
@@ -245,8 +245,8 @@ int main(int count, char **arguments)
     int result = 0;
     if (strcmp(what, "times") == 0)
         take_times();
-    else if (strcmp(what, "threads") == 0 && threads > 0 && threads <= MAX_THREADS)
-        take_crowd(threads);
+    else if (strcmp(what, "threads") == 0 && threads > 0 && threads <= CROWD_MOST)
+        take_crowd(threads, spell);
     else if (strcmp(what, "count") == 0)
         count_all((uint64_t)number);
     else

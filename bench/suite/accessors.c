@@ -48,14 +48,12 @@ static struct summary find(const char *name)
     return unmeasured;
 }
 
-static const char *seconds_of_a_comparison(void)
-{
-    return suite.quick ? "0.005" : "2";
-}
-
+/* threads: how many, and for how long at least they call in each run; or NULL. */
 static void run_accessor(const char *path, const char *what, const char *threads)
 {
-    const char *const arguments[] = {path, what, seconds_of_a_comparison(), threads, NULL};
+    const char *const seconds = suite.quick ? "0.005" : threads ? "4" : "2";
+    const char *const spell = suite.quick ? "0.0002" : "0.02";
+    const char *const arguments[] = {path, what, seconds, threads, spell, NULL};
     must(run_program(arguments, NULL, false, text, sizeof text) == 0, "the accessor program failed");
 }
 
@@ -107,8 +105,7 @@ static void report_threads(const struct table *table, const char *kind, int thre
         (void)snprintf(name, sizeof name, "%s_%s", kind, ways[i]);
         results[i] = find(name);
     }
-    (void)snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
-    struct row row = row_of(table, name, threads);
+    struct row row = row_of_threads(table, threads);
     if (all)
         row_target(&row, TO_LIMIT, AT_LEAST, 0.95);
     report_times(&row, results, 1);

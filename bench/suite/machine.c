@@ -2,6 +2,7 @@
 
 #include "bare.h"
 #include "child.h"
+#include "commit.h"
 #include "report.h"
 #include "suite.h"
 #include "synced_mem.h"
@@ -60,8 +61,18 @@ static void read_host(struct machine *machine)
                    ", not optimized: the figures mean little"
 #endif
     );
-    (void)snprintf(machine->library, sizeof machine->library, "synced_mem %d.%d.%d, GPU runtime %s",
-                   SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH, suite.runtime);
+}
+
+static void read_library(struct machine *machine)
+{
+    const time_t now = time(NULL);
+    (void)strftime(machine->date, sizeof machine->date, "%Y-%m-%dT%H:%MZ", gmtime(&now));
+    (void)snprintf(machine->version, sizeof machine->version, "%d.%d.%d", SYNCED_MEM_VERSION_MAJOR,
+                   SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH);
+    machine->commit = SUITE_COMMIT;
+    const bool is_archive = strcmp(machine->commit, machine->version) == 0;
+    (void)snprintf(machine->library, sizeof machine->library, "synced_mem %s%s%s, GPU runtime %s", machine->version,
+                   is_archive ? "" : ", commit ", is_archive ? "" : machine->commit, suite.runtime);
 }
 
 /* ---- The GPU ---- */
@@ -124,6 +135,7 @@ static void read_gpu(struct machine *machine)
 void machine_read(struct machine *machine)
 {
     read_host(machine);
+    read_library(machine);
     machine->has_gpu = synced_mem_device_count() > 0 && bare_start();
     machine->is_emulated = machine->has_gpu && bare_is_emulated();
     (void)snprintf(machine->gpu, sizeof machine->gpu, "none");
@@ -141,10 +153,7 @@ static void print_if(const char *name, const char *value)
 
 void machine_print(const struct machine *machine)
 {
-    char date[64];
-    const time_t now = time(NULL);
-    (void)strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", gmtime(&now));
-    print_if("date", date);
+    print_if("date", machine->date);
     print_if("library", machine->library);
     print_if("compiler", machine->compiler);
     (void)printf("%-9s %s, %d cores, %.1f GiB of memory\n", "CPU", machine->cpu, machine->cores, machine->memory / GIB);
@@ -165,7 +174,8 @@ void machine_write_json(const struct machine *machine, FILE *json)
 {
     const struct {
         const char *name, *value;
-    } texts[] = {{"library", machine->library}, {"compiler", machine->compiler}, {"cpu", machine->cpu},
+    } texts[] = {{"date", machine->date},       {"version", machine->version},   {"commit", machine->commit},
+                 {"library", machine->library}, {"compiler", machine->compiler}, {"cpu", machine->cpu},
                  {"system", machine->kernel},   {"gpu", machine->gpu},           {"driver", machine->driver},
                  {"cuda", machine->cuda},       {"pcie", machine->link}};
     (void)fprintf(json, "{\"machine\":{\"cores\":%d,\"memory\":%.0f,\"has_gpu\":%s,\"emulated\":%s,\"quick\":%s",

@@ -12,7 +12,10 @@ struct machine {
     double memory; /* bytes */
     char kernel[160];
     char compiler[128];
-    char library[64];
+    char library[128];
+    char version[32];
+    const char *commit; /* which the library is built from; in a source archive its version */
+    char date[32];      /* now, UTC */
     bool has_gpu, is_emulated;
     char gpu[160];
     char driver[160];

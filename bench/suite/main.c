@@ -31,7 +31,7 @@ static const struct group {
 } groups[] = {
     {"accessors", "accessors with nothing to do: instructions, nanoseconds, threads", false},
     {"host", "first accesses in a process without a GPU", false},
-    {"transfers", "transfers of page-locked and pageable memory, both directions, latency", false},
+    {"transfers", "transfers of page-locked and pageable memory, both directions, many, latency", false},
     {"allocation", "page-locked and device memory, first and again, threads, a trace", false},
     {"life", "an object from create to destroy", false},
     {"resize", "other sizes, within the room and beyond it", false},
@@ -52,10 +52,16 @@ static const struct part {
     {"host", measure_first_reads},
     {"transfers", measure_pinned_transfers},
     {"transfers", measure_both_directions},
+    {"transfers", measure_groups},
+    {"transfers", measure_pageable_latency},
     {"transfers", measure_pageable_transfers},
+    {"transfers", measure_pageable_on_stream},
+    {"transfers", measure_pageable_both},
     {"allocation", measure_first_allocations},
     {"allocation", measure_reused_allocations},
+    {"allocation", measure_pinned_releases},
     {"allocation", measure_device_allocations},
+    {"allocation", measure_device_threads},
     {"allocation", measure_traces},
     {"life", measure_lives},
     {"resize", measure_host_resizes},
@@ -63,6 +69,7 @@ static const struct part {
     {"overlap", measure_overlap},
     {"overlap", measure_trainer_overlap},
     {"scale", measure_many},
+    {"scale", measure_life_threads},
     {"scale", measure_many_on_device},
     {"scale", measure_resident},
     {"train", measure_training},
@@ -198,6 +205,7 @@ static void set_sizes(void)
     suite.ring = small ? 2 * suite.largest : (size_t)256 * MIB;
     suite.objects = suite.quick ? 10000 : 1000000;
     suite.gpu_objects = suite.quick ? 100 : suite.emulated ? 1000 : 1000000;
+    suite.spell = suite.quick ? 0.0002 : 0.01;
     measure_by(suite.quick ? &quick : &full);
 }
 

@@ -29,6 +29,11 @@ void measure_by(const struct plan *by)
     plan = *by;
 }
 
+struct plan measure_plan(void)
+{
+    return plan;
+}
+
 static int by_value(const void *a, const void *b)
 {
     const double first = *(const double *)a;

@@ -351,3 +351,20 @@ bool row_can_run(struct row *row, bool needs_gpu, size_t bytes)
     }
     return false;
 }
+
+bool row_has_processors(struct row *row, int threads)
+{
+    if (threads <= suite.cores)
+        return true;
+    (void)snprintf(row->note, sizeof row->note, "only %d processors", suite.cores);
+    return false;
+}
+
+struct row row_of_threads(const struct table *table, int threads)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "%d thread%s", threads, threads == 1 ? "" : "s");
+    struct row row = row_of(table, name, threads);
+    (void)row_has_processors(&row, threads);
+    return row;
+}

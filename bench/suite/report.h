@@ -79,6 +79,12 @@ void report_skip(struct row *row, const char *why);
  * run. */
 bool row_can_run(struct row *row, bool needs_gpu, size_t bytes);
 
+/* A row of so many threads at once. */
+struct row row_of_threads(const struct table *table, int threads);
+
+/* False: notes that there are fewer processors. Threads that share one wait for one another, whatever they do. */
+bool row_has_processors(struct row *row, int threads);
+
 /* What is being done, in a line on stderr that is written over; on a terminal only. */
 void report_progress(const struct row *row);
 void report_clear_progress(void);

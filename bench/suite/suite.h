@@ -15,6 +15,7 @@ struct suite {
     size_t ring;        /* bytes that transfers go through, more than a cache holds */
     size_t objects;     /* the most, on the host */
     size_t gpu_objects; /* the most that also go to the device */
+    double spell;       /* seconds for which threads that are measured together are at it, at least */
     const char
         *counted;      /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
     const char *plots; /* the folder for pictures, or NULL */
@@ -32,10 +33,16 @@ void measure_instructions(void);
 void measure_first_reads(void);
 void measure_pinned_transfers(void);
 void measure_both_directions(void);
+void measure_groups(void);
 void measure_pageable_transfers(void);
+void measure_pageable_on_stream(void);
+void measure_pageable_both(void);
+void measure_pageable_latency(void);
 void measure_first_allocations(void);
+void measure_pinned_releases(void);
 void measure_reused_allocations(void);
 void measure_device_allocations(void);
+void measure_device_threads(void);
 void measure_traces(void);
 void measure_lives(void);
 void measure_host_resizes(void);
@@ -43,6 +50,7 @@ void measure_device_resizes(void);
 void measure_overlap(void);
 void measure_trainer_overlap(void);
 void measure_many(void);
+void measure_life_threads(void);
 void measure_many_on_device(void);
 void measure_resident(void);
 void measure_training(void);

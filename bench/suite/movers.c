@@ -1,0 +1,113 @@
+/* The ways of moving objects that rows of transfers compare. */
+#include "bare.h"
+#include "ring.h"
+
+static char *slot_of(const struct ring *ring, char *memory, int slot)
+{
+    return memory + (size_t)slot * ring->size;
+}
+
+/* ---- The library ---- */
+
+/* Only one side has the contents, as after work on them there. */
+static void touch_on_stream(const struct ring *ring, int first, enum direction direction)
+{
+    for (int i = first; i < first + ring->objects; i++)
+        must_work(direction == UP ? synced_mem_mutable_cpu_data(ring->mems[i]) != NULL
+                                  : synced_mem_mutable_gpu_data_on(ring->mems[i], ring->streams[DOWN]) != NULL);
+}
+
+static void touch(const struct ring *ring, int first, enum direction direction)
+{
+    for (int i = first; i < first + ring->objects; i++)
+        must_work(direction == UP ? synced_mem_mutable_cpu_data(ring->mems[i]) != NULL
+                                  : synced_mem_mutable_gpu_data(ring->mems[i]) != NULL);
+}
+
+static void queue_each(const struct ring *ring, int first, enum direction direction)
+{
+    const synced_mem_stream stream = ring->streams[direction];
+    for (int i = first; i < first + ring->objects; i++)
+        must_work((direction == UP ? synced_mem_async_gpu_push(ring->mems[i], stream)
+                                   : synced_mem_async_cpu_pull(ring->mems[i], stream)) == SYNCED_MEM_OK);
+}
+
+static void queue_all(const struct ring *ring, int first, enum direction direction)
+{
+    const synced_mem_stream stream = ring->streams[direction];
+    synced_mem *const *const mems = ring->mems + first;
+    const size_t count = (size_t)ring->objects;
+    must_work((direction == UP ? synced_mem_async_gpu_push_n(mems, count, stream)
+                               : synced_mem_async_cpu_pull_n(mems, count, stream)) == SYNCED_MEM_OK);
+}
+
+/* What is pulled into pageable memory may have left the stream and not be there yet: the object knows. */
+static void wait_for_them(const struct ring *ring, int first, enum direction direction)
+{
+    if (direction == UP || ring->shape->host == PINNED) {
+        bare_wait(ring->streams[direction]);
+        return;
+    }
+    for (int i = first; i < first + ring->objects; i++)
+        must_work(synced_mem_cpu_data(ring->mems[i]) != NULL);
+}
+
+static void access_each(const struct ring *ring, int first, enum direction direction)
+{
+    for (int i = first; i < first + ring->objects; i++)
+        must_work((direction == UP ? synced_mem_gpu_data(ring->mems[i]) : synced_mem_cpu_data(ring->mems[i])) != NULL);
+}
+
+const struct mover queued = {touch_on_stream, queue_each, wait_for_them};
+const struct mover in_one_call = {touch_on_stream, queue_all, wait_for_them};
+const struct mover accessed = {touch, access_each, NULL};
+
+/* ---- The runtime's calls alone ---- */
+
+static void queue_bare(const struct ring *ring, int first, enum direction direction)
+{
+    const synced_mem_stream stream = ring->streams[direction];
+    for (int i = first; i < first + ring->objects; i++)
+        if (direction == UP)
+            bare_queue_up(slot_of(ring, ring->device, i), slot_of(ring, ring->pinned, i), ring->size, stream);
+        else
+            bare_queue_down(slot_of(ring, ring->pinned, i), slot_of(ring, ring->device, i), ring->size, stream);
+}
+
+static void wait_for_stream(const struct ring *ring, int first, enum direction direction)
+{
+    (void)first;
+    bare_wait(ring->streams[direction]);
+}
+
+static void copy_each(const struct ring *ring, char *host, int first, enum direction direction)
+{
+    for (int i = first; i < first + ring->objects; i++)
+        if (direction == UP)
+            bare_copy_up(slot_of(ring, ring->device, i), slot_of(ring, host, i), ring->size);
+        else
+            bare_copy_down(slot_of(ring, host, i), slot_of(ring, ring->device, i), ring->size);
+}
+
+static void copy_pinned(const struct ring *ring, int first, enum direction direction)
+{
+    copy_each(ring, ring->pinned, first, direction);
+}
+
+static void copy_pageable(const struct ring *ring, int first, enum direction direction)
+{
+    copy_each(ring, ring->pageable, first, direction);
+}
+
+/* From pageable memory the call may return before the last bytes have left the runtime's buffer. */
+static void wait_if_up(const struct ring *ring, int first, enum direction direction)
+{
+    (void)ring;
+    (void)first;
+    if (direction == UP)
+        bare_wait(NULL);
+}
+
+const struct mover bare_queued = {NULL, queue_bare, wait_for_stream};
+const struct mover copied = {NULL, copy_pinned, NULL};
+const struct mover pageable_copied = {NULL, copy_pageable, wait_if_up};
