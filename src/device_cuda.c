@@ -68,14 +68,19 @@ static synced_mem_status forked(void)
 }
 
 /* Where there is one device only it is current. */
+static synced_mem_status find_current(int count, int *device)
+{
+    *device = 0;
+    return count == 1 ? SYNCED_MEM_OK : check(cudaGetDevice(device), "cudaGetDevice", 0, 0);
+}
+
 synced_mem_status sm_cuda_go_to(int device, struct before *before)
 {
     *before = (struct before){.device = device};
     if (sm_process_lost_gpu())
         return forked();
-    if (atomic_load_explicit(&known_count, memory_order_relaxed) == 1)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = check(cudaGetDevice(&before->device), "cudaGetDevice", device, 0);
+    const synced_mem_status status =
+        find_current(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
     if (status != SYNCED_MEM_OK || before->device == device)
         return status;
     return check(cudaSetDevice(device), "cudaSetDevice", device, 0);
@@ -160,7 +165,7 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
         return forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK && wanted == SYNCED_MEM_DEVICE_CURRENT)
-        status = check(cudaGetDevice(&found), "cudaGetDevice", 0, 0);
+        status = find_current(count, &found);
     if (status != SYNCED_MEM_OK)
         return status;
     if (found >= count)
@@ -222,7 +227,7 @@ synced_mem_status sm_device_look_at(int device, const void *data, struct sm_poin
         return forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK && device < 0)
-        status = check(cudaGetDevice(&device), "cudaGetDevice", 0, 0);
+        status = find_current(count, &device);
     if (status == SYNCED_MEM_OK)
         status = enter(device, &before);
     return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
