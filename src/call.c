@@ -109,8 +109,6 @@ void sm_commit(struct synced_mem *mem, unsigned head)
 {
     sm_trace_head(mem, sm_head(mem), head);
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
-    publish(mem);
-    assert(sm_object_is_valid(mem));
 }
 
 void sm_object_init(struct synced_mem *mem)
@@ -120,6 +118,22 @@ void sm_object_init(struct synced_mem *mem)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(mem, side, NULL);
     sm_commit(mem, SYNCED_MEM_UNINITIALIZED);
+    publish(mem);
+}
+
+/* ---- The lock ---- */
+
+void sm_lock_object(struct synced_mem *mem)
+{
+    pthread_mutex_lock(&mem->lock);
+}
+
+/* Until here the hot path hands out what was so when the lock was taken. */
+void sm_unlock_object(struct synced_mem *mem)
+{
+    publish(mem);
+    assert(sm_object_is_valid(mem));
+    pthread_mutex_unlock(&mem->lock);
 }
 
 /* ---- Waiting ---- */
@@ -144,9 +158,9 @@ static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_ticket *)
                                    struct sm_ticket *ticket, bool *over)
 {
     sm_ticket_hold(ticket);
-    pthread_mutex_unlock(&mem->lock);
+    sm_unlock_object(mem);
     const synced_mem_status status = wait(ticket);
-    pthread_mutex_lock(&mem->lock);
+    sm_lock_object(mem);
     *over = !sm_ticket_is_open(ticket);
     lose(mem, NULL);
     sm_ticket_drop(ticket);
@@ -175,7 +189,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
     sm_caller_is_about(mem);
-    pthread_mutex_lock(&mem->lock);
+    sm_lock_object(mem);
     *call = (struct sm_call){.mem = mem};
     lose(mem, &call->lost);
     call->head = sm_head(mem);
@@ -203,14 +217,11 @@ static void put_back(const struct sm_call *call)
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
 {
     struct synced_mem *const mem = call->mem;
-    if (status != SYNCED_MEM_OK) {
+    if (status != SYNCED_MEM_OK)
         put_back(call);
-    } else {
-        if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
-            sm_flight_close(sm_copy_of(mem, SM_GPU));
-        publish(mem);
-    }
-    pthread_mutex_unlock(&mem->lock);
+    else if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+        sm_flight_close(sm_copy_of(mem, SM_GPU));
+    sm_unlock_object(mem);
     sm_ticket_drop(call->lost);
     for (int i = 0; i < SM_SIDES; i++)
         sm_copy_retire(call->let_go[i]);

@@ -37,6 +37,10 @@ void sm_let_go(struct sm_call *call, enum sm_side side);
 /* The one way to change the head. */
 void sm_commit(struct synced_mem *mem, unsigned head);
 
+/* Around what the object's lock must not be held for: what the hot path may hand out meanwhile is what is so then. */
+void sm_unlock_object(struct synced_mem *mem);
+void sm_lock_object(struct synced_mem *mem);
+
 /* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the work has
  * failed, contents that were to arrive are lost. *over: it has ended, if with a failure. */
 synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);

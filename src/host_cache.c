@@ -4,8 +4,6 @@
 #include "process.h"
 #include "shard.h"
 
-#include <string.h>
-
 /* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely to
  * give back before it takes some again. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
@@ -16,8 +14,11 @@ struct shard {
     struct sm_lock lock;       /* guards all below, but anybody may read what is atomic */
     _Atomic int64_t requested; /* less than nothing where blocks of another thread's are given back */
     _Atomic uint64_t allocations;
-    int64_t highest;                      /* requested, since the peak was reset */
-    struct sm_cached bins[BINS][ENTRIES]; /* the latest first; those without a key last */
+    int64_t highest; /* requested, since the peak was reset */
+    struct bin {
+        unsigned count;
+        struct sm_cached entries[ENTRIES]; /* the latest last */
+    } bins[BINS];
     char apart[SM_CACHE_LINE];
 };
 
@@ -30,11 +31,11 @@ static struct shard *my_shard(void)
     return &shards[sm_shard()];
 }
 
-static struct sm_cached *bin_of(struct shard *shard, size_t key)
+static struct bin *bin_of(struct shard *shard, size_t key)
 {
     const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
-    return key < LARGE ? shard->bins[hash >> (64 - SMALL_BINS_LOG)]
-                       : shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
+    return key < LARGE ? &shard->bins[hash >> (64 - SMALL_BINS_LOG)]
+                       : &shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
 }
 
 /* With the shard locked. The sum of what it has. */
@@ -91,13 +92,21 @@ uint64_t sm_host_cache_allocations(void)
 
 /* ---- Taking and putting ---- */
 
-static bool take_from(struct sm_cached *bin, size_t key, struct sm_cached *out)
+/* Closes the gap that one leaves. */
+static struct sm_cached take_at(struct bin *bin, unsigned at)
 {
-    for (int i = 0; i < ENTRIES; i++)
-        if (bin[i].key == key) {
-            *out = bin[i];
-            memmove(&bin[i], &bin[i + 1], (size_t)(ENTRIES - 1 - i) * sizeof *bin);
-            bin[ENTRIES - 1].key = 0;
+    const struct sm_cached taken = bin->entries[at];
+    bin->count--;
+    for (unsigned i = at; i < bin->count; i++)
+        bin->entries[i] = bin->entries[i + 1];
+    return taken;
+}
+
+static bool take_from(struct bin *bin, size_t key, struct sm_cached *out)
+{
+    for (unsigned i = bin->count; i-- > 0;)
+        if (bin->entries[i].key == key) {
+            *out = take_at(bin, i);
             return true;
         }
     return false;
@@ -134,13 +143,14 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
 {
     struct shard *const shard = my_shard();
     sm_lock(&shard->lock);
-    struct sm_cached *const bin = bin_of(shard, in->key);
-    *out = bin[ENTRIES - 1];
-    memmove(&bin[1], &bin[0], (ENTRIES - 1) * sizeof *bin);
-    bin[0] = *in;
+    struct bin *const bin = bin_of(shard, in->key);
+    const bool full = bin->count == ENTRIES;
+    if (full)
+        *out = take_at(bin, 0);
+    bin->entries[bin->count++] = *in;
     (void)count(shard, -(int64_t)size);
     sm_unlock(&shard->lock);
-    return out->key != 0;
+    return full;
 }
 
 /* ---- All of it ---- */
@@ -149,13 +159,12 @@ void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
 {
     for (int i = 0; i < SM_SHARDS; i++)
         for (int j = 0; j < BINS; j++) {
-            struct sm_cached bin[ENTRIES];
             sm_lock(&shards[i].lock);
-            memcpy(bin, shards[i].bins[j], sizeof bin);
-            memset(shards[i].bins[j], 0, sizeof bin);
+            const struct bin bin = shards[i].bins[j];
+            shards[i].bins[j].count = 0;
             sm_unlock(&shards[i].lock);
-            for (int k = 0; k < ENTRIES && bin[k].key; k++)
-                give(&bin[k]);
+            for (unsigned k = bin.count; k-- > 0;)
+                give(&bin.entries[k]);
         }
 }
 
@@ -165,8 +174,8 @@ uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))
     for (int i = 0; i < SM_SHARDS; i++) {
         sm_lock(&shards[i].lock);
         for (int j = 0; j < BINS; j++)
-            for (int k = 0; k < ENTRIES && shards[i].bins[j][k].key; k++)
-                sum += visit(&shards[i].bins[j][k]);
+            for (unsigned k = 0; k < shards[i].bins[j].count; k++)
+                sum += visit(&shards[i].bins[j].entries[k]);
         sm_unlock(&shards[i].lock);
     }
     return sum;

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 struct sm_cached {
-    size_t key; /* what it is sought by: the rounded size and the place; never 0 */
+    size_t key; /* what it is sought by: the rounded size and the place */
     void *data;
     void *owner;
 };

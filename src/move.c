@@ -104,6 +104,8 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
 static struct sm_call *call_of(const struct batch *batch, struct synced_mem *mem)
 {
     const struct sm_call wanted = {.mem = mem};
+    if (batch->objects == 1)
+        return batch->calls;
     return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
 }
 

@@ -1,6 +1,7 @@
 /* Memory from the caller's allocators. */
 #include "supply.h"
 
+#include "call.h"
 #include "provide.h"
 #include "status.h"
 #include "transfer.h"
@@ -37,9 +38,9 @@ synced_mem_status sm_supply_unlocked(struct synced_mem *mem, const struct sm_all
                                      struct sm_stream *stream, struct sm_copy **out)
 {
     struct sm_copy *obtained = NULL;
-    pthread_mutex_unlock(&mem->lock);
+    sm_unlock_object(mem);
     const synced_mem_status status = obtain(mem, allocator, size, stream, &obtained);
-    pthread_mutex_lock(&mem->lock);
+    sm_lock_object(mem);
     if (status == SYNCED_MEM_OK)
         *out = obtained;
     return status;
@@ -54,9 +55,9 @@ static bool is_still_wanted(const struct synced_mem *mem, enum sm_side side, con
 
 static void give_back_unlocked(struct synced_mem *mem, struct sm_copy *copy)
 {
-    pthread_mutex_unlock(&mem->lock);
+    sm_unlock_object(mem);
     sm_copy_retire(copy);
-    pthread_mutex_lock(&mem->lock);
+    sm_lock_object(mem);
 }
 
 /* A stream of the caller's is one of the object's device, or the object has none. */
