@@ -218,11 +218,12 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
     return status == SYNCED_MEM_OK ? enter_and_commit(batch) : enter_after_failure(batch, status);
 }
 
-/* Another thread's push may be on its way to be queued. */
+/* Another thread's push may be on its way to be queued. What one object's move has to wait for it finds out itself,
+ * before anything is queued. */
 static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_ticket **wait)
 {
     if (sm_head(mem) == sm_bit(sm_other(batch->side)))
-        return sm_unready(mem, batch->side, true, wait);
+        return batch->objects > 1 ? sm_unready(mem, batch->side, true, wait) : SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_flight_queueing(sm_copy_of(mem, batch->side), false);
     return SYNCED_MEM_OK;

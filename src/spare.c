@@ -1,11 +1,12 @@
-/* Spare device memory, by its size. */
+/* Spare device memory, by its size and by the stream that used it last. */
 #include "spare.h"
 
 #include "flight.h"
 #include "process.h"
 #include "stats.h"
 
-enum { BINS = 32, MOST = 256, LOOKS = 4 };
+enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
+enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
 /* In each bin the copy that was let go of last comes first. */
@@ -22,14 +23,30 @@ static struct sm_lock guard = SM_LOCK_INITIALIZER;
 
 /* ---- With the lock held ---- */
 
-static struct sm_copy **bin_of(struct spares *on, size_t bytes)
+static const struct sm_stream *stream_of(const struct sm_copy *copy)
 {
-    return &on->bins[bytes * 0x9e3779b97f4a7c15u >> 59];
+    return copy->writer ? copy->writer : sm_flight_last_reader(copy);
+}
+
+static uint64_t mixed(uint64_t number)
+{
+    return number * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The first of those for the size. */
+static struct sm_copy **bins_of(struct spares *on, size_t bytes)
+{
+    return &on->bins[(mixed(bytes) >> (64 - SIZES_LOG)) * STREAMS];
+}
+
+static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_stream *stream)
+{
+    return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
 static void put(struct spares *on, struct sm_copy *copy)
 {
-    struct sm_copy **const bin = bin_of(on, copy->bytes);
+    struct sm_copy **const bin = bin_of(on, copy->bytes, stream_of(copy));
     copy->next = *bin;
     *bin = copy;
     on->count++;
@@ -60,23 +77,31 @@ static struct sm_copy *take_oldest(struct spares *on)
     return unlink_at(on, link);
 }
 
-static bool is_of(const struct sm_copy *copy, const struct sm_stream *stream)
+/* The stream's own that was let go of last. */
+static struct sm_copy *take_own(struct spares *on, const struct sm_stream *stream, size_t bytes)
 {
-    return copy->writer == stream || sm_flight_last_reader(copy) == stream;
+    struct sm_copy **link = bin_of(on, bytes, stream);
+    while (*link && ((*link)->bytes != bytes || stream_of(*link) != stream))
+        link = &(*link)->next;
+    return *link ? unlink_at(on, link) : NULL;
 }
 
-/* One that was the stream's last; else the one that was let go of first. */
+/* Any stream's, the one that has been in its bin for longest. */
+static struct sm_copy *take_others(struct spares *on, size_t bytes)
+{
+    struct sm_copy **const bins = bins_of(on, bytes);
+    struct sm_copy **found = NULL;
+    for (int i = 0; i < STREAMS && !found; i++)
+        for (struct sm_copy **link = &bins[i]; *link; link = &(*link)->next)
+            if ((*link)->bytes == bytes)
+                found = link;
+    return found ? unlink_at(on, found) : NULL;
+}
+
 static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *stream, size_t bytes)
 {
-    struct sm_copy **other = NULL;
-    for (struct sm_copy **link = bin_of(on, bytes); *link; link = &(*link)->next) {
-        if ((*link)->bytes != bytes)
-            continue;
-        if (is_of(*link, stream))
-            return unlink_at(on, link);
-        other = link;
-    }
-    return other ? unlink_at(on, other) : NULL;
+    struct sm_copy *const own = take_own(on, stream, bytes);
+    return own ? own : take_others(on, bytes);
 }
 
 /* ---- What others call ---- */
