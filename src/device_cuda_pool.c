@@ -34,9 +34,16 @@ static synced_mem_status set_reuse(int device, cudaMemPool_t pool, void *policie
     return status;
 }
 
+/* The runtime is not asked to keep more than there is: told to keep SIZE_MAX bytes it keeps none (seen with CUDA 13.0). */
 static synced_mem_status trim(int device, cudaMemPool_t pool, void *keep)
 {
-    return check(cudaMemPoolTrimTo(pool, *(const size_t *)keep), "cudaMemPoolTrimTo", device, 0);
+    const size_t bytes = *(const size_t *)keep;
+    uint64_t reserved = 0;
+    const synced_mem_status status = check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+                                           "cudaMemPoolGetAttribute", device, 0);
+    if (status != SYNCED_MEM_OK || reserved <= bytes)
+        return status;
+    return check(cudaMemPoolTrimTo(pool, bytes), "cudaMemPoolTrimTo", device, 0);
 }
 
 static synced_mem_status reset_peaks(int device, cudaMemPool_t pool, void *unused)

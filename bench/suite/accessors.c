@@ -51,7 +51,7 @@ static struct summary find(const char *name)
 /* threads: how many, and for how long at least they call in each run; or NULL. */
 static void run_accessor(const char *path, const char *what, const char *threads)
 {
-    const char *const seconds = suite.quick ? "0.005" : threads ? "4" : "2";
+    const char *const seconds = suite.quick ? "0.005" : threads ? "3" : "2";
     const char *const spell = suite.quick ? "0.0002" : "0.02";
     const char *const arguments[] = {path, what, seconds, threads, spell, NULL};
     must(run_program(arguments, NULL, false, text, sizeof text) == 0, "the accessor program failed");

@@ -57,6 +57,27 @@ static double bare_copy(void *state)
     return seconds_now() - begin;
 }
 
+static double seconds_of_call(const struct life *on)
+{
+    const double begin = seconds_now();
+    bare_queue_up(on->device, on->pinned, on->size, on->stream);
+    const double took = seconds_now() - begin;
+    bare_wait(on->stream);
+    return took;
+}
+
+static double call_after_fill(void *state)
+{
+    const struct life *const on = state;
+    memcpy(on->pinned, on->contents, on->size);
+    return seconds_of_call(on);
+}
+
+static double call_alone(void *state)
+{
+    return seconds_of_call(state);
+}
+
 /* What the life brings to the device is what was written. */
 static void check_life(const struct life *on)
 {
@@ -72,26 +93,60 @@ static void check_life(const struct life *on)
     must_work(synced_mem_release(mem) == SYNCED_MEM_OK);
 }
 
+static struct life make_life(size_t size)
+{
+    const struct life on = {.size = size,
+                            .contents = malloc(size),
+                            .device = bare_device_alloc(size),
+                            .pinned = bare_host_alloc(size),
+                            .stream = bare_stream_create()};
+    must(on.contents != NULL, "no memory");
+    pattern_fill(on.contents, size, 3);
+    return on;
+}
+
+static void end_life(const struct life *on)
+{
+    bare_stream_destroy(on->stream);
+    bare_host_free(on->pinned);
+    bare_device_free(on->device);
+    free(on->contents);
+}
+
 static void measure_size(struct row *row, size_t size)
 {
     static const struct way ways[] = {
         {"synced_mem", by_library}, {"the copy alone", bare_copy}, {"classic", as_classic}};
     struct summary results[3];
-    struct life on = {.size = size,
-                      .contents = malloc(size),
-                      .device = bare_device_alloc(size),
-                      .pinned = bare_host_alloc(size),
-                      .stream = bare_stream_create()};
-    must(on.contents != NULL, "no memory");
-    pattern_fill(on.contents, size, 3);
+    struct life on = make_life(size);
     check_life(&on); /* and the device is in use, so that host memory is page-locked */
     check_life(&on);
     compare(ways, 3, &on, results);
     report_times(row, results, 0);
-    bare_stream_destroy(on.stream);
-    bare_host_free(on.pinned);
-    bare_device_free(on.device);
-    free(on.contents);
+    end_life(&on);
+}
+
+/* Whatever runs first after a fill finds the processor's caches full of what was written. */
+static void measure_calls(const size_t *sizes, int count)
+{
+    static const struct table table = {"life",
+                                       "call-after-fill",
+                                       "cudaMemcpyAsync itself, nothing of the library: the call, after such a fill",
+                                       UNIT_US,
+                                       "the same without a fill",
+                                       NULL};
+    static const struct way ways[] = {{"after a fill", call_after_fill}, {"alone", call_alone}};
+    report_table(&table);
+    for (int i = 0; i < count; i++) {
+        struct row row = row_of(&table, size_name(sizes[i]), (double)sizes[i]);
+        struct summary results[3] = {unmeasured, unmeasured, unmeasured};
+        if (!row_can_run(&row, true, sizes[i]))
+            continue;
+        struct life on = make_life(sizes[i]);
+        compare(ways, 2, &on, results);
+        report_times(&row, results, 0);
+        end_life(&on);
+    }
 }
 
 void measure_lives(void)
@@ -104,8 +159,9 @@ void measure_lives(void)
                                        "cudaMallocHost, zeros, cudaMalloc, cudaMemcpy, cudaFreeHost, cudaFree"};
     static const size_t sizes[] = {4 * KIB, 64 * KIB, 256 * KIB, 1 * MIB,
                                    4 * MIB, 16 * MIB, 64 * MIB,  (size_t)256 * MIB};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
     report_table(&table);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (int i = 0; i < SIZES; i++) {
         struct row row = row_of(&table, size_name(sizes[i]), (double)sizes[i]);
         if (sizes[i] == 4 * KIB || sizes[i] == MIB || sizes[i] == 16 * MIB || sizes[i] == (size_t)256 * MIB) {
             row_target(&row, FASTER, AT_LEAST, 20);
@@ -114,6 +170,7 @@ void measure_lives(void)
         if (row_can_run(&row, true, sizes[i]))
             measure_size(&row, sizes[i]);
     }
+    measure_calls(sizes, SIZES);
 }
 
 /* ---- Without a GPU ---- */
