@@ -1133,7 +1133,8 @@ typedef struct synced_mem_stats {
 } synced_mem_stats;
 
 /**
- * Fills stats. Never blocks; the numbers are read one by one while other threads go on.
+ * Fills stats. Never blocks; the numbers are read one by one while other threads go on, and what is held is exact only
+ * while no other thread is in the library.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, or an unknown struct_size).
  * @since 0.1
  */

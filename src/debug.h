@@ -1,6 +1,7 @@
 /*
  * Debug mode: a host copy that its owner may not touch is protected, so that the use of an old pointer faults at the
- * instruction that does it. What it is protected from follows from the head, and is set where that is written:
+ * instruction that does it. What it is protected from follows from the head, and is set where the object's lock is let
+ * go of:
  *
  *   the host copy is stale    from everything: each pointer to it has expired
  *   SYNCED                    from writes: pointers of mutable accesses have expired
@@ -37,7 +38,7 @@ void sm_debug_protect(const struct synced_mem *mem);
 void sm_debug_open_copy(const struct sm_copy *copy);
 void sm_debug_forget_copy(const struct sm_copy *copy);
 
-/* Before the library writes to a host copy: until its head is written next. */
+/* Before the library writes to a host copy: until the object's lock is let go of. */
 static inline void sm_debug_open(const struct sm_copy *copy)
 {
     if (sm_debug_on())
@@ -51,8 +52,8 @@ static inline void sm_debug_forget(const struct sm_copy *copy)
         sm_debug_forget_copy(copy);
 }
 
-/* Before the runtime page-locks memory of the caller's, which it has to be able to write: until the heads of the objects
- * that have some of it are written next. */
+/* Before the runtime page-locks memory of the caller's, which it has to be able to write: until the locks of the objects
+ * that have some of it are let go of next. */
 void sm_debug_open_range(const void *data, size_t bytes);
 
 /* How much page-locked memory to ask for, so that it has whole pages of its own. */

@@ -74,18 +74,6 @@ static synced_mem_status find_current(int count, int *device)
     return count == 1 ? SYNCED_MEM_OK : check(cudaGetDevice(device), "cudaGetDevice", 0, 0);
 }
 
-synced_mem_status sm_cuda_go_to(int device, struct before *before)
-{
-    *before = (struct before){.device = device};
-    if (sm_process_lost_gpu())
-        return forked();
-    const synced_mem_status status =
-        find_current(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
-    if (status != SYNCED_MEM_OK || before->device == device)
-        return status;
-    return check(cudaSetDevice(device), "cudaSetDevice", device, 0);
-}
-
 /* A failure would leave the caller's thread with our device, so there is a second try; as below for the mode. */
 static void go_back(int device, const struct before *before)
 {
@@ -104,18 +92,44 @@ static void put_mode_back(const struct before *before)
     }
 }
 
-synced_mem_status sm_cuda_enter(int device, struct before *before)
+static synced_mem_status relax(int device, struct before *before)
 {
-    synced_mem_status status = sm_cuda_go_to(device, before);
-    if (status != SYNCED_MEM_OK)
-        return status;
     before->mode = cudaStreamCaptureModeRelaxed;
-    status =
+    const synced_mem_status status =
         check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
     before->relaxed = status == SYNCED_MEM_OK;
-    if (!before->relaxed)
-        go_back(device, before);
     return status;
+}
+
+static synced_mem_status switch_to(int device, const struct before *before)
+{
+    const synced_mem_status status = check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    if (status != SYNCED_MEM_OK)
+        put_mode_back(before);
+    return status;
+}
+
+/* The mode first: to make a device current may create its context. */
+static synced_mem_status begin(int device, bool relaxed, struct before *before)
+{
+    *before = (struct before){.device = device};
+    if (sm_process_lost_gpu())
+        return forked();
+    synced_mem_status status = find_current(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
+    const bool elsewhere = before->device != device;
+    if (status == SYNCED_MEM_OK && (relaxed || elsewhere))
+        status = relax(device, before);
+    return status == SYNCED_MEM_OK && elsewhere ? switch_to(device, before) : status;
+}
+
+synced_mem_status sm_cuda_go_to(int device, struct before *before)
+{
+    return begin(device, false, before);
+}
+
+synced_mem_status sm_cuda_enter(int device, struct before *before)
+{
+    return begin(device, true, before);
 }
 
 synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)

@@ -5,7 +5,7 @@
  * Every call that can fail goes through check(), which clears the runtime's last error and maps the code. Around each
  * call the device is made current, and the thread's capture mode relaxed, so that no capture of another thread's is
  * disturbed; enter() and leave() do both and put both back. Work on a stream that does not capture disturbs none in any
- * mode: for that go_to() and leave() do the first alone, which is what a push has to do before its copy can start.
+ * mode: for that go_to() and leave() do nothing if the device is current, as it is what a push does before its copy.
  */
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
@@ -25,7 +25,7 @@ struct before {
     bool relaxed; /* the mode was changed */
 };
 
-/* Makes the device current; and the capture mode relaxed. */
+/* Makes the device current, and the mode relaxed where another was; and the mode relaxed in any case. */
 synced_mem_status sm_cuda_go_to(int device, struct before *before);
 synced_mem_status sm_cuda_enter(int device, struct before *before);
 /* Puts back what was changed and returns the status given. */

@@ -21,7 +21,7 @@ struct sm_extras {
 };
 
 /*
- * Invariants, checked by sm_object_is_valid() while the lock is held:
+ * Invariants, checked by sm_object_is_valid() when the lock is let go of:
  *   head has the bit of a side        =>  copy[side] is there, and has room for size bytes
  *   copy[SM_GPU] is there             =>  device >= 0, and it is the copy's device
  *   either copy is shared             =>  it is both

@@ -16,7 +16,7 @@ struct sm_lock {
     struct sm_lock *next; /* of those that are */
 };
 
-/* Nobody holds one for long: a thread that looks again a few times gets it sooner than one that is put to sleep. */
+/* Most are not held for long: a thread that looks again a few times gets it sooner than one that is put to sleep. */
 #ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #define SM_MUTEX_INITIALIZER PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
 #else

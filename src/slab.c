@@ -123,6 +123,23 @@ static void *restock(struct sm_slab *slab, struct sm_shelf *shelf)
     return count > 0 ? cells[0] : NULL;
 }
 
+static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    sm_lock(&shelf->lock);
+    void *const cell = take_off(slab, shelf);
+    sm_unlock(&shelf->lock);
+    return cell;
+}
+
+/* Where the system has no memory. */
+static void *take_from_any(struct sm_slab *slab)
+{
+    void *cell = NULL;
+    for (int i = 0; i < SM_SHARDS && !cell; i++)
+        cell = take_from(slab, &slab->shelves[i]);
+    return cell;
+}
+
 static void give_all(struct sm_slab *slab, void *const *cells, int count)
 {
     sm_lock(&slab->lock);
@@ -134,10 +151,10 @@ static void give_all(struct sm_slab *slab, void *const *cells, int count)
 void *sm_slab_take(struct sm_slab *slab)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    sm_lock(&shelf->lock);
-    void *const cell = take_off(slab, shelf);
-    sm_unlock(&shelf->lock);
-    return cell ? cell : restock(slab, shelf);
+    void *cell = take_from(slab, shelf);
+    if (!cell)
+        cell = restock(slab, shelf);
+    return cell ? cell : take_from_any(slab);
 }
 
 static int take_batch(const struct sm_slab *slab, struct sm_shelf *shelf, void **cells)

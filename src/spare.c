@@ -13,7 +13,8 @@ enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
 static struct spares {
     struct sm_copy *bins[BINS];
     unsigned count;
-    unsigned next_bin; /* where one goes from when there are too many */
+    unsigned next_bin;    /* where one goes from when there are too many */
+    unsigned next_stream; /* whose is looked at first for a stream that has none */
     size_t bytes;
     size_t less; /* of the limit, than by default */
 } devices[SM_MAX_DEVICES];
@@ -86,13 +87,15 @@ static struct sm_copy *take_own(struct spares *on, const struct sm_stream *strea
     return *link ? unlink_at(on, link) : NULL;
 }
 
-/* Any stream's, the one that has been in its bin for longest. */
+/* Any stream's, the one of its that was let go of first. The streams take turns, lest memory that is in use for long
+ * keep others from being found. */
 static struct sm_copy *take_others(struct spares *on, size_t bytes)
 {
     struct sm_copy **const bins = bins_of(on, bytes);
     struct sm_copy **found = NULL;
-    for (int i = 0; i < STREAMS && !found; i++)
-        for (struct sm_copy **link = &bins[i]; *link; link = &(*link)->next)
+    const unsigned first = on->next_stream++;
+    for (unsigned i = 0; i < STREAMS && !found; i++)
+        for (struct sm_copy **link = &bins[(first + i) % STREAMS]; *link; link = &(*link)->next)
             if ((*link)->bytes == bytes)
                 found = link;
     return found ? unlink_at(on, found) : NULL;

@@ -61,7 +61,7 @@ static inline void sm_count_down(enum sm_counter counter, uint64_t by)
     atomic_fetch_sub_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
 }
 
-/* While others count it is a number that was right at some time for each shard. */
+/* While others count, what one has added and another taken away may be in it by half. */
 uint64_t sm_count_of(enum sm_counter counter);
 
 #endif

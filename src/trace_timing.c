@@ -79,7 +79,7 @@ static void drop_base(int device, struct base *base)
 
 /* On a lane that waits for nothing. The event's time is between that of its record and that of the answer. *took: from
  * the one to the other. */
-static bool record_base(int device, struct base *base, uint64_t last, uint64_t *took)
+static bool locate(int device, struct base *base, uint64_t *took)
 {
     struct sm_stream *lane;
     bool done = false;
@@ -88,26 +88,14 @@ static bool record_base(int device, struct base *base, uint64_t last, uint64_t *
     if (status == SYNCED_MEM_OK)
         status = sm_device_event_record(device, base->event, lane->handle);
     unsigned asked = 0;
-    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() < last))
+    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
         status = sm_device_event_query(device, base->event, &done);
     *took = sm_trace_time() - before;
     base->host = before + *took / 2;
     return done;
 }
 
-/* After an answer that took long it is likely to be this process's turn, and the next one comes soon. */
-static bool locate(int device, struct base *base)
-{
-    const uint64_t last = sm_trace_time() + PATIENCE_US * 1000u;
-    uint64_t took = 0;
-    bool done;
-    do
-        done = record_base(device, base, last, &took);
-    while (done && took > PRECISE_US * 1000u && sm_trace_time() < last);
-    return done;
-}
-
-static struct base *make_base(int device)
+static struct base *try_base(int device, uint64_t *took)
 {
     struct base *const base = calloc(1, sizeof *base);
     if (!base)
@@ -116,12 +104,25 @@ static struct base *make_base(int device)
         free(base);
         return NULL;
     }
-    if (!locate(device, base)) {
-        destroy_base(device, base);
+    if (locate(device, base, took))
+        return base;
+    destroy_base(device, base);
+    return NULL;
+}
+
+/* After an answer that took long it is likely to be this process's turn, and the next one comes soon. */
+static struct base *make_base(int device)
+{
+    uint64_t took;
+    struct base *const base = try_base(device, &took);
+    if (!base)
         return NULL;
-    }
     sm_trace_watch_exit(true);
-    return base;
+    struct base *const again = took > PRECISE_US * 1000u ? try_base(device, &took) : NULL;
+    if (!again)
+        return base;
+    destroy_base(device, base);
+    return again;
 }
 
 /* The device's newest one, held; NULL: there is none yet. *old: another would be better. */

@@ -1,7 +1,9 @@
-/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models. */
+/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models; and
+ * the records of everything. */
 #include "fixture.h"
 
 #include "runs.h"
+#include "slab.h"
 #include "space.h"
 
 #include <stdlib.h>
@@ -285,6 +287,50 @@ START_TEST(cells_of_runs)
 }
 END_TEST
 
+/* ---- Records ---- */
+
+static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_space);
+enum { RECORDS = 20 };
+
+static void *take_and_give_back(void *unused)
+{
+    void *own[RECORDS];
+    (void)unused;
+    for (int i = 0; i < RECORDS; i++)
+        own[i] = sm_slab_take(&records);
+    for (int i = 0; i < RECORDS; i++)
+        sm_slab_give(&records, own[i]);
+    return NULL;
+}
+
+/* What other threads have given back is at hand where the system has no memory for more. */
+START_TEST(records_of_other_threads)
+{
+    enum { THREADS = 3, MANY = 20000 };
+    static void *found[MANY];
+    int many = 0;
+    for (int i = 0; i < THREADS; i++) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, take_and_give_back, NULL), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+    const size_t used = records.cells.used; /* they are on the threads' shelves */
+    ck_assert_uint_ge(used, RECORDS);
+    refused = true;
+    while (many < MANY && (found[many] = sm_slab_take(&records)) != NULL)
+        many++;
+    refused = false;
+    ck_assert_uint_eq(records.cells.used, (size_t)many);
+    ck_assert_uint_eq(records.cells.fresh_cells, 0);
+    for (int i = 0; i < SM_SHARDS; i++)
+        ck_assert_uint_eq(records.shelves[i].count, 0);
+    while (many > 0)
+        sm_slab_give(&records, found[--many]);
+    sm_slab_trim(&records);
+    ck_assert_ptr_null(records.cells.chunks);
+}
+END_TEST
+
 /* The runtime's schedules are all the same to it. */
 Suite *suite(void)
 {
@@ -299,5 +345,7 @@ Suite *suite(void)
     TCase *const runs = add_case(made, "runs");
     tcase_add_test(runs, classes);
     tcase_add_loop_test(runs, cells_of_runs, 0, SM_RUNS_CLASSES);
+    TCase *const slabs = add_case(made, "records");
+    tcase_add_test(slabs, records_of_other_threads);
     return made;
 }

@@ -206,12 +206,52 @@ START_TEST(of_a_parent)
 }
 END_TEST
 
+/* Memory that a long kernel uses does not keep others from what is idle, though it was let go of first. */
+START_TEST(beside_a_busy_stream)
+{
+    enum { BUSY = 5, IDLE = 8 };
+    synced_mem *mems[4 * IDLE];
+    synced_mem_stream streams[IDLE];
+    int count = 0;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream busy = open_stream(NON_BLOCKING);
+    synced_mem_stream asking = open_stream(NON_BLOCKING);
+    while (count < BUSY)
+        mems[count++] = make_written_on(busy, SIZE, 1);
+    for (int i = 0; i < IDLE; i++) {
+        streams[i] = open_stream(NON_BLOCKING);
+        mems[count++] = make_written_on(streams[i], SIZE, 2);
+        gpu_stream_sync(streams[i]);
+    }
+    gpu_hold(busy);
+    while (count > 0)
+        OK(synced_mem_release(mems[--count]));
+    const unsigned before = gpu_calls("cudaMallocFromPoolAsync");
+    while (count < 4 * IDLE) {
+        mems[count++] = make_written_on(asking, SIZE, 3);
+        for (int i = 0; i < IDLE; i++)
+            gpu_stream_sync(streams[i]);
+    }
+    ck_assert_uint_le(gpu_calls("cudaMallocFromPoolAsync") - before, 3 * IDLE);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, BUSY * SIZE);
+    gpu_unhold();
+    while (count > 0)
+        OK(synced_mem_release(mems[--count]));
+    for (int i = 0; i < IDLE; i++)
+        close_stream(streams[i]);
+    close_stream(busy);
+    close_stream(asking);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const of = suite_create("spare");
     TCase *tests = add_case(of, "spare");
     tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     tcase_add_loop_test(tests, on_another_stream, 0, 2);
+    tcase_add_test(tests, beside_a_busy_stream);
     tcase_add_test(tests, without_a_stream);
     tcase_add_test(tests, by_size);
     tcase_add_test(tests, limits);

@@ -146,7 +146,7 @@ bit defined = 1;
 /* ---- Scratch: within a step only ---- */
 
 hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, lane;
-hidden byte committed, first, named;
+hidden byte locked, first, named;
 
 /* ---- Work ---- */
 
@@ -441,8 +441,7 @@ inline publish()
 
 inline commit(state)
 {
-    head = state;
-    committed = 1
+    head = state
 }
 
 /* ---- copy.c ---- */
@@ -597,7 +596,7 @@ inline access(thread)
         look_up(head, side, mode);
         assert(work == NOTHING && next == head); /* without the lock it could be neither done nor committed */
         finish(thread);
-        committed = 0 /* nothing is published anew */
+        locked = 0
     :: else ->
         look_up(head, side, mode);
         if
@@ -639,7 +638,6 @@ inline access(thread)
 inline done_on(thread)
 {
     lane = STREAM_OF(call[thread]);
-    committed = 1;
     if
     :: has[GPU] -> end_use(lane)
     :: else
@@ -652,7 +650,6 @@ inline move(thread)
 {
     lane = STREAM_OF(call[thread]);
     side = (call[thread] < PULL -> GPU : CPU);
-    committed = 1;
     if
     :: head == 3 -> order(side, false, lane, STREAM_WRITE)
     :: head == (1 << (1 - side)) -> queue_move(side, lane)
@@ -676,7 +673,6 @@ inline hand_back(side_, which)
 inline release_side(thread)
 {
     side = (call[thread] == RELEASE_CPU -> CPU : GPU);
-    committed = 1;
     if
     :: has[side] ->
         if
@@ -971,7 +967,7 @@ inline leave(thread)
     :: else
     fi;
     if
-    :: committed -> publish()
+    :: locked -> publish()
     :: else
     fi;
     assert(!defined || (!(head & 1) || current[CPU]) && (!(head & 2) || current[GPU]));
@@ -995,7 +991,7 @@ inline leave(thread)
 inline section(thread)
 {
     wait = 0;
-    committed = 0;
+    locked = 1;
     if
     :: call[thread] <= LAST_ACCESS -> d_step { access(thread) }
     :: call[thread] >= PUSH && call[thread] < DONE_ON -> d_step { move(thread) }
