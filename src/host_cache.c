@@ -129,6 +129,18 @@ bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out)
     return found;
 }
 
+bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
+{
+    bool found = false;
+    for (unsigned i = 1; i < SM_SHARDS && !found; i++) {
+        struct shard *const shard = &shards[(sm_shard() + i) % SM_SHARDS];
+        sm_lock(&shard->lock);
+        found = take_from(bin_of(shard, key), key, out);
+        sm_unlock(&shard->lock);
+    }
+    return found;
+}
+
 void sm_host_cache_uncount(size_t size)
 {
     struct shard *const shard = my_shard();

@@ -20,6 +20,9 @@ struct sm_cached {
 bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out);
 void sm_host_cache_uncount(size_t size);
 
+/* Takes a block with the key from another thread's shard; nothing is counted. */
+bool sm_host_cache_take_others(size_t key, struct sm_cached *out);
+
 /* Keeps a block that had the size. True: another one had to make room, and is the caller's. */
 bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out);
 

@@ -133,10 +133,19 @@ static synced_mem_status find_or_grow(int device, unsigned place, size_t size, b
 
 /* ---- Memory ---- */
 
+static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
+{
+    struct sm_cached cached;
+    if (!sm_host_cache_take_others(key_of(size, place), &cached))
+        return false;
+    *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+    return true;
+}
+
 static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
 {
     bool grew;
-    if (sm_host_store_take(place, size, false, out))
+    if (sm_host_store_take(place, size, false, out) || take_others(place, size, out))
         return SYNCED_MEM_OK;
     pthread_mutex_lock(&growth.lock);
     const synced_mem_status status = find_or_grow(device, place, size, &grew, out);

@@ -3,6 +3,14 @@
 
 #include <assert.h>
 
+/* Most locks are not held for long: a thread that looks again a few times gets one sooner than one that is put to sleep.
+ * What is in an initializer of all zeros takes no room in the library's file. */
+#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
+static const pthread_mutex_t open_mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+#else
+static const pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
+#endif
+
 static struct {
     pthread_mutex_t mutex;
     struct sm_lock *first;
@@ -20,14 +28,23 @@ static void before_fork(void)
 {
     pthread_mutex_lock(&locks.mutex);
     for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
-        pthread_mutex_lock(&lock->mutex);
+        if (!lock->left)
+            pthread_mutex_lock(&lock->mutex);
 }
 
 static void in_parent(void)
 {
     for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
-        pthread_mutex_unlock(&lock->mutex);
+        if (!lock->left)
+            pthread_mutex_unlock(&lock->mutex);
     pthread_mutex_unlock(&locks.mutex);
+}
+
+static void open_left(void)
+{
+    for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
+        if (lock->left)
+            lock->mutex = open_mutex;
 }
 
 static void in_child(void)
@@ -35,6 +52,7 @@ static void in_child(void)
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
     if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
         atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
+    open_left();
     in_parent();
 }
 
@@ -48,6 +66,7 @@ static void introduce(struct sm_lock *lock)
 {
     pthread_mutex_lock(&locks.mutex);
     if (!atomic_load_explicit(&lock->known, memory_order_relaxed)) {
+        lock->mutex = open_mutex;
         lock->next = locks.first;
         locks.first = lock;
         atomic_store_explicit(&lock->known, true, memory_order_release);

@@ -12,19 +12,19 @@
 /* A lock of the whole library. No other of them is taken while one is held. */
 struct sm_lock {
     pthread_mutex_t mutex;
+    bool left;            /* not held across a fork: a child finds it open, and has to forget what it guards */
     atomic_bool known;    /* to the fork */
     struct sm_lock *next; /* of those that are */
 };
 
-/* Most are not held for long: a thread that looks again a few times gets it sooner than one that is put to sleep. */
-#ifdef PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-#define SM_MUTEX_INITIALIZER PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP
-#else
-#define SM_MUTEX_INITIALIZER PTHREAD_MUTEX_INITIALIZER
-#endif
 #define SM_LOCK_INITIALIZER                                                                                            \
     {                                                                                                                  \
-        .mutex = SM_MUTEX_INITIALIZER                                                                                  \
+        .mutex = PTHREAD_MUTEX_INITIALIZER                                                                             \
+    }
+/* Of those there may be many: ThreadSanitizer, for one, knows no more than 64 that a thread holds at a time. */
+#define SM_LEFT_LOCK_INITIALIZER                                                                                       \
+    {                                                                                                                  \
+        .mutex = PTHREAD_MUTEX_INITIALIZER, .left = true                                                               \
     }
 /* For the initializers of arrays whose members have a lock. */
 #define SM_FOUR_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__

@@ -84,51 +84,108 @@ void sm_cells_trim(struct sm_cells *cells)
     cells->fresh_cells = 0;
 }
 
-/* ---- Shelves ---- */
+/* ---- Batches ---- */
 
-/* So many go between a shelf and the rest at a time. A shelf that has twice as many, or more, gives some up. */
-enum { BATCH = 16 };
+enum { BATCH = 32 };
 
-static void put_on(const struct sm_slab *slab, struct sm_shelf *shelf, void *cell)
+static void push(const struct sm_slab *slab, void **list, void *cell)
 {
-    *link_of(&slab->cells, cell) = shelf->first;
-    shelf->first = cell;
-    shelf->count++;
+    *link_of(&slab->cells, cell) = *list;
+    *list = cell;
 }
 
-static void *take_off(const struct sm_slab *slab, struct sm_shelf *shelf)
+static void *pop(const struct sm_slab *slab, void **list)
 {
-    void *const cell = shelf->first;
+    void *const cell = *list;
     if (!cell)
         return NULL;
-    shelf->first = *link_of(&slab->cells, cell);
+    *list = *link_of(&slab->cells, cell);
     *link_of(&slab->cells, cell) = NULL;
-    shelf->count--;
     return cell;
 }
 
-/* One more than the shelf gets: the first is what was asked for, and new ones go out in the order of their addresses. */
-static void *restock(struct sm_slab *slab, struct sm_shelf *shelf)
+/* With the slab locked. */
+static void dissolve(struct sm_slab *slab, void *batch)
+{
+    void *cell;
+    while ((cell = pop(slab, &batch)) != NULL)
+        sm_cells_give(&slab->cells, cell);
+}
+
+/* With the slab locked. New cells go out in the order of their addresses. */
+static void *make_batch(struct sm_slab *slab)
 {
     void *cells[BATCH];
+    void *batch = NULL;
     int count = 0;
-    sm_lock(&slab->lock);
     while (count < BATCH && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
         count++;
+    while (count > 0)
+        push(slab, &batch, cells[--count]);
+    return batch;
+}
+
+static void *take_batch(struct sm_slab *slab)
+{
+    sm_lock(&slab->lock);
+    void *const batch = slab->batch_count > 0 ? slab->batches[--slab->batch_count] : make_batch(slab);
     sm_unlock(&slab->lock);
+    return batch;
+}
+
+static void give_batch(struct sm_slab *slab, void *batch)
+{
+    if (!batch)
+        return;
+    sm_lock(&slab->lock);
+    if (slab->batch_count < SM_BATCHES)
+        slab->batches[slab->batch_count++] = batch;
+    else
+        dissolve(slab, batch);
+    sm_unlock(&slab->lock);
+}
+
+/* ---- Shelves ---- */
+
+static struct sm_shelf *lock_shelf(struct sm_shelf *shelf)
+{
     sm_lock(&shelf->lock);
-    for (int i = count - 1; i > 0; i--)
-        put_on(slab, shelf, cells[i]);
-    sm_unlock(&shelf->lock);
-    return count > 0 ? cells[0] : NULL;
+    if (shelf->generation != sm_process_generation()) {
+        shelf->generation = sm_process_generation();
+        shelf->list = shelf->batch = NULL;
+        shelf->count = 0;
+    }
+    return shelf;
 }
 
 static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    sm_lock(&shelf->lock);
-    void *const cell = take_off(slab, shelf);
+    lock_shelf(shelf);
+    if (!shelf->list) {
+        shelf->list = shelf->batch;
+        shelf->count = shelf->batch ? BATCH : 0;
+        shelf->batch = NULL;
+    }
+    void *const cell = pop(slab, &shelf->list);
+    shelf->count -= cell != NULL;
     sm_unlock(&shelf->lock);
     return cell;
+}
+
+/* Another thread of the shard may do so at the same time. */
+static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    void *batch = take_batch(slab);
+    if (!batch)
+        return false;
+    lock_shelf(shelf);
+    if (!shelf->batch) {
+        shelf->batch = batch;
+        batch = NULL;
+    }
+    sm_unlock(&shelf->lock);
+    give_batch(slab, batch);
+    return true;
 }
 
 /* Where the system has no memory. */
@@ -140,53 +197,45 @@ static void *take_from_any(struct sm_slab *slab)
     return cell;
 }
 
-static void give_all(struct sm_slab *slab, void *const *cells, int count)
-{
-    sm_lock(&slab->lock);
-    for (int i = 0; i < count; i++)
-        sm_cells_give(&slab->cells, cells[i]);
-    sm_unlock(&slab->lock);
-}
-
 void *sm_slab_take(struct sm_slab *slab)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    void *cell = take_from(slab, shelf);
-    if (!cell)
-        cell = restock(slab, shelf);
+    void *cell;
+    do
+        cell = take_from(slab, shelf);
+    while (!cell && restock(slab, shelf));
     return cell ? cell : take_from_any(slab);
-}
-
-static int take_batch(const struct sm_slab *slab, struct sm_shelf *shelf, void **cells)
-{
-    int count = 0;
-    while (count < BATCH && shelf->first)
-        cells[count++] = take_off(slab, shelf);
-    return count;
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
-    void *cells[BATCH];
-    sm_lock(&shelf->lock);
-    const int count = shelf->count >= 2 * BATCH ? take_batch(slab, shelf, cells) : 0;
-    put_on(slab, shelf, cell);
+    void *batch = NULL;
+    lock_shelf(shelf);
+    if (shelf->count == BATCH) {
+        batch = shelf->batch;
+        shelf->batch = shelf->list;
+        shelf->list = NULL;
+        shelf->count = 0;
+    }
+    push(slab, &shelf->list, cell);
+    shelf->count++;
     sm_unlock(&shelf->lock);
-    if (count > 0)
-        give_all(slab, cells, count);
+    give_batch(slab, batch);
 }
 
 static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    void *cells[BATCH];
-    int count;
-    do {
-        sm_lock(&shelf->lock);
-        count = take_batch(slab, shelf, cells);
-        sm_unlock(&shelf->lock);
-        give_all(slab, cells, count);
-    } while (count > 0);
+    lock_shelf(shelf);
+    void *const list = shelf->list;
+    void *const batch = shelf->batch;
+    shelf->list = shelf->batch = NULL;
+    shelf->count = 0;
+    sm_unlock(&shelf->lock);
+    sm_lock(&slab->lock);
+    dissolve(slab, list);
+    dissolve(slab, batch);
+    sm_unlock(&slab->lock);
 }
 
 void sm_slab_trim(struct sm_slab *slab)
@@ -194,6 +243,8 @@ void sm_slab_trim(struct sm_slab *slab)
     for (int i = 0; i < SM_SHARDS; i++)
         clear(slab, &slab->shelves[i]);
     sm_lock(&slab->lock);
+    while (slab->batch_count > 0)
+        dissolve(slab, slab->batches[--slab->batch_count]);
     sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);
 }

@@ -30,24 +30,32 @@ void *sm_cells_take(struct sm_cells *cells);
 void sm_cells_give(struct sm_cells *cells, void *cell);
 void sm_cells_trim(struct sm_cells *cells);
 
-/* Cells that a shard has at hand. They count as given out. */
+/* Batches are lists of cells, which go from hand to hand as one, however long that takes to read. */
+enum { SM_BATCHES = 256 };
+
+/* Cells that a shard has at hand. They count as given out. In a child of the process that put them here they are
+ * forgotten. */
 struct sm_shelf {
-    struct sm_lock lock; /* guards the rest */
-    void *first;
-    unsigned count;
+    struct sm_lock lock;      /* guards the rest */
+    unsigned char generation; /* of the process that the cells are of */
+    unsigned count;           /* on the list, at most */
+    void *list;
+    void *batch; /* NULL: none */
     char apart[SM_CACHE_LINE];
 };
 
 struct sm_slab {
-    struct sm_lock lock; /* guards the cells */
+    struct sm_lock lock; /* guards the cells and the batches */
     struct sm_cells cells;
+    void *batches[SM_BATCHES]; /* they count as given out */
+    unsigned batch_count;
     struct sm_shelf shelves[SM_SHARDS];
 };
 
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
         .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                                              \
-        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
+        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LEFT_LOCK_INITIALIZER})},                                             \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

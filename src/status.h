@@ -11,7 +11,7 @@
 
 /* Records what failed for the calling thread and returns the status. */
 #if defined(__GNUC__)
-__attribute__((format(printf, 2, 3)))
+__attribute__((cold, format(printf, 2, 3)))
 #endif
 synced_mem_status
 sm_fail(synced_mem_status status, const char *format, ...);

@@ -364,6 +364,13 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
     return data;
 }
 
+/* All of the hot path is in one line of the cache, wherever the linker puts it. */
+#if defined(__GNUC__)
+#define IN_A_LINE __attribute__((aligned(64)))
+#else
+#define IN_A_LINE
+#endif
+
 /* The hot path: one acquire load, which makes what the publishing thread did before visible here. */
 static inline void *access_side(synced_mem *mem, enum sm_side side, enum sm_mode mode, const char *function)
 {
@@ -375,32 +382,32 @@ static inline void *access_side(synced_mem *mem, enum sm_side side, enum sm_mode
     return access_slowly(mem, side, mode, function);
 }
 
-const void *synced_mem_cpu_data(synced_mem *mem)
+IN_A_LINE const void *synced_mem_cpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_CPU, SM_READ, __func__);
 }
 
-void *synced_mem_mutable_cpu_data(synced_mem *mem)
+IN_A_LINE void *synced_mem_mutable_cpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_CPU, SM_MUTABLE, __func__);
 }
 
-void *synced_mem_overwrite_cpu_data(synced_mem *mem)
+IN_A_LINE void *synced_mem_overwrite_cpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_CPU, SM_OVERWRITE, __func__);
 }
 
-const void *synced_mem_gpu_data(synced_mem *mem)
+IN_A_LINE const void *synced_mem_gpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_GPU, SM_READ, __func__);
 }
 
-void *synced_mem_mutable_gpu_data(synced_mem *mem)
+IN_A_LINE void *synced_mem_mutable_gpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_GPU, SM_MUTABLE, __func__);
 }
 
-void *synced_mem_overwrite_gpu_data(synced_mem *mem)
+IN_A_LINE void *synced_mem_overwrite_gpu_data(synced_mem *mem)
 {
     return access_side(mem, SM_GPU, SM_OVERWRITE, __func__);
 }
@@ -426,17 +433,17 @@ static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_
     return access_slowly_on(mem, stream, mode, function);
 }
 
-const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+IN_A_LINE const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
 {
     return access_on_stream(mem, SM_READ, stream, __func__);
 }
 
-void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+IN_A_LINE void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
 {
     return access_on_stream(mem, SM_MUTABLE, stream, __func__);
 }
 
-void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
+IN_A_LINE void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream)
 {
     return access_on_stream(mem, SM_OVERWRITE, stream, __func__);
 }

@@ -103,6 +103,37 @@ START_TEST(slabs)
 }
 END_TEST
 
+static void *use_and_give(void *data)
+{
+    const struct sm_pinned memory = alloc(32 * MIB);
+    *(void **)data = memory.data;
+    give(memory);
+    return NULL;
+}
+
+/* What a thread keeps at hand goes to another one before more is page-locked, and what it has of other sizes stays. */
+START_TEST(of_another_thread)
+{
+    pthread_t thread;
+    void *data;
+    use_fake();
+    const struct sm_pinned small = alloc(100);
+    give(small);
+    ck_assert_int_eq(pthread_create(&thread, NULL, use_and_give, &data), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    const uint64_t registrations = pool_now().registrations;
+    const struct sm_pinned memory = alloc(32 * MIB);
+    ck_assert_ptr_eq(memory.data, data);
+    ck_assert_uint_eq(pool_now().registrations, registrations);
+    ck_assert_uint_eq(pool_now().requested_bytes, 32 * MIB);
+    const struct sm_pinned more = alloc(32 * MIB);
+    ck_assert_uint_eq(pool_now().registrations, registrations + 1);
+    give(memory);
+    give(more);
+    check_nothing_held();
+}
+END_TEST
+
 static struct sm_pinned given_meanwhile;
 
 static void give_meanwhile(void)
@@ -321,6 +352,7 @@ Suite *suite(void)
     TCase *const memory = add_case(made, "memory");
     tcase_add_loop_test(memory, waste, 0, 2);
     tcase_add_test(memory, reuse);
+    tcase_add_test(memory, of_another_thread);
     tcase_add_test(memory, slabs);
     tcase_add_test(memory, a_slab_for_nothing);
     tcase_add_test(memory, many_threads);

@@ -23,7 +23,7 @@ struct cell {
 
 START_TEST(slab)
 {
-    enum { MANY = 1000 };
+    enum { MANY = 10000 }; /* more than go about in batches */
     static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
     struct cell *taken[MANY];
     for (int i = 0; i < MANY; i++) {

@@ -13,7 +13,7 @@ static __attribute__((noinline)) const void *slowly(const struct equal *object)
     return object;
 }
 
-__attribute__((visibility("default"))) const void *equal_access(const struct equal *object)
+__attribute__((visibility("default"), aligned(64))) const void *equal_access(const struct equal *object)
 {
     if (object) {
         const void *const ready = atomic_load_explicit(&object->ready, memory_order_acquire);
