@@ -33,7 +33,7 @@ if (along eq 'objects') {
 }
 if (log_y) {
     set logscale y 10
-    set format y '%g'
+    set format y '%.10g'
 } else {
     set yrange [0:*]
 }
