@@ -22,6 +22,7 @@ void bare_register(void *data, size_t size); /* cudaHostRegister */
 void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
 void bare_device_free(void *data);
+size_t bare_device_room(void); /* bytes that are free: cudaMemGetInfo */
 
 synced_mem_stream bare_stream_create(void); /* that does not block with the legacy one */
 void bare_stream_destroy(synced_mem_stream stream);

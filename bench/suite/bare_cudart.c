@@ -65,6 +65,14 @@ void bare_device_free(void *data)
     check(cudaFree(data), "cudaFree");
 }
 
+size_t bare_device_room(void)
+{
+    size_t room = 0;
+    size_t total = 0;
+    check(cudaMemGetInfo(&room, &total), "cudaMemGetInfo");
+    return room;
+}
+
 /* ---- Streams ---- */
 
 synced_mem_stream bare_stream_create(void)

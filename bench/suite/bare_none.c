@@ -56,6 +56,12 @@ void bare_device_free(void *data)
     (void)none();
 }
 
+size_t bare_device_room(void)
+{
+    (void)none();
+    return 0;
+}
+
 synced_mem_stream bare_stream_create(void)
 {
     return none();
