@@ -39,6 +39,14 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
 
+/* Without times, which makes them cheapest. One that was never recorded is waited for at once. */
+struct bare_event;
+struct bare_event *bare_event_create(void); /* cudaEventCreateWithFlags */
+void bare_event_destroy(struct bare_event *event);
+void bare_event_record(struct bare_event *event, synced_mem_stream stream);
+void bare_event_wait(struct bare_event *event, synced_mem_stream stream); /* the stream: cudaStreamWaitEvent */
+void bare_event_wait_here(struct bare_event *event);                      /* the host: cudaEventSynchronize */
+
 /* A memory pool that keeps what was freed. */
 struct bare_pool;
 struct bare_pool *bare_pool_create(void);

@@ -84,6 +84,37 @@ void bare_wait_all(void)
     (void)none();
 }
 
+struct bare_event *bare_event_create(void)
+{
+    return none();
+}
+
+void bare_event_destroy(struct bare_event *event)
+{
+    (void)event;
+    (void)none();
+}
+
+void bare_event_record(struct bare_event *event, synced_mem_stream stream)
+{
+    (void)event;
+    (void)stream;
+    (void)none();
+}
+
+void bare_event_wait(struct bare_event *event, synced_mem_stream stream)
+{
+    (void)event;
+    (void)stream;
+    (void)none();
+}
+
+void bare_event_wait_here(struct bare_event *event)
+{
+    (void)event;
+    (void)none();
+}
+
 void bare_copy_up(void *device, const void *host, size_t size)
 {
     (void)device;

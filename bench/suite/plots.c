@@ -166,6 +166,7 @@ static const struct plot {
      true,
      {{"fills", OURS, "push beside the kernels"},
       {"fills", LIMIT, "the larger of the two alone (limit)"},
+      {"fills-by-hand", LIMIT, "by hand, with events (limit)"},
       {"fills", CLASSIC, "one after the other (classic)"}}},
     {"scale",
      "scale",
