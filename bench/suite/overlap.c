@@ -75,8 +75,8 @@ static double overlapped(void *state)
     return finish(on, begin);
 }
 
-/* The same with what a program would write for it: before the host writes a batch again its copy is over, before a copy
- * the kernels that used the buffer, before kernels the copy. Nothing is written here, and nothing by the library. */
+/* The same with the events that a program needs for it: the host writes a batch again (which is left out here as there)
+ * when its copy is over, a copy comes after the kernels that used the buffer, kernels come after the copy. */
 static double by_hand(void *state)
 {
     const struct overlap *const on = state;
