@@ -22,6 +22,7 @@ void bare_register(void *data, size_t size); /* cudaHostRegister */
 void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
 void bare_device_free(void *data);
+size_t bare_device_room(void); /* bytes that are free: cudaMemGetInfo */
 
 synced_mem_stream bare_stream_create(void); /* that does not block with the legacy one */
 void bare_stream_destroy(synced_mem_stream stream);
@@ -37,6 +38,14 @@ void bare_queue_down(void *host, const void *device, size_t size, synced_mem_str
 void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream); /* on the device */
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
+
+/* Without times, which makes them cheapest. One that was never recorded is waited for at once. */
+struct bare_event;
+struct bare_event *bare_event_create(void); /* cudaEventCreateWithFlags */
+void bare_event_destroy(struct bare_event *event);
+void bare_event_record(struct bare_event *event, synced_mem_stream stream);
+void bare_event_wait(struct bare_event *event, synced_mem_stream stream); /* the stream: cudaStreamWaitEvent */
+void bare_event_wait_here(struct bare_event *event);                      /* the host: cudaEventSynchronize */
 
 /* A memory pool that keeps what was freed. */
 struct bare_pool;

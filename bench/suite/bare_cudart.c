@@ -65,6 +65,14 @@ void bare_device_free(void *data)
     check(cudaFree(data), "cudaFree");
 }
 
+size_t bare_device_room(void)
+{
+    size_t room = 0;
+    size_t total = 0;
+    check(cudaMemGetInfo(&room, &total), "cudaMemGetInfo");
+    return room;
+}
+
 /* ---- Streams ---- */
 
 synced_mem_stream bare_stream_create(void)
@@ -87,6 +95,35 @@ void bare_wait(synced_mem_stream stream)
 void bare_wait_all(void)
 {
     check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+}
+
+/* ---- Events ---- */
+
+struct bare_event *bare_event_create(void)
+{
+    cudaEvent_t event;
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    return (struct bare_event *)event;
+}
+
+void bare_event_destroy(struct bare_event *event)
+{
+    check(cudaEventDestroy((cudaEvent_t)event), "cudaEventDestroy");
+}
+
+void bare_event_record(struct bare_event *event, synced_mem_stream stream)
+{
+    check(cudaEventRecord((cudaEvent_t)event, stream), "cudaEventRecord");
+}
+
+void bare_event_wait(struct bare_event *event, synced_mem_stream stream)
+{
+    check(cudaStreamWaitEvent(stream, (cudaEvent_t)event, 0), "cudaStreamWaitEvent");
+}
+
+void bare_event_wait_here(struct bare_event *event)
+{
+    check(cudaEventSynchronize((cudaEvent_t)event), "cudaEventSynchronize");
 }
 
 /* ---- Copies ---- */

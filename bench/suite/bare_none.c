@@ -56,6 +56,12 @@ void bare_device_free(void *data)
     (void)none();
 }
 
+size_t bare_device_room(void)
+{
+    (void)none();
+    return 0;
+}
+
 synced_mem_stream bare_stream_create(void)
 {
     return none();
@@ -75,6 +81,37 @@ void bare_wait(synced_mem_stream stream)
 
 void bare_wait_all(void)
 {
+    (void)none();
+}
+
+struct bare_event *bare_event_create(void)
+{
+    return none();
+}
+
+void bare_event_destroy(struct bare_event *event)
+{
+    (void)event;
+    (void)none();
+}
+
+void bare_event_record(struct bare_event *event, synced_mem_stream stream)
+{
+    (void)event;
+    (void)stream;
+    (void)none();
+}
+
+void bare_event_wait(struct bare_event *event, synced_mem_stream stream)
+{
+    (void)event;
+    (void)stream;
+    (void)none();
+}
+
+void bare_event_wait_here(struct bare_event *event)
+{
+    (void)event;
     (void)none();
 }
 
