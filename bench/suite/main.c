@@ -199,7 +199,7 @@ static void find_folder(void)
 static void set_sizes(void)
 {
     static const struct plan quick = {.seconds = 0, .fewest = 3, .most = 3};
-    static const struct plan full = {.seconds = 0.7, .fewest = 5, .most = 301};
+    static const struct plan full = {.seconds = 0.6, .fewest = 5, .most = 301};
     const bool small = suite.quick || suite.emulated;
     suite.largest = suite.quick ? MIB : suite.emulated ? 4 * MIB : GIB;
     suite.ring = small ? 2 * suite.largest : (size_t)256 * MIB;
