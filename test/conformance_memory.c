@@ -305,6 +305,10 @@ static void pool_statistics(void)
     MUST(cudaStreamSynchronize(kit.stream));
     expect_value("used after the last free", 0, (long long)used(pool));
     expect_true("reserved before a trim", reserved(pool) > 0);
+    MUST(cudaMemPoolTrimTo(pool, SIZE_MAX / 2));
+    expect_true("a trim to more than there is keeps all", reserved(pool) > 0);
+    MUST(cudaMemPoolTrimTo(pool, SIZE_MAX));
+    expect_value("but one to SIZE_MAX keeps none", 0, (long long)reserved(pool));
     MUST(cudaMemPoolTrimTo(pool, 0));
     expect_value("reserved after a trim", 0, (long long)reserved(pool));
     expect_true("high mark of what was reserved", statistic(pool, cudaMemPoolAttrReservedMemHigh) >= 6 * mib);

@@ -323,11 +323,14 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr 
     return emu_leave(error);
 }
 
+/* What is to be kept is rounded up, beyond the largest number to nothing. */
+enum { KEPT_IN_STEPS_OF = 2 << 20 };
+
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)
 {
     ENTER_WITH_POOL(cudaMemPoolTrimTo, memPool, memPool);
     if (error == cudaSuccess)
-        emu_pool_release(pool, minBytesToKeep);
+        emu_pool_release(pool, minBytesToKeep > SIZE_MAX - KEPT_IN_STEPS_OF ? 0 : minBytesToKeep);
     return emu_leave(error);
 }
 
