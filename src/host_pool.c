@@ -24,7 +24,7 @@ static const uint64_t EVER = UINT64_MAX;
  * pool, or, where nobody has used a GPU, one with nothing in it that was being changed. */
 static struct {
     pthread_mutex_t lock;
-    atomic_size_t wanted; /* the most that was asked for at a time since the last trim; written with the lock held */
+    size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
 } growth = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_uint decay; /* in milliseconds; 0: never */
@@ -94,63 +94,41 @@ static size_t usual_slab(size_t held)
     return most(share < LARGEST_SLAB ? share : LARGEST_SLAB, SMALLEST_SLAB);
 }
 
-static size_t wanted_now(void)
-{
-    return most(atomic_load_explicit(&growth.wanted, memory_order_relaxed), sm_host_cache_requested());
-}
-
 /* Slabs that are too small for what is wanted now would be held beside the new one. */
 static void make_room(size_t bytes)
 {
     bool any;
-    const size_t wanted = wanted_now();
-    const size_t most_held = wanted + wanted / SLACK;
-    atomic_store_explicit(&growth.wanted, wanted, memory_order_relaxed);
+    growth.wanted = most(growth.wanted, sm_host_cache_requested());
+    const size_t most_held = growth.wanted + growth.wanted / SLACK;
     sm_host_pool_decay();
     (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
-static synced_mem_status add_slab(int device, unsigned place, size_t size, struct sm_pinned *out)
-{
-    const size_t bytes = most(usual_slab(sm_host_store_facts().held), sm_host_store_least(size));
-    make_room(bytes);
-    return sm_host_store_grow(device, place, bytes, size, out);
-}
-
 /* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
  * enough; the last resort is memory that is not near the device. */
-static synced_mem_status make_do(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
+    const size_t least = sm_host_store_least(size);
+    const size_t bytes = most(usual_slab(sm_host_store_facts().held), least);
+    make_room(bytes);
+    synced_mem_status status = sm_host_store_grow(device, place, bytes, size, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
+        return status;
     (void)release_all(&any);
-    const synced_mem_status status = sm_host_store_grow(device, place, sm_host_store_least(size), size, out);
+    status = sm_host_store_grow(device, place, least, size, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_host_store_take_anywhere(size, out))
         return status;
     *grew = false;
     return SYNCED_MEM_OK;
 }
 
-/* Less is held than was asked for at a time: what one thread would take from another's shard, that one is soon to miss. */
-static bool is_short(void)
-{
-    return sm_host_store_facts().held < wanted_now();
-}
-
-/* With growth locked. Where enough is held, what the caches keep may be all that is missing. */
+/* With growth locked. What the caches keep may be all that is missing. */
 static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
-    const bool more = is_short();
     sm_host_cache_flush(give_cached);
-    *grew = true;
-    synced_mem_status status = more ? add_slab(device, place, size, out) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
-        return status;
     *grew = !sm_host_store_take(place, size, true, out);
-    if (!*grew)
-        return SYNCED_MEM_OK;
-    if (!more)
-        status = add_slab(device, place, size, out);
-    return status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY ? make_do(device, place, size, grew, out) : status;
+    return *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
 }
 
 /* ---- Memory ---- */
@@ -167,7 +145,7 @@ static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
 static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
 {
     bool grew;
-    if (sm_host_store_take(place, size, false, out) || (!is_short() && take_others(place, size, out)))
+    if (sm_host_store_take(place, size, false, out) || take_others(place, size, out))
         return SYNCED_MEM_OK;
     pthread_mutex_lock(&growth.lock);
     const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
@@ -237,7 +215,7 @@ static void trim(size_t keep)
     bool any;
     sm_host_cache_flush(give_cached);
     (void)sm_host_store_release(keep, EVER, &any);
-    atomic_store_explicit(&growth.wanted, 0, memory_order_relaxed);
+    growth.wanted = 0;
 }
 
 void sm_host_pool_trim(size_t keep)
@@ -264,13 +242,13 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     if (check_size(bytes) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     pthread_mutex_lock(&growth.lock);
-    const size_t wanted = atomic_load_explicit(&growth.wanted, memory_order_relaxed);
-    atomic_store_explicit(&growth.wanted, most(wanted, sm_host_cache_requested() + bytes), memory_order_relaxed);
+    const size_t wanted = growth.wanted;
+    growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
         sm_host_store_give(memory.data, memory.owner);
     else
-        atomic_store_explicit(&growth.wanted, wanted, memory_order_relaxed);
+        growth.wanted = wanted;
     pthread_mutex_unlock(&growth.lock);
     return status;
 }
@@ -306,7 +284,7 @@ synced_mem_status sm_host_pool_shutdown(void)
     bool any;
     const synced_mem_status status = release_all(&any);
     pthread_mutex_lock(&growth.lock);
-    atomic_store_explicit(&growth.wanted, 0, memory_order_relaxed);
+    growth.wanted = 0;
     pthread_mutex_unlock(&growth.lock);
     sm_host_store_trim();
     sm_host_places_forget();
