@@ -1,6 +1,6 @@
 /*
- * The process: the locks of the whole library, which are held across a fork so that the child finds whole what they
- * guard, and what a forked child may still do.
+ * The process: the locks of the whole library, most of which are held across a fork so that the child finds whole what
+ * they guard, and what a forked child may still do.
  */
 #ifndef SM_PROCESS_H
 #define SM_PROCESS_H

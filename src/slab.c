@@ -147,7 +147,7 @@ static void give_batch(struct sm_slab *slab, void *batch)
 
 /* ---- Shelves ---- */
 
-static struct sm_shelf *lock_shelf(struct sm_shelf *shelf)
+static void lock_shelf(struct sm_shelf *shelf)
 {
     sm_lock(&shelf->lock);
     if (shelf->generation != sm_process_generation()) {
@@ -155,7 +155,6 @@ static struct sm_shelf *lock_shelf(struct sm_shelf *shelf)
         shelf->list = shelf->batch = NULL;
         shelf->count = 0;
     }
-    return shelf;
 }
 
 static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)

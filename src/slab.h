@@ -34,7 +34,7 @@ void sm_cells_trim(struct sm_cells *cells);
 enum { SM_BATCHES = 256 };
 
 /* Cells that a shard has at hand. They count as given out. In a child of the process that put them here they are
- * forgotten. */
+ * forgotten: they may be half put there. Its slab then keeps their chunks. */
 struct sm_shelf {
     struct sm_lock lock;      /* guards the rest */
     unsigned char generation; /* of the process that the cells are of */
