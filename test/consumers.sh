@@ -96,6 +96,16 @@ by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
     unset PKG_CONFIG_LIBDIR
 }
 
+# The example of the README, without a header of CUDA's or a flag that is not in the package. It warns of nothing.
+readme() { # PREFIX
+    if ! has pkg-config || ! has cc; then return 0; fi
+    flags=$(PKG_CONFIG_LIBDIR="$1/lib/pkgconfig" pkg-config --cflags --libs synced_mem)
+    # shellcheck disable=SC2086
+    logged cc -Wall -Wextra -Werror "$source/docs/code/readme.c" -o "$dir/readme" $flags
+    LD_LIBRARY_PATH="$1/lib" "$dir/readme" >"$dir/output" || same "what the README's example ends with" $? 0
+    logged diff "$source/docs/code/readme.expected" "$dir/output"
+}
+
 # ---- CMake, and Meson with the installed library ----
 
 by_cmake() { # PREFIX OPTION...
@@ -123,6 +133,7 @@ by_installed_meson() { # BUILD-FOLDER OPTION...
 
 compilers="cc gcc clang g++ clang++"
 install prefix
+readme "$prefix"
 if has pkg-config; then
     by_pkg_config "$prefix" "$compilers" main
     by_installed_meson "$dir/meson"
@@ -150,6 +161,7 @@ fi
 # ---- On the emulated runtime, there and somewhere else ----
 
 install emulated -Dgpu=emulated
+readme "$prefix"
 if has pkg-config; then
     by_pkg_config "$prefix" cc "main emulated"
     by_installed_meson "$dir/meson-emulated" -Demulated=true
