@@ -117,6 +117,7 @@ static void no_driver(void)
 {
     struct cudaMemPoolProps props;
     struct cudaPointerAttributes attributes;
+    struct cudaDeviceProp properties;
     cudaStream_t stream;
     cudaEvent_t event;
     cudaMemPool_t pool;
@@ -141,6 +142,7 @@ static void no_driver(void)
     expect_value("no driver: the count is left alone", -7, value);
     expect_value("no driver: GetDevice", none, cudaGetDevice(&value));
     expect_value("no driver: SetDevice -1", none, cudaSetDevice(-1));
+    expect_value("no driver: GetDeviceProperties", none, cudaGetDeviceProperties(&properties, 0));
     expect_value("no driver: DeviceGetAttribute", none, cudaDeviceGetAttribute(&value, cudaDevAttrIntegrated, 0));
     expect_value("no driver: Malloc", none, cudaMalloc(&data, 1));
     expect_value("no driver: Malloc 0", none, cudaMalloc(&data, 0));

@@ -1,7 +1,8 @@
 #!/bin/sh
 # consumers.sh SOURCE: a program that uses the library in each of the ways in which it is offered: installed, by pkg-
-# config, CMake and Meson, shared and static, in C and C++, where it was installed and after the prefix was moved; and
-# as a Meson subproject. A way whose tool is missing is named and left out.
+# config, CMake and Meson, shared and static, in C and C++, where it was installed and after the prefix was moved; with
+# libnuma, without it, and on the emulated runtime; and as a Meson subproject. A way whose tool is missing is named and
+# left out.
 set -eu
 source=$1
 if ! command -v meson >/dev/null || ! command -v cc >/dev/null; then
@@ -29,98 +30,156 @@ unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH CFLAGS CXXFLAGS LDFLAGS DESTDIR
 
 # ---- The installed library ----
 
-prefix=$dir/prefix
-logged meson setup "$dir/lib" "$source" --prefix="$prefix" --libdir=lib -Doptimization=0 -Dtests=disabled \
-    -Dbench=disabled
-documented=false
-if has doxygen; then
-    logged meson compile -C "$dir/lib" docs
-    documented=true
-fi
-logged meson install -C "$dir/lib"
-[ $documented = false ] || test -s "$prefix/share/doc/synced_mem/html/index.html"
-version=$(meson introspect --projectinfo "$dir/lib" | sed -n 's/.*"version": "\([^"]*\)".*/\1/p')
-same "the header's version" "$(sed -n 's/^#define SYNCED_MEM_VERSION_[A-Z]* \([0-9]*\).*/\1/p' \
-    "$prefix/include/synced_mem.h" | paste -s -d .)" "$version"
-real=$prefix/lib/libsynced_mem.so.$version
-same "the soname" "$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libsynced_mem.so.${version%%.*}"
-readelf -d "$real" | grep -q NODELETE
-if ldd "$real" | grep cudart; then
-    echo "the CUDA runtime is not linked statically"
-    exit 1
-fi
+needs() { # LIBRARY PROGRAM...: whether one of the programs is linked with it
+    library=$1
+    shift
+    ldd "$@" | grep -q "$library\.so"
+}
+no_cudart() { # PROGRAM...
+    if needs libcudart "$@"; then
+        echo "the CUDA runtime is not linked statically"
+        exit 1
+    fi
+}
+install() { # NAME OPTION...: to the folder of this name, and sets prefix and version
+    prefix=$dir/$1
+    folder=$dir/build-$1
+    shift
+    logged meson setup "$folder" "$source" --prefix="$prefix" --libdir=lib -Doptimization=0 -Dtests=disabled \
+        -Dbench=disabled "$@"
+    documented=false
+    if [ $# = 0 ] && has doxygen; then
+        logged meson compile -C "$folder" docs
+        documented=true
+    fi
+    logged meson install -C "$folder"
+    [ $documented = false ] || test -s "$prefix/share/doc/synced_mem/html/index.html"
+    version=$(meson introspect --projectinfo "$folder" | sed -n 's/.*"version": "\([^"]*\)".*/\1/p')
+    same "the header's version" "$(sed -n 's/^#define SYNCED_MEM_VERSION_[A-Z]* \([0-9]*\).*/\1/p' \
+        "$prefix/include/synced_mem.h" | paste -s -d .)" "$version"
+    real=$prefix/lib/libsynced_mem.so.$version
+    same "the soname" "$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libsynced_mem.so.${version%%.*}"
+    readelf -d "$real" | grep -q NODELETE
+    no_cudart "$real"
+}
 
 # ---- pkg-config ----
 
-by_pkg_config() { # PREFIX OPTION...
+# No package of the system's is there: who links with the shared library needs none. Programs find that library by a run
+# path of their own; what it needs itself it has to find.
+by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
     libraries=$1/lib
-    shift
+    compilers=$2
+    programs=$3
+    shift 3
     export PKG_CONFIG_LIBDIR="$libraries/pkgconfig"
     same "pkg-config's version" "$(pkg-config --modversion synced_mem)" "$version"
     define="-DPACKAGE_VERSION=\"$version\""
-    for compiler in cc gcc clang g++ clang++; do
-        has $compiler || continue
-        case $compiler in *++) main=main.cpp ;; *) main=main.c ;; esac
-        # The flags are several words. A static link has to do without the shared library.
-        # shellcheck disable=SC2046
-        logged $compiler -Wall -Wextra -Werror "$define" "$dir/project/$main" -o "$dir/shared" \
-            $(pkg-config "$@" --cflags --libs synced_mem)
-        LD_LIBRARY_PATH="$libraries" logged "$dir/shared"
-        mv "$libraries/libsynced_mem.so" "$libraries/hidden"
-        # shellcheck disable=SC2046
-        logged $compiler "$define" "$dir/project/$main" -o "$dir/static" \
-            $(pkg-config "$@" --cflags --libs --static synced_mem)
-        mv "$libraries/hidden" "$libraries/libsynced_mem.so"
-        logged "$dir/static"
-        if ldd "$dir/shared" "$dir/static" | grep cudart; then
-            echo "the CUDA runtime is not linked statically"
-            exit 1
-        fi
+    for compiler in $compilers; do
+        has "$compiler" || continue
+        for program in $programs; do
+            case $compiler in *++) main=$dir/project/$program.cpp ;; *) main=$dir/project/$program.c ;; esac
+            # The flags are several words. A static link has to do without the shared library.
+            # shellcheck disable=SC2046
+            logged "$compiler" -Wall -Wextra -Werror "$define" "$main" -o "$dir/shared" "-Wl,-rpath,$libraries" \
+                -Wl,--as-needed $(pkg-config "$@" --cflags --libs synced_mem)
+            logged "$dir/shared"
+            mv "$libraries/libsynced_mem.so" "$libraries/hidden"
+            # shellcheck disable=SC2046
+            logged "$compiler" "$define" "$main" -o "$dir/static" "-Wl,-rpath,$libraries" \
+                $(pkg-config "$@" --cflags --libs --static synced_mem)
+            mv "$libraries/hidden" "$libraries/libsynced_mem.so"
+            logged "$dir/static"
+            no_cudart "$dir/shared" "$dir/static"
+        done
     done
     unset PKG_CONFIG_LIBDIR
 }
 
+# The example of the README, without a header of CUDA's or a flag that is not in the package. It warns of nothing.
+readme() { # PREFIX
+    if ! has pkg-config || ! has cc; then return 0; fi
+    flags=$(PKG_CONFIG_LIBDIR="$1/lib/pkgconfig" pkg-config --cflags --libs synced_mem)
+    # shellcheck disable=SC2086
+    logged cc -Wall -Wextra -Werror "$source/docs/code/readme.c" -o "$dir/readme" $flags
+    LD_LIBRARY_PATH="$1/lib" "$dir/readme" >"$dir/output" || same "what the README's example ends with" $? 0
+    logged diff "$source/docs/code/readme.expected" "$dir/output"
+}
+
 # ---- CMake, and Meson with the installed library ----
 
-by_cmake() { # PREFIX BUILD-FOLDER
-    logged cmake -S "$dir/project" -B "$2" -DCMAKE_PREFIX_PATH="$1" -DEXPECTED="$version" \
-        -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON
-    logged cmake --build "$2"
-    (cd "$2" && logged ctest --output-on-failure)
-    same "where CMake found it" "$(sed -n 's/^synced_mem_DIR:[A-Z]*=//p' "$2/CMakeCache.txt")" "$1/lib/cmake/synced_mem"
+by_cmake() { # PREFIX OPTION...
+    from=$1
+    shift
+    rm -rf "$dir/cmake"
+    logged cmake -S "$dir/project" -B "$dir/cmake" -DCMAKE_PREFIX_PATH="$from" -DEXPECTED="$version" \
+        -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed "$@"
+    logged cmake --build "$dir/cmake"
+    (cd "$dir/cmake" && logged ctest --output-on-failure)
+    same "where CMake found it" "$(sed -n 's/^synced_mem_DIR:[A-Z]*=//p' "$dir/cmake/CMakeCache.txt")" \
+        "$from/lib/cmake/synced_mem"
 }
 by_meson() { # BUILD-FOLDER OPTION...
     logged meson setup "$dir/project" "$@"
     logged meson test -C "$1"
 }
-
-if has pkg-config; then
-    by_pkg_config "$prefix"
+by_installed_meson() { # BUILD-FOLDER OPTION...
     export PKG_CONFIG_PATH="$prefix/lib/pkgconfig"
-    by_meson "$dir/meson" --wrap-mode=nofallback
+    by_meson "$@" --wrap-mode=nofallback
     unset PKG_CONFIG_PATH
+}
+
+# ---- All of it, there and somewhere else ----
+
+compilers="cc gcc clang g++ clang++"
+install prefix
+readme "$prefix"
+if has pkg-config; then
+    by_pkg_config "$prefix" "$compilers" main
+    by_installed_meson "$dir/meson"
 fi
-if has cmake; then by_cmake "$prefix" "$dir/cmake"; fi
-
-# ---- All of it somewhere else ----
-
+if has cmake; then by_cmake "$prefix"; fi
 mv "$prefix" "$dir/moved"
-if has pkg-config; then by_pkg_config "$dir/moved" --define-prefix; fi
-if has cmake; then by_cmake "$dir/moved" "$dir/cmake-moved"; fi
+if has pkg-config; then by_pkg_config "$dir/moved" "$compilers" main --define-prefix; fi
+if has cmake; then by_cmake "$dir/moved"; fi
+
+# ---- With libnuma and without ----
+
+# What was tried above is the one of the two that this machine has.
+if needs libnuma "$dir/moved/lib/libsynced_mem.so"; then
+    install without -Dnuma=disabled
+    if needs libnuma "$real"; then
+        echo "libnuma was to be left out"
+        exit 1
+    fi
+    if has pkg-config; then by_pkg_config "$prefix" cc main; fi
+    if has cmake; then by_cmake "$prefix"; fi
+else
+    echo "skipped: there is no libnuma"
+fi
+
+# ---- On the emulated runtime, there and somewhere else ----
+
+install emulated -Dgpu=emulated
+readme "$prefix"
+if has pkg-config; then
+    by_pkg_config "$prefix" cc "main emulated"
+    by_installed_meson "$dir/meson-emulated" -Demulated=true
+fi
+mv "$prefix" "$dir/emulated-moved"
+if has pkg-config; then by_pkg_config "$dir/emulated-moved" cc "main emulated" --define-prefix; fi
+if has cmake; then by_cmake "$dir/emulated-moved" -DEMULATED=ON; fi
 
 # ---- As a Meson subproject ----
 
 mkdir "$dir/project/subprojects"
 ln -s "$source" "$dir/project/subprojects/synced_mem"
-uses_shared() { # PROGRAM
-    ldd "$1" | grep -q libsynced_mem
-}
 for kind in shared static; do
     by_meson "$dir/sub-$kind" --wrap-mode=forcefallback -Doptimization=0 -Dsynced_mem:default_library=$kind
 done
-if ! uses_shared "$dir/sub-shared/consumer" || uses_shared "$dir/sub-static/consumer"; then
+if ! needs libsynced_mem "$dir/sub-shared/consumer" || needs libsynced_mem "$dir/sub-static/consumer"; then
     echo "the subproject is not linked as it was asked to be"
     exit 1
 fi
-by_meson "$dir/emulated" --wrap-mode=forcefallback -Doptimization=0 -Dsynced_mem:gpu=emulated -Demulated=true
+by_meson "$dir/sub-emulated" --wrap-mode=forcefallback -Doptimization=0 -Dsynced_mem:gpu=emulated -Demulated=true
 echo "version $version: all ways that are not named above work"

@@ -44,17 +44,23 @@ install_missing() {
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
-    pkg-config --modversion check openblas 2>/dev/null || true
+    for module in check numa openblas; do
+        pkg-config --modversion $module 2>/dev/null || true
+    done
 }
 
-configure() { # BUILD-FOLDER MESON-ARGUMENT...: sets the folder up, anew if the arguments or the machine are others
+# Sets the folder up, anew if the arguments or the machine are others, and builds the targets.
+configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
     folder=$1
-    shift
+    targets=$2
+    shift 2
     if [ "$(cat "$folder/.fingerprint" 2>/dev/null)" != "$(fingerprint "$@")" ] || [ ! -f "$folder/build.ninja" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
         fingerprint "$@" >"$folder/.fingerprint"
     fi
-    meson compile -C "$folder" >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
+    # Word splitting is wanted: one argument a target.
+    # shellcheck disable=SC2086
+    ninja -C "$folder" $targets >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
 }

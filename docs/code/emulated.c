@@ -27,7 +27,7 @@ static cudaError_t launch_add(unsigned char *data, unsigned char value, cudaStre
     struct add *const add = malloc(sizeof *add); /* must live until the stream gets there */
     CHECK(add);
     *add = (struct add){data, value};
-    const struct emu_range range = {.data = data, .size = SIZE, .write = true};
+    const struct emu_range range = {.data = data, .size = EMU_WHOLE, .write = true}; /* all that data points into */
     return emu_launch(stream, add_kernel, add, &range, 1);
 }
 /* [end] */

@@ -1,9 +1,13 @@
 /* The example of the README. */
 /* [whole] */
-#include <cuda_runtime_api.h>
 #include <stdio.h>
-#include <string.h>
 #include <synced_mem.h>
+
+/* Stands for a function in a .cu file. Nothing of CUDA's is needed to compile this. */
+static void run_kernels(void *device)
+{
+    (void)device; /* scale<<<4, 256>>>(device, 1000); */
+}
 
 int main(void)
 {
@@ -11,13 +15,20 @@ int main(void)
     if (synced_mem_create(&mem, 1000, NULL) != SYNCED_MEM_OK)
         return 1;
     unsigned char *in = synced_mem_mutable_cpu_data(mem); /* zeros; the head is AT_CPU now */
+    if (!in)
+        return 1;
     in[0] = 1;
-    unsigned char *device = synced_mem_mutable_gpu_data(mem); /* copied to the device: AT_GPU */
+    in[999] = 2;
+
+    void *device = synced_mem_mutable_gpu_data(mem); /* copied to the device: AT_GPU */
     if (device)
-        cudaMemsetAsync(device + 1, 2, 999, NULL); /* or any kernel */
-    else
-        memset(in + 1, 2, 999); /* no GPU: nothing has changed, so the host copy is still valid to write */
-    const unsigned char *out = synced_mem_cpu_data(mem); /* waits for the kernel, copies back: SYNCED */
+        run_kernels(device);
+    else /* such as "no GPU"; nothing has changed, the host copy is still the valid one */
+        fprintf(stderr, "on the host: %s\n", synced_mem_last_error_message());
+
+    const unsigned char *out = synced_mem_cpu_data(mem); /* waits for the kernels, copies back: SYNCED */
+    if (!out)
+        return 1;
     printf("%d %d\n", out[0], out[999]);
     synced_mem_release(mem);
     return synced_mem_shutdown() != SYNCED_MEM_OK;

@@ -48,9 +48,13 @@ bool emu_has_context(int device);                     /* has the device's primar
 
 struct emu_range {
     const void *data; /* device, mapped, managed or page-locked memory */
-    size_t size;
+    size_t size;      /* 0: nothing */
     bool write;
 };
+
+/* The size of a range that is all of the allocation that its data is in, before and behind that too: for launches that
+ * know pointers and no sizes. Work on another part of the allocation, which nothing orders, is then reported. */
+#define EMU_WHOLE ((size_t)-1)
 
 /* Queues function(argument) on the stream, as a kernel launch would be: it runs when the stream gets there. Only
  * the named ranges may be touched, through emu_pointer(). The argument must stay valid until then. Answers what a
@@ -64,6 +68,10 @@ cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), vo
 /* Inside such a function: where the bytes of a device address can be touched by this thread. NULL outside of one,
  * and for what is in none of its ranges. */
 void *emu_pointer(const void *device_address);
+
+/* The extent of the live allocation that an address is in: device, page-locked, registered or managed memory. Sets base and
+ * size, of which each may be NULL; false, and sets nothing, when the address is in none. */
+bool emu_extent(const void *address, void **base, size_t *size);
 
 /* A look at device memory from a test, without running any pending work; false when the range is no live allocation. */
 bool emu_peek(const void *device_address, void *to, size_t size);

@@ -3,6 +3,7 @@
  */
 #include "emu.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -17,7 +18,37 @@ static int default_attribute(int attribute, int device)
     case cudaDevAttrMultiProcessorCount:
         return 132;
     case cudaDevAttrMaxThreadsPerBlock:
+    case cudaDevAttrMaxBlockDimX:
+    case cudaDevAttrMaxBlockDimY:
         return 1024;
+    case cudaDevAttrMaxBlockDimZ:
+        return 64;
+    case cudaDevAttrMaxGridDimX:
+    case cudaDevAttrMaxPitch:
+        return INT_MAX;
+    case cudaDevAttrMaxGridDimY:
+    case cudaDevAttrMaxGridDimZ:
+        return 65535;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+        return 2048;
+    case cudaDevAttrMaxBlocksPerMultiprocessor:
+        return 32;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+        return 48 << 10;
+    case cudaDevAttrReservedSharedMemoryPerBlock:
+        return 1 << 10;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+        return 227 << 10;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+        return 228 << 10;
+    case cudaDevAttrTotalConstantMemory:
+    case cudaDevAttrMaxRegistersPerBlock:
+    case cudaDevAttrMaxRegistersPerMultiprocessor:
+        return 64 << 10;
+    case cudaDevAttrL2CacheSize:
+        return 50 << 20;
+    case cudaDevAttrGlobalMemoryBusWidth:
+        return 5120;
     case cudaDevAttrWarpSize:
         return 32;
     case cudaDevAttrAsyncEngineCount:
@@ -28,6 +59,9 @@ static int default_attribute(int attribute, int device)
         return 512;
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrGpuOverlap:
+    case cudaDevAttrCooperativeLaunch:
+    case cudaDevAttrGlobalL1CacheSupported:
+    case cudaDevAttrLocalL1CacheSupported:
     case cudaDevAttrCanMapHostMemory:
     case cudaDevAttrConcurrentKernels:
     case cudaDevAttrEccEnabled:
@@ -60,17 +94,22 @@ void emu_attribute_set(int device, int attribute, int value)
     more[one->attribute_count++] = (struct emu_attribute){attribute, value};
 }
 
+int emu_attribute(int device, int attribute)
+{
+    const struct emu_device *one = &emu.devices[device];
+    for (size_t i = 0; i < one->attribute_count; i++)
+        if (one->attributes[i].attribute == attribute)
+            return one->attributes[i].value;
+    return default_attribute(attribute, device);
+}
+
 static cudaError_t get_attribute(int *value, int attribute, int device)
 {
     if (!emu_device_exists(device))
         return cudaErrorInvalidDevice;
     if (value == NULL || attribute <= 0 || attribute > 1000)
         return cudaErrorInvalidValue;
-    const struct emu_device *one = &emu.devices[device];
-    *value = default_attribute(attribute, device);
-    for (size_t i = 0; i < one->attribute_count; i++)
-        if (one->attributes[i].attribute == attribute)
-            *value = one->attributes[i].value;
+    *value = emu_attribute(device, attribute);
     return cudaSuccess;
 }
 

@@ -27,6 +27,7 @@
 /* clang-format off */
 #define EMU_CALLS(X)                                                                                                   \
     X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute) X(cudaDriverGetVersion)          \
+    X(cudaGetDeviceProperties)                                                                                         \
     X(cudaRuntimeGetVersion) X(cudaDeviceCanAccessPeer) X(cudaDeviceEnablePeerAccess) X(cudaDeviceDisablePeerAccess)   \
     X(cudaDeviceSynchronize) X(cudaDeviceGetStreamPriorityRange) X(cudaDeviceGetPCIBusId) X(cudaMemGetInfo)            \
     X(cudaPointerGetAttributes) X(cudaMalloc) X(cudaFree) X(cudaMallocHost) X(cudaHostAlloc) X(cudaFreeHost)           \

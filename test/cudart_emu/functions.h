@@ -37,6 +37,7 @@ extern const char *const emu_call_names[EMU_CALL_COUNT];
 /* ---- device.c ---- */
 bool emu_peer_reachable(int device, int owner, const struct emu_pool *pool, bool write);
 void emu_attribute_set(int device, int attribute, int value);
+int emu_attribute(int device, int attribute);
 
 /* ---- handle.c ---- */
 void *emu_slot_take(struct emu_slots *slots);

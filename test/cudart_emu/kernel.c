@@ -146,13 +146,29 @@ static cudaError_t check_ranges(const struct emu_range *ranges, size_t count)
         struct emu_alloc *alloc = NULL;
         if (ranges[i].size == 0)
             continue;
-        const cudaError_t error = emu_resolve(ranges[i].data, ranges[i].size, &alloc);
+        const bool whole = ranges[i].size == EMU_WHOLE;
+        const cudaError_t error = emu_resolve(ranges[i].data, whole ? 1 : ranges[i].size, &alloc);
         if (error == cudaErrorUnknown)
             return error;
         if (error != cudaSuccess || alloc == NULL)
-            return emu_misuse("%p, %zu bytes, is not memory that a kernel can touch", ranges[i].data, ranges[i].size);
+            return whole ? emu_misuse("%p is in no memory that a kernel can touch", ranges[i].data)
+                         : emu_misuse("%p, %zu bytes, is not memory that a kernel can touch", ranges[i].data,
+                                      ranges[i].size);
     }
     return cudaSuccess;
+}
+
+static void touch(struct emu_op *op, const struct emu_range *range)
+{
+    struct emu_alloc *alloc = range->size == 0 ? NULL : emu_find(range->data);
+    if (alloc == NULL)
+        return;
+    if (op->fault == cudaSuccess)
+        op->fault = emu_kernel_fault(op->device, alloc, range->write);
+    if (range->size == EMU_WHOLE)
+        emu_op_touches(op, alloc, alloc->start, alloc->size, range->write);
+    else
+        emu_op_touches(op, alloc, range->data, range->size, range->write);
 }
 
 static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *argument, const struct emu_range *ranges,
@@ -168,12 +184,8 @@ static cudaError_t launch(cudaStream_t handle, void (*function)(void *), void *a
     op->function = function;
     op->argument = argument;
     emu_op_room_for_uses(op, (unsigned)count);
-    for (size_t i = 0; i < count; i++) {
-        struct emu_alloc *alloc = ranges[i].size == 0 ? NULL : emu_find(ranges[i].data);
-        if (alloc != NULL && op->fault == cudaSuccess)
-            op->fault = emu_kernel_fault(stream->device, alloc, ranges[i].write);
-        emu_op_touches(op, alloc, ranges[i].data, ranges[i].size, ranges[i].write);
-    }
+    for (size_t i = 0; i < count; i++)
+        touch(op, &ranges[i]);
     emu_op_queue(op);
     return cudaSuccess;
 }

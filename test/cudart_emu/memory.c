@@ -335,6 +335,19 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return emu_leave(error);
 }
 
+bool emu_extent(const void *address, void **base, size_t *size)
+{
+    emu_lock();
+    const struct emu_alloc *alloc = emu_find(address);
+    const bool found = alloc != NULL && alloc->state == EMU_LIVE;
+    if (found && base != NULL)
+        *base = alloc->start;
+    if (found && size != NULL)
+        *size = alloc->size;
+    emu_unlock();
+    return found;
+}
+
 bool emu_peek(const void *device_address, void *to, size_t size)
 {
     emu_lock();

@@ -64,7 +64,7 @@ int peek(const void *memory)
     return emu_peek(memory, &byte, 1) ? byte : -1;
 }
 
-static void increment(void *argument)
+void increment(void *argument)
 {
     const struct increment *work = argument;
     unsigned char *bytes = emu_pointer(work->data);

@@ -68,6 +68,7 @@ struct increment {
     size_t size;
     int add;
 };
+void increment(void *work);
 void launch_increment(cudaStream_t stream, struct increment *work);
 
 #endif

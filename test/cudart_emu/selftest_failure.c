@@ -114,6 +114,28 @@ static void test_dead_handles(void)
     GIVES(cudaStreamDestroy(NULL), cudaErrorInvalidResourceHandle);
 }
 
+static void nothing(void *unused)
+{
+    (void)unused;
+}
+
+static void test_bad_ranges(void)
+{
+    unsigned char *memory = device_memory();
+    int pageable;
+    struct emu_range range = {memory + 1, SIZE, true};
+    expect_misuse();
+    GIVES(emu_launch(NULL, nothing, NULL, &range, 1), cudaErrorUnknown);
+    range = (struct emu_range){&pageable, EMU_WHOLE, true};
+    GIVES(emu_launch(NULL, nothing, NULL, &range, 1), cudaErrorUnknown);
+    OK(cudaFree(memory));
+    range.data = memory;
+    GIVES(emu_launch(NULL, nothing, NULL, &range, 1), cudaErrorUnknown);
+    CHECK(reports == 3);
+    range.size = 0;
+    OK(emu_launch(NULL, nothing, NULL, &range, 1));
+}
+
 static void test_bad_frees(void)
 {
     cudaStream_t first = stream_of(cudaStreamNonBlocking), second = stream_of(cudaStreamNonBlocking);
@@ -205,5 +227,6 @@ static void test_ends(void)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-void (*const failure_tests[])(void) = {test_failures, test_dropped_wait, test_dead_handles, test_bad_frees, NULL};
+void (*const failure_tests[])(void) = {test_failures,   test_dropped_wait, test_dead_handles,
+                                       test_bad_ranges, test_bad_frees,    NULL};
 void (*const failure_tests_once[])(void) = {test_fork, test_fault, test_ends, NULL};

@@ -169,4 +169,114 @@ static void test_peers(void)
     OK(cudaDeviceSynchronize());
 }
 
-void (*const memory_tests[])(void) = {test_memory, test_register, test_pools, test_pool_limit, test_peers, NULL};
+/* ---- Extents ---- */
+
+static bool extent_is(const void *address, const void *base, size_t size)
+{
+    void *found = NULL;
+    size_t bytes = 0;
+    return emu_extent(address, &found, &bytes) && found == base && bytes == size;
+}
+
+static void test_extent(void)
+{
+    const size_t odd = 1000;
+    char *memory, *from_pool, *managed, *registered = aligned_alloc(4096, 8192);
+    unsigned char *host = pinned(0);
+    cudaMemPool_t pool = new_pool(0);
+    void *untouched = registered;
+    OK(cudaMalloc((void **)&memory, odd));
+    CHECK(extent_is(memory, memory, odd) && extent_is(memory + odd - 1, memory, odd));
+    CHECK(!emu_extent(memory + odd, &untouched, NULL) && untouched == registered);
+    CHECK(emu_extent(memory + 5, NULL, NULL));
+    OK(cudaMallocFromPoolAsync((void **)&from_pool, odd, pool, NULL));
+    CHECK(extent_is(from_pool + 7, from_pool, odd));
+    OK(cudaFreeAsync(from_pool, NULL));
+    CHECK(!emu_extent(from_pool, NULL, NULL));
+    OK(cudaMallocManaged((void **)&managed, odd, cudaMemAttachGlobal));
+    CHECK(extent_is(managed + 1, managed, odd) && extent_is(host + 1, host, SIZE));
+    CHECK(!emu_extent(registered, NULL, NULL));
+    OK(cudaHostRegister(registered, 8192, cudaHostRegisterDefault));
+    CHECK(extent_is(registered + 8191, registered, 8192));
+    OK(cudaHostUnregister(registered));
+    CHECK(!emu_extent(registered, NULL, NULL) && !emu_extent(NULL, NULL, NULL));
+    OK(cudaFree(managed));
+    OK(cudaFree(memory));
+    CHECK(!emu_extent(memory, NULL, NULL));
+    OK(cudaFreeHost(host));
+    OK(cudaMemPoolDestroy(pool));
+    free(registered);
+}
+
+/* A launch that knows a pointer into an allocation, and no size. */
+static void add_to_all(void *argument)
+{
+    const struct increment *work = argument;
+    void *base;
+    size_t size;
+    CHECK(emu_extent(work->data, &base, &size));
+    unsigned char *bytes = emu_pointer(base);
+    CHECK(bytes != NULL && emu_pointer((char *)base + size - 1) == bytes + size - 1);
+    CHECK(emu_pointer((char *)base + size) == NULL);
+    for (size_t i = 0; i < size; i++)
+        bytes[i] = (unsigned char)(bytes[i] + work->add);
+}
+
+static void test_whole(void)
+{
+    cudaStream_t stream = stream_of(cudaStreamNonBlocking);
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    unsigned char *memory = device_memory(), bytes[2];
+    struct increment work = {memory + SIZE / 2, 0, 3};
+    const struct emu_range range = {work.data, EMU_WHOLE, true};
+    OK(emu_launch(stream, add_to_all, &work, &range, 1));
+    OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    OK(emu_launch(stream, add_to_all, &work, &range, 1));
+    OK(cudaStreamEndCapture(stream, &graph));
+    OK(cudaGraphInstantiate(&exec, graph, 0));
+    OK(cudaGraphLaunch(exec, stream));
+    OK(cudaStreamSynchronize(stream));
+    CHECK(emu_peek(memory, bytes, 1) && emu_peek(memory + SIZE - 1, bytes + 1, 1));
+    CHECK(bytes[0] == 0xCD + 6 && bytes[1] == 0xCD + 6);
+    OK(cudaGraphExecDestroy(exec));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaStreamDestroy(stream));
+    OK(cudaFree(memory));
+}
+
+/* ---- Properties ---- */
+
+static void test_properties(void)
+{
+    struct cudaDeviceProp one, other;
+    int value;
+    emu_set_device_memory(1, 5 << 20);
+    emu_set_attribute(1, cudaDevAttrMultiProcessorCount, 7);
+    emu_set_attribute(1, cudaDevAttrTextureAlignment, 64);
+    emu_set_pools_supported(1, false);
+    memset(&one, 0xEE, sizeof one);
+    OK(cudaGetDeviceProperties(&one, 0));
+    OK(cudaGetDeviceProperties(&other, 1));
+    CHECK(!emu_has_context(0) && !emu_has_context(1));
+    CHECK(one.name[0] != '\0' && memcmp(&one.uuid, &other.uuid, sizeof one.uuid) != 0);
+    CHECK(one.totalGlobalMem == 1 << 30 && other.totalGlobalMem == 5 << 20);
+    CHECK(one.major == 9 && one.minor == 0 && one.warpSize == 32 && one.maxThreadsPerBlock == 1024);
+    CHECK(one.maxThreadsDim[2] == 64 && one.maxGridSize[1] == 65535 && one.sharedMemPerBlock == 49152);
+    CHECK(one.multiProcessorCount == 132 && other.multiProcessorCount == 7);
+    CHECK(one.textureAlignment == 512 && other.textureAlignment == 64);
+    CHECK(one.memoryPoolsSupported == 1 && other.memoryPoolsSupported == 0 && one.reserved[55] == 0);
+    OK(cudaDeviceGetAttribute(&value, cudaDevAttrPciBusId, 1));
+    CHECK(other.pciBusID == value && one.pciBusID != value);
+    GIVES(cudaGetDeviceProperties(&one, 4), cudaErrorInvalidDevice);
+    GIVES(cudaGetDeviceProperties(&one, -1), cudaErrorInvalidDevice);
+    GIVES(cudaGetDeviceProperties(NULL, 0), cudaErrorInvalidValue);
+    emu_fail("cudaGetDeviceProperties", 1, cudaErrorUnknown, false);
+    GIVES(cudaGetDeviceProperties(&one, 0), cudaErrorUnknown);
+    emu_set_machine(EMU_NO_DRIVER);
+    GIVES(cudaGetDeviceProperties(&one, 0), cudaErrorInsufficientDriver);
+}
+
+void (*const memory_tests[])(void) = {test_memory,     test_register,   test_pools,
+                                      test_pool_limit, test_peers,      test_extent,
+                                      test_whole,      test_properties, NULL};

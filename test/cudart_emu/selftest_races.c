@@ -46,6 +46,26 @@ static void test_report(void)
     OK(cudaFree(memory));
 }
 
+/* A launch that names no size touches the other half of the allocation too. */
+static void test_whole_ranges(void)
+{
+    unsigned char *memory = device_memory();
+    cudaStream_t first = stream_of(cudaStreamNonBlocking), second = stream_of(cudaStreamNonBlocking);
+    struct increment work = {memory, SIZE / 2, 1};
+    const struct emu_range whole = {memory, EMU_WHOLE, true};
+    expect_reports();
+    OK(cudaMemsetAsync(memory + SIZE / 2, 1, SIZE / 2, first));
+    launch_increment(second, &work);
+    CHECK(reports == 0);
+    OK(emu_launch(second, increment, &work, &whole, 1));
+    CHECK(reports == 1);
+    OK(cudaDeviceSynchronize());
+    CHECK(peek(memory) == 0xCF);
+    OK(cudaStreamDestroy(first));
+    OK(cudaStreamDestroy(second));
+    OK(cudaFree(memory));
+}
+
 /* Each byte by itself: what a later access covers in part stays for the rest. */
 static void test_parts(void)
 {
@@ -265,5 +285,5 @@ static void test_dropped_places(void)
     OK(cudaFreeHost(host));
 }
 
-void (*const race_tests[])(void) = {test_report, test_parts, test_failed_waits, NULL};
+void (*const race_tests[])(void) = {test_report, test_whole_ranges, test_parts, test_failed_waits, NULL};
 void (*const race_tests_once[])(void) = {test_threads, test_bounded, test_places, test_dropped_places, NULL};

@@ -4,7 +4,10 @@
  * fails here.
  */
 #include <cuda_runtime_api.h>
+#include <driver_types.h>
+#include <library_types.h>
 #include <stddef.h>
+#include <vector_types.h>
 
 #define IS(name, value) _Static_assert((name) == (value), #name)
 
@@ -161,6 +164,51 @@ IS(cudaDevAttrMemoryPoolSupportedHandleTypes, 119);
 IS(cudaDevAttrNumaConfig, 130);
 IS(cudaDevAttrNumaId, 131);
 IS(cudaDevAttrHostNumaId, 134);
+IS(cudaDevAttrMaxBlockDimX, 2);
+IS(cudaDevAttrMaxBlockDimY, 3);
+IS(cudaDevAttrMaxBlockDimZ, 4);
+IS(cudaDevAttrMaxGridDimX, 5);
+IS(cudaDevAttrMaxGridDimY, 6);
+IS(cudaDevAttrMaxGridDimZ, 7);
+IS(cudaDevAttrMaxSharedMemoryPerBlock, 8);
+IS(cudaDevAttrTotalConstantMemory, 9);
+IS(cudaDevAttrMaxPitch, 11);
+IS(cudaDevAttrMaxRegistersPerBlock, 12);
+IS(cudaDevAttrKernelExecTimeout, 17);
+IS(cudaDevAttrMemoryClockRate, 36);
+IS(cudaDevAttrGlobalMemoryBusWidth, 37);
+IS(cudaDevAttrL2CacheSize, 38);
+IS(cudaDevAttrMaxThreadsPerMultiProcessor, 39);
+IS(cudaDevAttrGlobalL1CacheSupported, 79);
+IS(cudaDevAttrLocalL1CacheSupported, 80);
+IS(cudaDevAttrMaxSharedMemoryPerMultiprocessor, 81);
+IS(cudaDevAttrMaxRegistersPerMultiprocessor, 82);
+IS(cudaDevAttrIsMultiGpuBoard, 84);
+IS(cudaDevAttrMultiGpuBoardGroupID, 85);
+IS(cudaDevAttrCooperativeLaunch, 95);
+IS(cudaDevAttrMaxSharedMemoryPerBlockOptin, 97);
+IS(cudaDevAttrMaxBlocksPerMultiprocessor, 106);
+IS(cudaDevAttrReservedSharedMemoryPerBlock, 111);
+IS(cudaComputeModeDefault, 0);
+IS(cudaComputeModeExclusive, 1);
+IS(cudaComputeModeProhibited, 2);
+IS(cudaComputeModeExclusiveProcess, 3);
+IS(cudaFuncCachePreferNone, 0);
+IS(cudaFuncCachePreferShared, 1);
+IS(cudaFuncCachePreferL1, 2);
+IS(cudaFuncCachePreferEqual, 3);
+IS(CUDA_R_32F, 0);
+IS(CUDA_R_64F, 1);
+IS(CUDA_R_16F, 2);
+IS(CUDA_R_8I, 3);
+IS(CUDA_C_32F, 4);
+IS(CUDA_C_64F, 5);
+IS(CUDA_R_8U, 8);
+IS(CUDA_R_32I, 10);
+IS(CUDA_R_16BF, 14);
+IS(CUDA_R_64I, 24);
+IS(CUDA_R_8F_E4M3, 28);
+IS(CUDA_R_8F_E5M2, 29);
 
 IS(cudaHostAllocDefault, 0x00);
 IS(cudaHostAllocPortable, 0x01);
@@ -184,6 +232,12 @@ IS(cudaEventWaitExternal, 0x01);
 IS(cudaMemAttachGlobal, 0x01);
 IS(cudaMemAttachHost, 0x02);
 IS(cudaMemAttachSingle, 0x04);
+IS(cudaDeviceScheduleAuto, 0x00);
+IS(cudaDeviceScheduleSpin, 0x01);
+IS(cudaDeviceScheduleYield, 0x02);
+IS(cudaDeviceScheduleBlockingSync, 0x04);
+IS(cudaDeviceMapHost, 0x08);
+IS(cudaDeviceLmemResizeToMax, 0x10);
 IS(cudaCpuDeviceId, -1);
 IS(cudaInvalidDeviceId, -2);
 
@@ -210,5 +264,38 @@ AT(struct cudaMemPoolProps, usage, 32);
 AT(struct cudaMemPoolProps, reserved, 34);
 SIZE(cudaGraphEdgeData, 8);
 AT(cudaGraphEdgeData, type, 2);
+SIZE(cudaUUID_t, 16);
+SIZE(struct cudaDeviceProp, 1008);
+AT(struct cudaDeviceProp, uuid, 256);
+AT(struct cudaDeviceProp, luidDeviceNodeMask, 280);
+AT(struct cudaDeviceProp, totalGlobalMem, 288);
+AT(struct cudaDeviceProp, warpSize, 308);
+AT(struct cudaDeviceProp, maxThreadsDim, 324);
+AT(struct cudaDeviceProp, major, 360);
+AT(struct cudaDeviceProp, multiProcessorCount, 384);
+AT(struct cudaDeviceProp, surfaceAlignment, 552);
+AT(struct cudaDeviceProp, ECCEnabled, 564);
+AT(struct cudaDeviceProp, l2CacheSize, 596);
+AT(struct cudaDeviceProp, memoryPoolsSupported, 720);
+AT(struct cudaDeviceProp, hostNumaId, 768);
+AT(struct cudaDeviceProp, reserved, 784);
+
+#define VECTOR(type, size, alignment)                                                                                  \
+    SIZE(type, size);                                                                                                  \
+    _Static_assert(_Alignof(type) == (alignment), #type)
+
+VECTOR(dim3, 12, 4);
+VECTOR(char4, 4, 4);
+VECTOR(uchar4, 4, 4);
+VECTOR(short2, 4, 4);
+VECTOR(int2, 8, 8);
+VECTOR(int3, 12, 4);
+VECTOR(uint3, 12, 4);
+VECTOR(int4, 16, 16);
+VECTOR(longlong2, 16, 16);
+VECTOR(float2, 8, 8);
+VECTOR(float3, 12, 4);
+VECTOR(float4, 16, 16);
+VECTOR(double2, 16, 16);
 
 _Static_assert(CUDART_VERSION >= 13000 && CUDART_VERSION < 14000, "the values are those of CUDA 13");
