@@ -104,10 +104,13 @@ static void publish(struct synced_mem *mem)
     atomic_store_explicit(&mem->on[true], valid ? on_for(mem, true) : &no_stream, memory_order_release);
 }
 
-/* The one place where the head is written. */
+/* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
 void sm_commit(struct synced_mem *mem, unsigned head)
 {
     sm_trace_head(mem, sm_head(mem), head);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
+            sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
 
@@ -204,6 +207,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 static void put_back(const struct sm_call *call)
 {
     struct synced_mem *const mem = call->mem;
+    lose(mem, NULL);
     unsigned head = sm_head(mem);
     if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
         sm_flight_reopen(sm_copy_of(mem, SM_GPU));

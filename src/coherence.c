@@ -147,7 +147,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
             return status;
         if (work != SM_NOTHING || again)
             continue;
-        wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
         if (!wait)
             return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
         status = sm_wait_queued_unlocked(mem, wait, &over);

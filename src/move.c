@@ -300,6 +300,8 @@ static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
     if (status == SYNCED_MEM_OK)
         status = sm_ticket_wait(batch->wait);
     sm_ticket_drop(batch->wait);
+    if (status != SYNCED_MEM_OK)
+        look_again(batch);
     return status;
 }
 

@@ -397,7 +397,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
-        *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
+        *wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
     if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
         return status;
     status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
