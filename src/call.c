@@ -142,7 +142,8 @@ void sm_unlock_object(struct synced_mem *mem)
 /* ---- Waiting ---- */
 
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
- * valid still. Of a shared copy it is the host's side, which comes first, that they do not arrive on. */
+ * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
+ * shared copy it is the host's side, which comes first, that they do not arrive on. */
 static void lose(struct synced_mem *mem, struct sm_ticket **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -152,7 +153,8 @@ static void lose(struct synced_mem *mem, struct sm_ticket **lost)
             if (lost && !*lost)
                 *lost = sm_ticket_hold(write);
             copy->arriving = false;
-            sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+            if (sm_head(mem) & ~sm_bit(side))
+                sm_commit(mem, sm_head(mem) & ~sm_bit(side));
         }
     }
 }
