@@ -77,7 +77,7 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_queueing(copy, true)))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_blocker(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
@@ -220,13 +220,17 @@ static void put_back(const struct sm_call *call)
     sm_commit(mem, head);
 }
 
+void sm_close_turn(struct synced_mem *mem)
+{
+    if (sm_copy_of(mem, SM_GPU))
+        sm_flight_close(sm_copy_of(mem, SM_GPU));
+}
+
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
 {
     struct synced_mem *const mem = call->mem;
     if (status != SYNCED_MEM_OK)
         put_back(call);
-    else if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
-        sm_flight_close(sm_copy_of(mem, SM_GPU));
     sm_unlock_object(mem);
     sm_ticket_drop(call->lost);
     for (int i = 0; i < SM_SIDES; i++)

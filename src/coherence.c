@@ -77,10 +77,9 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     const synced_mem_status status = make_ready(mem, SM_CPU, mode);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (sm_copy_of(mem, SM_GPU)) {
-        sm_flight_close(sm_copy_of(mem, SM_GPU));
+    sm_close_turn(mem);
+    if (sm_copy_of(mem, SM_GPU))
         sm_flight_ask(sm_copy_of(mem, SM_GPU));
-    }
     *out = finish(mem, SM_CPU, mode);
     return SYNCED_MEM_OK;
 }

@@ -430,7 +430,8 @@ void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_st
         give_to_write(copy, stream);
         free(reserved);
     } else {
-        sm_flight_close(copy);
+        if (copy->writer != stream)
+            sm_flight_close(copy);
         give_to_read(copy, reserved, stream);
     }
 }
@@ -483,15 +484,14 @@ void sm_flight_close(struct sm_copy *copy)
 }
 
 /* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
- * after that; if it can't be told to, or only once the library's threads have queued it, so be it: the contents that
- * arrive are nobody's. */
+ * after that. If it can't be told to, or only once the library's threads have queued it, the contents that arrive are
+ * nobody's; but the transfer stays among the readers, as whoever waits for the turn does not wait for it. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use) && !is_queueing(use->ticket)) {
-            (void)sm_stream_hold_back(copy->writer, use->ticket);
+        if (is_transfer(use) && !is_queueing(use->ticket) && sm_stream_hold_back(copy->writer, use->ticket)) {
             *link = use->next;
             push_front(&copy->owed, use);
         } else {

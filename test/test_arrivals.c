@@ -46,6 +46,22 @@ void __wrap_sm_ticket_close(struct sm_ticket *ticket, int state, bool stray)
         atomic_store(&gate.is_passed, true);
 }
 
+/* The last chunk is queued, and a stream can wait for it. */
+static _Thread_local bool stops_when_queued;
+
+synced_mem_status __real_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle);
+synced_mem_status __wrap_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle);
+synced_mem_status __wrap_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle)
+{
+    const synced_mem_status status = __real_sm_ticket_queued(ticket, handle);
+    if (stops_when_queued) {
+        stops_when_queued = false;
+        atomic_store(&gate.is_reached, true);
+        await(&gate.is_closed, false);
+    }
+    return status;
+}
+
 static void open_the_gate(void)
 {
     if (!opens_the_gate)
@@ -350,11 +366,51 @@ START_TEST(lost_where_there_is_room)
 }
 END_TEST
 
+static void *take_part(void *mem)
+{
+    stops_when_queued = true;
+    (void)synced_mem_wait(mem);
+    return NULL;
+}
+
+/* A pull has failed after one of its transfers had begun. Another thread goes on with that, and the stream that may
+ * write on comes after it. */
+START_TEST(a_turn_goes_on_behind_a_transfer)
+{
+    pthread_t other;
+    void *const mine = malloc(SMALL);
+    ck_assert_ptr_nonnull(mine);
+    stage(0);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_on(SMALL, 0), make_on(SMALL, 0)};
+    OK(synced_mem_set_cpu_data(mems[0], mine));
+    for (unsigned i = 0; i < 2; i++)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SMALL, i + 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    atomic_store(&gate.is_reached, false);
+    atomic_store(&gate.is_closed, true);
+    ck_assert_int_eq(pthread_create(&other, NULL, take_part, mems[0]), 0);
+    await(&gate.is_reached, true);
+    OK(print(mems[0]));
+    gpu_fill(synced_mem_mutable_gpu_data_on(mems[0], stream), SMALL, 3, stream);
+    atomic_store(&gate.is_closed, false);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    ck_assert(host_is(synced_mem_cpu_data(mems[0]), SMALL, 3));
+    ck_assert(host_is(synced_mem_cpu_data(mems[1]), SMALL, 2));
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_release(mems[i]));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("arrivals");
     TCase *const tests = add_case(made, "arrivals");
     tcase_add_loop_test(tests, lost_in_a_call, 0, KINDS);
     tcase_add_test(tests, lost_where_there_is_room);
+    tcase_add_test(tests, a_turn_goes_on_behind_a_transfer);
     return made;
 }
