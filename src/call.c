@@ -77,7 +77,7 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_queueing(copy, true)))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_blocker(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
@@ -104,10 +104,13 @@ static void publish(struct synced_mem *mem)
     atomic_store_explicit(&mem->on[true], valid ? on_for(mem, true) : &no_stream, memory_order_release);
 }
 
-/* The one place where the head is written. */
+/* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
 void sm_commit(struct synced_mem *mem, unsigned head)
 {
     sm_trace_head(mem, sm_head(mem), head);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
+            sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
 
@@ -139,7 +142,8 @@ void sm_unlock_object(struct synced_mem *mem)
 /* ---- Waiting ---- */
 
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
- * valid still. Of a shared copy it is the host's side, which comes first, that they do not arrive on. */
+ * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
+ * shared copy it is the host's side, which comes first, that they do not arrive on. */
 static void lose(struct synced_mem *mem, struct sm_ticket **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -149,7 +153,8 @@ static void lose(struct synced_mem *mem, struct sm_ticket **lost)
             if (lost && !*lost)
                 *lost = sm_ticket_hold(write);
             copy->arriving = false;
-            sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+            if (sm_head(mem) & ~sm_bit(side))
+                sm_commit(mem, sm_head(mem) & ~sm_bit(side));
         }
     }
 }
@@ -204,6 +209,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 static void put_back(const struct sm_call *call)
 {
     struct synced_mem *const mem = call->mem;
+    lose(mem, NULL);
     unsigned head = sm_head(mem);
     if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
         sm_flight_reopen(sm_copy_of(mem, SM_GPU));
@@ -214,13 +220,17 @@ static void put_back(const struct sm_call *call)
     sm_commit(mem, head);
 }
 
+void sm_close_turn(struct synced_mem *mem)
+{
+    if (sm_copy_of(mem, SM_GPU))
+        sm_flight_close(sm_copy_of(mem, SM_GPU));
+}
+
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
 {
     struct synced_mem *const mem = call->mem;
     if (status != SYNCED_MEM_OK)
         put_back(call);
-    else if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
-        sm_flight_close(sm_copy_of(mem, SM_GPU));
     sm_unlock_object(mem);
     sm_ticket_drop(call->lost);
     for (int i = 0; i < SM_SIDES; i++)

@@ -14,20 +14,24 @@ static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
 
-/* What an access without a stream waits for next, once its side has memory and contents. */
-static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, bool writing, struct sm_ticket **wait)
-{
-    struct sm_copy *const copy = sm_copy_of(mem, side);
-    const synced_mem_status status = sm_flight_settle(copy, writing, asking(mem, side));
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, writing) : NULL;
-    return status;
-}
-
 /* What has failed reads and writes no host memory any more: that can be used, if its contents are there or do not
  * matter. */
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     return side == SM_CPU && (mode == SM_OVERWRITE || (sm_head(mem) & sm_bit(SM_CPU)));
+}
+
+/* What an access without a stream waits for next, once its side has memory and contents. Uses that a lost device has
+ * ended need no event; contents that were arriving may be lost with it. */
+static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                   struct sm_ticket **wait)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    synced_mem_status status = sm_flight_settle(copy, mode != SM_READ, asking(mem, side));
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode))
+        status = SYNCED_MEM_OK;
+    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, mode != SM_READ) : NULL;
+    return status;
 }
 
 static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -39,10 +43,9 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
         if (status == SYNCED_MEM_OK && !wait) {
-            status = next_wait(mem, side, mode != SM_READ, &wait);
-            const bool lost = status == SYNCED_MEM_ERR_DEVICE_LOST;
-            if (!wait && (status == SYNCED_MEM_OK || (lost && is_survivable(mem, side, mode))))
-                return SYNCED_MEM_OK;
+            status = next_wait(mem, side, mode, &wait);
+            if (!wait)
+                return status;
         }
         if (status != SYNCED_MEM_OK)
             return status;
@@ -74,10 +77,9 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     const synced_mem_status status = make_ready(mem, SM_CPU, mode);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (sm_copy_of(mem, SM_GPU)) {
-        sm_flight_close(sm_copy_of(mem, SM_GPU));
+    sm_close_turn(mem);
+    if (sm_copy_of(mem, SM_GPU))
         sm_flight_ask(sm_copy_of(mem, SM_GPU));
-    }
     *out = finish(mem, SM_CPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -147,7 +149,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
             return status;
         if (work != SM_NOTHING || again)
             continue;
-        wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
         if (!wait)
             return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
         status = sm_wait_queued_unlocked(mem, wait, &over);

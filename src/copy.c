@@ -242,7 +242,6 @@ void sm_copy_unwrap(struct sm_copy *copy)
 /* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
 static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
-    copy->arriving = false; /* nobody asks for the contents any more */
     *status = sm_flight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
@@ -395,7 +394,6 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
-    copy->arriving = false;
     sm_spare_keep(copy, &instead);
     return instead;
 }
@@ -419,6 +417,7 @@ void sm_copy_retire(struct sm_copy *copy)
     if (!copy)
         return;
     sm_debug_forget(copy);
+    copy->arriving = false; /* nobody asks for the contents any more */
     struct sm_copy *const gone = keep_or_free(copy);
     if (gone)
         (void)retire(gone);
@@ -459,7 +458,6 @@ static struct sm_copy *take_retired(void)
 
 static synced_mem_status wait_for(struct sm_copy *copy)
 {
-    copy->arriving = false;
     synced_mem_status status = sm_flight_settle(copy, true, NULL);
     struct sm_ticket *ticket;
     while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {

@@ -17,8 +17,13 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
     *slot = ticket;
 }
 
-/* Contents that are lost with their device block nobody: what was to write them has ended. The reader of such contents
- * is told all the same. */
+/* Whether the contents were to arrive by the ticket, and never will. */
+static bool is_lost_arrival(const struct sm_copy *copy, const struct sm_ticket *ticket)
+{
+    return copy->arriving && ticket == copy->write && sm_ticket_state(ticket) == SM_TICKET_LOST;
+}
+
+/* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
 static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
@@ -26,7 +31,7 @@ static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
     case SM_TICKET_PENDING:
         return true;
     case SM_TICKET_LOST:
-        return copy->arriving && ticket == copy->write;
+        return is_lost_arrival(copy, ticket);
     case SM_TICKET_DONE:
         break;
     }
@@ -168,6 +173,22 @@ struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflictin
     return NULL;
 }
 
+struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_owed && is_lost_arrival(copy, copy->write))
+        return copy->write;
+    return sm_flight_queueing(copy, conflicting);
+}
+
+/* No stream can be made to wait for contents that never arrive. */
+static synced_mem_status wait_for_write(const struct sm_copy *copy, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_stream_wait(stream, copy->write);
+    if (status == SYNCED_MEM_OK && is_lost_arrival(copy, copy->write))
+        return sm_ticket_wait_queued(copy->write);
+    return status;
+}
+
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -184,7 +205,7 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_flight_settle(copy, conflicting, stream);
     if (status == SYNCED_MEM_OK && !copy->write_is_owed)
-        status = sm_stream_wait(stream, copy->write);
+        status = wait_for_write(copy, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_stream_wait(stream, copy->turn);
     if (status == SYNCED_MEM_OK && conflicting)
@@ -409,7 +430,8 @@ void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_st
         give_to_write(copy, stream);
         free(reserved);
     } else {
-        sm_flight_close(copy);
+        if (copy->writer != stream)
+            sm_flight_close(copy);
         give_to_read(copy, reserved, stream);
     }
 }
@@ -462,15 +484,14 @@ void sm_flight_close(struct sm_copy *copy)
 }
 
 /* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
- * after that; if it can't be told to, or only once the library's threads have queued it, so be it: the contents that
- * arrive are nobody's. */
+ * after that. If it can't be told to, or only once the library's threads have queued it, the contents that arrive are
+ * nobody's; but the transfer stays among the readers, as whoever waits for the turn does not wait for it. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use) && !is_queueing(use->ticket)) {
-            (void)sm_stream_hold_back(copy->writer, use->ticket);
+        if (is_transfer(use) && !is_queueing(use->ticket) && sm_stream_hold_back(copy->writer, use->ticket)) {
             *link = use->next;
             push_front(&copy->owed, use);
         } else {

@@ -39,7 +39,10 @@ struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting
  * stream can wait for it. NULL: none. */
 struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting);
 
-/* Settles, and makes the stream wait. */
+/* As that, but also a write that was to bring the contents and is lost: to wait for it says why. */
+struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting);
+
+/* Settles, and makes the stream wait. Fails with the reason if contents that were to arrive are lost. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
 /* The one created stream of the caller's that all work in flight is on, or comes before. NULL: there is none such. */

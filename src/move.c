@@ -21,6 +21,7 @@ struct batch {
     size_t queued;
     struct sm_ticket **arrivals; /* of those that are staged, held */
     size_t staged;
+    bool goes_on; /* what is staged to the host arrives by itself, after the call */
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
@@ -149,11 +150,14 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 
 /* ---- All ---- */
 
-/* All have what they need: the heads say so. */
+/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no turn before. */
 static void commit_all(struct batch *batch)
 {
+    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     for (size_t i = 0; i < batch->objects; i++) {
         struct synced_mem *const mem = batch->calls[i].mem;
+        if (batch->goes_on)
+            sm_close_turn(mem);
         if (!batch->calls[i].moves)
             continue;
         if (sm_shared_copy(mem) && is_pull(batch))
@@ -245,23 +249,23 @@ static synced_mem_status first_wait(struct batch *batch)
  * rest goes on by itself. */
 static synced_mem_status follow(struct batch *batch, struct sm_ticket *arrival)
 {
-    if (is_pull(batch) && sm_staged_goes_on())
-        return SYNCED_MEM_OK;
     const synced_mem_status status = sm_ticket_wait_queued(arrival);
-    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival) == SYNCED_MEM_OK)
+    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival))
         return status;
     return sm_ticket_wait(arrival);
 }
 
-/* What has failed is noticed by the objects when they are looked at. To enter them can't fail, as below. */
-static void look_again(struct batch *batch)
+/* What has failed is noticed by the objects when they are looked at; the turns that a pull wanted to end have ended, or
+ * go on. To enter the objects can't fail, as below. */
+static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->count; i++) {
         struct sm_call call;
         (void)sm_enter(&call, batch->mems[i]);
-        call.ends_nothing = true;
-        (void)sm_leave(&call, SYNCED_MEM_OK);
+        if (status == SYNCED_MEM_OK)
+            sm_close_turn(call.mem);
+        (void)sm_leave(&call, status);
     }
     sm_detail_set(&first);
 }
@@ -274,14 +278,17 @@ static void drop_arrivals(struct batch *batch)
 
 static synced_mem_status follow_staged(struct batch *batch, synced_mem_status status)
 {
-    const synced_mem_status before = status;
+    if (status != SYNCED_MEM_OK || batch->staged == 0 || batch->goes_on) {
+        drop_arrivals(batch);
+        return status;
+    }
     for (size_t i = 0; i < batch->staged && status == SYNCED_MEM_OK; i++)
         status = follow(batch, batch->arrivals[i]);
     drop_arrivals(batch);
-    if (status != before) {
-        look_again(batch);
+    if (status != SYNCED_MEM_OK || is_pull(batch))
+        look_again(batch, status);
+    if (status != SYNCED_MEM_OK)
         batch->failed = NULL; /* it may have been any of them */
-    }
     return status;
 }
 
@@ -300,6 +307,8 @@ static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
     if (status == SYNCED_MEM_OK)
         status = sm_ticket_wait(batch->wait);
     sm_ticket_drop(batch->wait);
+    if (status != SYNCED_MEM_OK)
+        look_again(batch, status);
     return status;
 }
 

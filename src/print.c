@@ -207,7 +207,7 @@ static struct sight sight_of(const struct synced_mem *mem, enum sm_side side)
                           .arrivals = copy->arrivals,
                           .pinned = copy->pinned,
                           .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                          .pending = copy->arriving && sm_ticket_is_open(copy->write)};
+                          .pending = copy->arriving && sm_ticket_state(copy->write) != SM_TICKET_DONE};
 }
 
 static void print_copy(FILE *file, const char *which, const struct sight *sight)

@@ -85,6 +85,7 @@ static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
         return status;
     status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
+        sm_close_turn(mem);
         if (!sm_shared_copy(mem))
             sm_let_go(&call, side);
         sm_commit(mem, sm_head(mem) & ~sm_bit(side));
@@ -136,6 +137,7 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
         if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
                            sm_copy_data(incoming[side]));
+    sm_close_turn(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
@@ -197,6 +199,7 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
 static void set_size(struct sm_call *call, size_t size, unsigned head)
 {
     struct synced_mem *const mem = call->mem;
+    sm_close_turn(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
@@ -397,7 +400,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
-        *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
+        *wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
     if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
         return status;
     status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);

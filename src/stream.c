@@ -399,21 +399,20 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
 }
 
 /* What the legacy stream waits for, blocking streams do too. */
-static synced_mem_status hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+static bool hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
 {
     struct sm_stream *const on = recordable(stream);
-    struct sm_stream_facts facts = {.capturing = true};
-    const bool known = state_of(stream) == KNOWN;
-    const synced_mem_status status = known ? sm_device_stream_look(on->device, on->handle, &facts) : SYNCED_MEM_OK;
-    return status == SYNCED_MEM_OK && !facts.capturing ? sm_stream_wait(on, ticket) : status;
+    struct sm_stream_facts facts;
+    return state_of(stream) == KNOWN && sm_device_stream_look(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
+           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, ticket) == SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+bool sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
 {
     lock(stream);
-    const synced_mem_status status = hold_back(stream, ticket);
+    const bool held = hold_back(stream, ticket);
     unlock(stream);
-    return status;
+    return held;
 }
 
 /* ---- For what is freed in the order of a stream ---- */

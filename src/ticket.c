@@ -128,15 +128,22 @@ static void end(struct sm_ticket *ticket, synced_mem_status status)
         atomic_store_explicit(&ticket->state, SM_TICKET_LOST, memory_order_release);
 }
 
+/* The library's part may have succeeded, and the device's may not. */
+static synced_mem_status why_lost(const struct sm_ticket *ticket)
+{
+    const synced_mem_status status = ticket->work ? ticket->work->finish(ticket->work, ticket) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", ticket->device);
+}
+
 static synced_mem_status wait_queued(struct sm_ticket *ticket)
 {
     switch (sm_ticket_state(ticket)) {
     case SM_TICKET_QUEUEING:
         return ticket->work->finish(ticket->work, ticket);
     case SM_TICKET_LOST:
-        if (ticket->work)
-            return ticket->work->finish(ticket->work, ticket);
-        return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", ticket->device);
+        return why_lost(ticket);
     case SM_TICKET_PENDING:
     case SM_TICKET_DONE:
         break;

@@ -107,6 +107,26 @@ START_TEST(memory_is_not_freed_under_a_late_transfer)
 }
 END_TEST
 
+/* The stream whose turn goes on after the failure is gone, and can't be put behind the transfer. */
+START_TEST(memory_is_not_freed_under_a_transfer_that_no_turn_follows)
+{
+    keep_no_spares();
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_on(SIZE, 0), make_on(SIZE, 0)};
+    for (unsigned i = 0; i < 2; i++)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, i + 1, stream);
+    close_stream(stream);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, other));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_GPU);
+        OK(synced_mem_release(mems[i]));
+    }
+    close_stream(other);
+}
+END_TEST
+
 START_TEST(borrowed_memory_is_not_handed_back_under_a_late_transfer)
 {
     void *const borrowed = gpu_alloc(0, SIZE);
@@ -532,6 +552,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_failed_release_leaves_the_head, 0, 3);
     tcase_add_test(tests, a_late_transfer_does_not_land_on_later_work);
     tcase_add_test(tests, memory_is_not_freed_under_a_late_transfer);
+    tcase_add_test(tests, memory_is_not_freed_under_a_transfer_that_no_turn_follows);
     tcase_add_test(tests, borrowed_memory_is_not_handed_back_under_a_late_transfer);
     tcase_add_test(tests, borrowed_memory_is_not_forgotten);
     tcase_add_test(tests, borrowed_memory_stays_while_it_is_untracked);

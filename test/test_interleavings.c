@@ -227,6 +227,67 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
+/* A failed call ends no turn, though the stream itself, or a push, was answered meanwhile: what the stream writes after
+ * that is waited for. */
+static void push_on_other(void)
+{
+    sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);
+}
+
+START_TEST(a_turn_goes_on_after_a_failed_call)
+{
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+    if (_i == 2) /* so that the stream has it to read, too */
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    gpu_fill(data, SIZE, 1, stream);
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, _i == 0 ? push_on_other : read_on_stream);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
+/* A call that fails in the middle of one that ends the turn of a stream. */
+static void fail_to_overwrite(void)
+{
+    emu_fail("cudaStreamWaitEvent", 1, cudaErrorUnknown, false);
+    sound(!synced_mem_overwrite_gpu_data_on(mem, next));
+    emu_fail_clear();
+}
+
+START_TEST(a_turn_ends_in_spite_of_a_failed_call)
+{
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 1, stream);
+    run_second_at(AT_THE_WAIT, fail_to_overwrite);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    if (_i) {
+        gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 2, stream);
+        gpu_fill(synced_mem_mutable_gpu_data_on(mem, next), SIZE, 3, next);
+    } else {
+        host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 3);
+        ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 3));
+    }
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
 /* ---- A size changes ---- */
 
 static void grow(void)
@@ -320,6 +381,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_stream_goes_while_memory_is_freed, 0, 6);
     tcase_add_loop_test(tests, two_are_done_with_a_stream, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
+    tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
+    tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
     tcase_add_test(tests, borrowed_memory_is_written_while_it_is_outgrown);
     return made;

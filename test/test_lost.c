@@ -433,6 +433,60 @@ START_TEST(resized_on_a_lost_device)
 }
 END_TEST
 
+/* Contents that were on their way to larger memory are no zeros, whoever finds that out. */
+START_TEST(lost_on_the_way_to_larger_memory)
+{
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    void *const victim = gpu_pinned_alloc(64);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    emu_break_device(0, cudaErrorLaunchFailure);
+    const synced_mem_status grown = synced_mem_resize(mem, 2 * SIZE);
+    if (grown != SYNCED_MEM_OK)
+        ck_assert_int_eq(grown, SYNCED_MEM_ERR_DEVICE_LOST);
+    (void)gpu_try_fill(victim, 64, 1, stream);
+    (void)cudaStreamSynchronize(stream);
+    (void)synced_mem_wait(mem);
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
+/* What a kernel was to write to memory that the host shares, and another stream to read. */
+START_TEST(lost_in_shared_memory)
+{
+    synced_mem *mem = NULL;
+    void *const victim = gpu_pinned_alloc(64);
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem_stream other = gpu_stream_create(0, false);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, other));
+    const bool pends = gpu_unfinished() > 0;
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)gpu_try_fill(victim, 64, 1, other);
+    (void)cudaStreamSynchronize(other);
+    void *const data = _i ? synced_mem_mutable_cpu_data(mem) : (void *)synced_mem_cpu_data(mem);
+    if (pends || !data)
+        ck_assert_ptr_null(data);
+    else
+        ck_assert(host_is(data, SIZE, 1));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 2);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
 /* Other devices go on, also for a caller whose current device is the broken one. */
 START_TEST(another_device)
 {
@@ -478,5 +532,7 @@ Suite *suite(void)
     tcase_add_test(tests, done_on_a_lost_device);
     tcase_add_loop_test(tests, asked_about_lost_contents, 0, 2);
     tcase_add_test(tests, resized_on_a_lost_device);
+    tcase_add_test(tests, lost_on_the_way_to_larger_memory);
+    tcase_add_loop_test(tests, lost_in_shared_memory, 0, 2);
     return made;
 }

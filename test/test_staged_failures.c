@@ -246,6 +246,26 @@ START_TEST(one_of_several_fails)
 }
 END_TEST
 
+/* The stream may go on to write, and whoever comes next waits for that too. */
+START_TEST(a_turn_outlives_a_failed_pull)
+{
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(0);
+    synced_mem *const mem = make_in(mine, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    gpu_fill(data, SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull(mem, stream));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
 /* Whether memory is page-locked can't be told any more when its transfer is to be queued. */
 START_TEST(no_more_known_as_page_locked)
 {
@@ -310,6 +330,7 @@ Suite *suite(void)
     tcase_add_loop_test(limited, without_records, 0, 2);
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
+    tcase_add_test(limited, a_turn_outlives_a_failed_pull);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
     return of;
