@@ -320,6 +320,23 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
+/* The memory goes: whoever was given the pointer without a stream may use it until now, so one more event on the legacy
+ * stream ends that. Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and
+ * on a lost device none runs any more. ERR_CAPTURING: not yet, as a blocking stream captures. */
+static synced_mem_status end_streamless(struct sm_copy *copy)
+{
+    if (!copy->streamless || copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    struct sm_use *const use = sm_flight_reserve();
+    if (!use)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_stream *const any = sm_stream_any(copy->device);
+    sm_flight_given(copy, use, any, false);
+    const synced_mem_status status = sm_flight_end(copy, any);
+    copy->streamless = status != SYNCED_MEM_OK;
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
+}
+
 /* True: the copy is gone. False: not yet, as work on it is pending, or for the reason in status. Memory of a lost
  * device went with it. */
 static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
@@ -328,6 +345,10 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     sm_flight_note_strays(copy);
     (void)sm_flight_retrack(copy);
     const synced_mem_source source = (synced_mem_source)copy->source;
+    if (!copy->untracked)
+        *status = end_streamless(copy);
+    if (*status != SYNCED_MEM_OK)
+        return false;
     if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
         return false;
     if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
@@ -394,7 +415,7 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || is_queueing(copy))
         return copy;
     sm_flight_note_strays(copy);
-    if (copy->untracked)
+    if (copy->untracked || end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
@@ -473,7 +494,9 @@ static struct sm_copy *take_retired(void)
 static synced_mem_status wait_for(struct sm_copy *copy)
 {
     copy->arriving = false;
-    synced_mem_status status = sm_flight_settle(copy, true, NULL);
+    synced_mem_status status = end_streamless(copy);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_settle(copy, true, NULL);
     struct sm_ticket *ticket;
     while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {
         status = sm_ticket_wait(ticket);

@@ -60,6 +60,9 @@ struct sm_copy {
     bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
     bool is_spare : 1; /* device memory that was let go of, and kept; see spare.h */
+    /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long
+     * as the memory is there, whatever use has ended since. */
+    bool streamless : 1;
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in
