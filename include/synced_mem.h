@@ -459,7 +459,8 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * other streams and by the library's transfers before anything conflicts with them, if they are on the legacy stream
  * or on blocking streams of the object's device, as in Caffe; work on a non-blocking stream must have finished before
  * the next conflicting call, or be asked for with synced_mem_gpu_data_on(). Among themselves kernels that use
- * pointers asked for without a stream are ordered by the caller, as with any device pointer.
+ * pointers asked for without a stream are ordered by the caller, as with any device pointer. Memory whose pointer was
+ * ever asked for so is given to nobody else before such kernels are done, a later host access notwithstanding.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
@@ -1036,8 +1037,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t kee
  * How much device memory that was let go of is kept ready, beside the pool, for objects of exactly the same size:
  * taking it costs no call of the CUDA runtime on the stream that it was used on last, and elsewhere as soon as the work
  * on it has ended. The default, and the most, is 1 GiB a device, in at most 256 pieces; then what has been kept for
- * longest is freed. It is freed, too, when device memory is short, by synced_mem_gpu_pool_trim(), and by
- * synced_mem_shutdown(). The pool counts it as used; synced_mem_stats.gpu_spare_bytes tells how much there is.
+ * longest is freed by the same call. A piece larger than the limit is not kept. Spare memory is freed, too, when device
+ * memory is short, by synced_mem_gpu_pool_trim(), and by synced_mem_shutdown(). The pool counts it as used;
+ * synced_mem_stats.gpu_spare_bytes tells how much there is.
  * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
  * Never blocks.
  * @since 0.1

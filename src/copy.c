@@ -36,6 +36,8 @@ static struct {
     unsigned char generation;        /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
+static void put_retired(struct sm_copy *list);
+
 /* ---- Memory ---- */
 
 static struct sm_copy *take_copy(int device, synced_mem_source source)
@@ -129,8 +131,10 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
                                         struct sm_copy **out)
 {
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
-    struct sm_copy *copy = sm_spare_take(stream, bytes);
+    struct sm_copy *gone;
+    struct sm_copy *copy = sm_spare_take(stream, bytes, &gone);
     const bool spare = copy != NULL;
+    put_retired(gone);
     const synced_mem_status status = spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -315,6 +319,23 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
+/* The memory goes: whoever was given the pointer without a stream may use it until now, so one more event on the legacy
+ * stream ends that. Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and
+ * on a lost device none runs any more. ERR_CAPTURING: not yet, as a blocking stream captures. */
+static synced_mem_status end_streamless(struct sm_copy *copy)
+{
+    if (!copy->streamless || copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    struct sm_use *const use = sm_flight_reserve();
+    if (!use)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_stream *const any = sm_stream_any(copy->device);
+    sm_flight_given(copy, use, any, false);
+    const synced_mem_status status = sm_flight_end(copy, any);
+    copy->streamless = status != SYNCED_MEM_OK;
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
+}
+
 /* True: the copy is gone. False: not yet, as work on it is pending, or for the reason in status. Memory of a lost
  * device went with it. */
 static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
@@ -323,6 +344,10 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     sm_flight_note_strays(copy);
     (void)sm_flight_retrack(copy);
     const synced_mem_source source = (synced_mem_source)copy->source;
+    if (!copy->untracked)
+        *status = end_streamless(copy);
+    if (*status != SYNCED_MEM_OK)
+        return false;
     if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
         return false;
     if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
@@ -383,19 +408,34 @@ static void leave_to_parent(void)
     retired.generation = sm_process_generation();
 }
 
-/* Device memory is kept, or that which has been kept for longest freed in its place. */
+/* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
 static struct sm_copy *keep_or_free(struct sm_copy *copy)
 {
-    struct sm_copy *instead;
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || is_queueing(copy))
         return copy;
     sm_flight_note_strays(copy);
-    if (copy->untracked)
+    if (copy->untracked || end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
-    sm_spare_keep(copy, &instead);
-    return instead;
+    return sm_spare_keep(copy);
+}
+
+/* Those that are linked: a later call tries to let go of them. */
+static void put_retired(struct sm_copy *list)
+{
+    if (!list)
+        return;
+    sm_lock(&retired.lock);
+    leave_to_parent();
+    while (list) {
+        struct sm_copy *const copy = list;
+        list = copy->next;
+        copy->next = first_retired();
+        atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
+        sm_count_up(SM_COUNT_retired, 1);
+    }
+    sm_unlock(&retired.lock);
 }
 
 static synced_mem_status retire(struct sm_copy *copy)
@@ -403,30 +443,15 @@ static synced_mem_status retire(struct sm_copy *copy)
     synced_mem_status status;
     if (try_dispose(copy, &status))
         return SYNCED_MEM_OK;
-    sm_lock(&retired.lock);
-    leave_to_parent();
-    copy->next = first_retired();
-    atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
-    sm_count_up(SM_COUNT_retired, 1);
-    sm_unlock(&retired.lock);
+    copy->next = NULL;
+    put_retired(copy);
     return status;
 }
 
-void sm_copy_retire(struct sm_copy *copy)
-{
-    if (!copy)
-        return;
-    sm_debug_forget(copy);
-    copy->arriving = false; /* nobody asks for the contents any more */
-    struct sm_copy *const gone = keep_or_free(copy);
-    if (gone)
-        (void)retire(gone);
-}
-
-static synced_mem_status free_spares(int device)
+/* The same for all that are linked. */
+static synced_mem_status retire_all(struct sm_copy *copy)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    struct sm_copy *copy = sm_spare_take_all(device);
     while (copy) {
         struct sm_copy *const next = copy->next;
         const synced_mem_status status = retire(copy);
@@ -436,11 +461,20 @@ static synced_mem_status free_spares(int device)
     return first;
 }
 
+void sm_copy_retire(struct sm_copy *copy)
+{
+    if (!copy)
+        return;
+    sm_debug_forget(copy);
+    copy->arriving = false; /* nobody asks for the contents any more */
+    (void)retire_all(keep_or_free(copy));
+}
+
 synced_mem_status sm_copy_free_spares(int device)
 {
-    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
+    synced_mem_status first = device >= 0 ? retire_all(sm_spare_take_all(device)) : SYNCED_MEM_OK;
     for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
-        const synced_mem_status status = free_spares(each);
+        const synced_mem_status status = retire_all(sm_spare_take_all(each));
         first = first != SYNCED_MEM_OK ? first : status;
     }
     return first;
@@ -458,7 +492,9 @@ static struct sm_copy *take_retired(void)
 
 static synced_mem_status wait_for(struct sm_copy *copy)
 {
-    synced_mem_status status = sm_flight_settle(copy, true, NULL);
+    synced_mem_status status = end_streamless(copy);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_settle(copy, true, NULL);
     struct sm_ticket *ticket;
     while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {
         status = sm_ticket_wait(ticket);

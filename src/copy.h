@@ -11,6 +11,7 @@
 #include "stream.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Work that is queued on a copy while nobody can tell when it ends. Memory that is read may be used still, since what
  * is read of it is no longer wanted; memory that is written may not; and neither may be freed. */
@@ -27,11 +28,12 @@ struct sm_copy {
         const struct sm_allocator *allocator; /* of memory from one */
         struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see page_lock.h */
         void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
-        bool is_spare;                        /* of device memory: it was let go of, and kept; see spare.h */
+        struct sm_copy *newer;                /* of spare device memory: the one that was kept next; see spare.h */
     };
     union {
-        void *user;       /* of adopted memory */
-        size_t alignment; /* that the allocator was asked for */
+        void *user;            /* of adopted memory */
+        size_t alignment;      /* that the allocator was asked for */
+        struct sm_copy *older; /* of spare device memory: the one that was kept before */
     };
     /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
      * shared has no writer. */
@@ -41,17 +43,26 @@ struct sm_copy {
     struct sm_use *reads;     /* who may be reading: transfers, and streams that were given the pointer */
     struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
     struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */
-    struct sm_copy *next;           /* in the retired list */
-    unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
-    unsigned given;                 /* counts the calls that gave out its pointer */
-    unsigned arrivals;              /* counts the transfers to it */
-    signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source;           /* synced_mem_source */
-    unsigned char untracked : 2;    /* enum sm_untracked */
-    bool arriving : 1;              /* the contents are those that write will bring; if it fails they are lost */
-    bool write_is_owed : 1;         /* a later turn comes after write too */
-    bool pinned : 1; /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
-    bool asked : 1;  /* of the caller's: the runtime, whether it is */
+    struct sm_copy *next;           /* in the retired list, or in a bin of spares */
+    union {
+        struct {
+            unsigned given;    /* counts the calls that gave out its pointer */
+            unsigned arrivals; /* counts the transfers to it */
+        };
+        uint64_t kept_at; /* of spare device memory: its place in the order of age */
+    };
+    unsigned writes;             /* counts what may have changed the contents; goes on from copy to copy */
+    signed char device;          /* of device, managed and the library's page-locked memory; else -1 */
+    unsigned char source;        /* synced_mem_source */
+    unsigned char untracked : 2; /* enum sm_untracked */
+    bool arriving : 1;           /* the contents are those that write will bring; if it fails they are lost */
+    bool write_is_owed : 1;      /* a later turn comes after write too */
+    bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
+    bool asked : 1;    /* of the caller's: the runtime, whether it is */
+    bool is_spare : 1; /* device memory that was let go of, and kept; see spare.h */
+    /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long
+     * as the memory is there, whatever use has ended since. */
+    bool streamless : 1;
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in

@@ -426,6 +426,7 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
 
 void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
 {
+    copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
     if (writing) {
         give_to_write(copy, stream);
         free(reserved);

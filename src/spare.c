@@ -9,11 +9,14 @@ enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << ST
 enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
-/* In each bin the copy that was let go of last comes first. */
+/* In each bin the copy that was put there last comes first. A copy that somebody looks at is in neither order meanwhile,
+ * and goes back to its place among the others of its age. */
 static struct spares {
     struct sm_copy *bins[BINS];
+    struct sm_copy *oldest;
+    struct sm_copy *newest;
+    uint64_t kept; /* counts those that ever were */
     unsigned count;
-    unsigned next_bin;    /* where one goes from when there are too many */
     unsigned next_stream; /* whose is looked at first for a stream that has none */
     size_t bytes;
     size_t less; /* of the limit, than by default */
@@ -45,11 +48,28 @@ static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_
     return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
+/* By age; most are the newest, and those that are put back nearly the oldest. */
+static void insert_by_age(struct spares *on, struct sm_copy *copy)
+{
+    struct sm_copy *older = on->newest;
+    if (older && older->kept_at > copy->kept_at) {
+        struct sm_copy *newer = on->oldest;
+        while (newer->kept_at < copy->kept_at)
+            newer = newer->newer;
+        older = newer->older;
+    }
+    copy->older = older;
+    copy->newer = older ? older->newer : on->oldest;
+    *(copy->older ? &copy->older->newer : &on->oldest) = copy;
+    *(copy->newer ? &copy->newer->older : &on->newest) = copy;
+}
+
 static void put(struct spares *on, struct sm_copy *copy)
 {
     struct sm_copy **const bin = bin_of(on, copy->bytes, stream_of(copy));
     copy->next = *bin;
     *bin = copy;
+    insert_by_age(on, copy);
     on->count++;
     on->bytes += copy->bytes;
     sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
@@ -59,23 +79,42 @@ static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
 {
     struct sm_copy *const copy = *link;
     *link = copy->next;
+    *(copy->older ? &copy->older->newer : &on->oldest) = copy->newer;
+    *(copy->newer ? &copy->newer->older : &on->newest) = copy->older;
     copy->next = NULL;
+    copy->older = NULL;
+    copy->newer = NULL;
     on->count--;
     on->bytes -= copy->bytes;
     sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
     return copy;
 }
 
-/* The one that has been in its bin for longest; the bins take turns. */
 static struct sm_copy *take_oldest(struct spares *on)
 {
-    struct sm_copy **link;
-    do
-        link = &on->bins[on->next_bin++ % BINS];
-    while (!*link);
-    while ((*link)->next)
+    const struct sm_copy *const oldest = on->oldest;
+    struct sm_copy **link = bin_of(on, oldest->bytes, stream_of(oldest));
+    while (*link != oldest)
         link = &(*link)->next;
     return unlink_at(on, link);
+}
+
+static size_t limit_of(const struct spares *on)
+{
+    return DEFAULT_LIMIT - on->less;
+}
+
+static void push_front(struct sm_copy **list, struct sm_copy *copy)
+{
+    copy->next = *list;
+    *list = copy;
+}
+
+/* The oldest go until the limit is kept. */
+static void keep_limit(struct spares *on, struct sm_copy **gone)
+{
+    while (on->count > MOST || on->bytes > limit_of(on))
+        push_front(gone, take_oldest(on));
 }
 
 /* The stream's own that was let go of last. */
@@ -109,57 +148,68 @@ static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *s
 
 /* ---- What others call ---- */
 
-void sm_spare_keep(struct sm_copy *copy, struct sm_copy **out)
+struct sm_copy *sm_spare_keep(struct sm_copy *copy)
 {
     struct spares *const on = &devices[copy->device];
+    struct sm_copy *gone = NULL;
     sm_lock(&guard);
-    *out = NULL;
-    put(on, copy);
-    if (on->count > MOST || on->bytes > DEFAULT_LIMIT - on->less)
-        *out = take_oldest(on);
+    if (copy->bytes > limit_of(on)) {
+        push_front(&gone, copy);
+    } else {
+        copy->kept_at = ++on->kept;
+        put(on, copy);
+        keep_limit(on, &gone);
+    }
     sm_unlock(&guard);
+    return gone;
 }
 
 /* Whether nothing is in flight that the stream does not come after anyway. What has to be asked for that once is then
- * known. */
+ * known; and if nobody can tell any more, the copy is untracked. */
 static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
 {
     if (sm_flight_only_stream(copy) == stream)
         return true;
-    if (sm_flight_settle(copy, true, NULL) != SYNCED_MEM_OK || copy->untracked)
+    if (sm_flight_settle(copy, true, NULL) != SYNCED_MEM_OK)
         return false;
     sm_flight_close(copy);
     return sm_flight_is_idle(copy);
 }
 
-static void put_back(struct spares *on, struct sm_copy *list)
+/* What was looked at in vain; but untracked memory must not come by here again, as there is nothing to be seen that it
+ * waits for. */
+static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
 {
     sm_lock(&guard);
     while (list) {
         struct sm_copy *const copy = list;
         list = copy->next;
-        put(on, copy);
+        if (copy->untracked)
+            push_front(gone, copy);
+        else
+            put(on, copy);
     }
+    keep_limit(on, gone);
     sm_unlock(&guard);
 }
 
-struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes)
+struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone)
 {
     struct spares *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
     struct sm_copy *copy = NULL;
+    *gone = NULL;
     for (unsigned looks = 0; looks < LOOKS; looks++) {
         sm_lock(&guard);
         copy = take_of_size(on, stream, bytes);
         sm_unlock(&guard);
         if (!copy || is_usable(copy, stream))
             break;
-        copy->next = unusable;
-        unusable = copy;
+        push_front(&unusable, copy);
         copy = NULL;
     }
     if (unusable)
-        put_back(on, unusable);
+        put_back(on, unusable, gone);
     if (copy)
         sm_flight_forget(copy);
     return copy;
@@ -170,11 +220,8 @@ struct sm_copy *sm_spare_take_all(int device)
     struct spares *const on = &devices[device];
     struct sm_copy *all = NULL;
     sm_lock(&guard);
-    while (on->count > 0) {
-        struct sm_copy *const copy = take_oldest(on);
-        copy->next = all;
-        all = copy;
-    }
+    while (on->count > 0)
+        push_front(&all, take_oldest(on));
     sm_unlock(&guard);
     return all;
 }

@@ -8,12 +8,13 @@
 
 #include "copy.h"
 
-/* Keeps a device copy of the library's own, or another in its place. *out: one that has to be freed, because there are
- * too many; NULL: none. */
-void sm_spare_keep(struct sm_copy *copy, struct sm_copy **out);
+/* Keeps a device copy of the library's own, on which all work is tracked. Answers what has to be freed so that the limit
+ * is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL: nothing. */
+struct sm_copy *sm_spare_keep(struct sm_copy *copy);
 
-/* One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none. */
-struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes);
+/* One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none.
+ * *gone: linked, what is no longer kept, and has to be retired: work on it got out of sight, or there was too much. */
+struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone);
 
 /* All of a device's, linked, to be freed. */
 struct sm_copy *sm_spare_take_all(int device);

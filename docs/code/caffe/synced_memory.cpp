@@ -3,8 +3,16 @@
 
 #include "../check.h"
 
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <cuda_runtime_api.h>
+#include <memory>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
 
 using caffe::SyncedMemory;
 
@@ -179,16 +187,184 @@ void refuses()
         CHECK(throws([&] { mem.gpu_data(); }));
 }
 
+// ---- Caffe's habits: kernels are on the legacy stream, and nobody waits for them ----
+
+// Large enough for a device to be at it for some calls.
+constexpr std::size_t LARGE = 1 << 20;
+constexpr char ROUNDS = 4;
+
+bool all_large_on_gpu(const void *data, char value)
+{
+    std::vector<char> bytes(LARGE);
+    CHECK(cudaMemcpy(bytes.data(), data, LARGE, cudaMemcpyDeviceToHost) == cudaSuccess);
+    return all(bytes.data(), value, LARGE);
+}
+
+// Stand for kernels that write, and that read.
+void launch_fill(void *data, int value, cudaStream_t stream = nullptr)
+{
+    CHECK(cudaMemsetAsync(data, value, LARGE, stream) == cudaSuccess);
+}
+
+void launch_copy(void *to, const void *from, cudaStream_t stream = nullptr)
+{
+    CHECK(cudaMemcpyAsync(to, from, LARGE, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
+}
+
+// Each round uses the pointer of before the host's look in two more kernels, then lets go of the object.
+void uses_old_pointers(void *seen, cudaStream_t stream)
+{
+    for (char round = 1; round <= 2 * ROUNDS; round += 2) {
+        SyncedMemory mem(LARGE);
+        void *const data = mem.mutable_gpu_data();
+        launch_fill(data, round, stream);
+        CHECK(all(mem.cpu_data(), round, LARGE));
+        launch_copy(static_cast<char *>(seen) + (round - 1) / 2 * LARGE, data, stream);
+        launch_fill(data, round + 1, stream);
+    }
+}
+
+// Takes what memory there is, of the size, and sees that nobody else writes to it.
+void next_objects_are_whole()
+{
+    std::vector<std::unique_ptr<SyncedMemory>> next;
+    for (char value = 100; value < 100 + 2 * ROUNDS; value++) {
+        next.emplace_back(new SyncedMemory(LARGE));
+        std::memset(next.back()->mutable_cpu_data(), value, LARGE);
+        CHECK(next.back()->gpu_data());
+    }
+    CHECK(cudaStreamSynchronize(nullptr) == cudaSuccess);
+    for (char value = 100; value < 100 + 2 * ROUNDS; value++)
+        CHECK(all_large_on_gpu(next[static_cast<std::size_t>(value - 100)]->gpu_data(), value));
+}
+
+void objects_go_under_kernels()
+{
+    void *seen = nullptr;
+    cudaStream_t blocking;
+    CHECK(cudaMalloc(&seen, ROUNDS * LARGE) == cudaSuccess);
+    CHECK(cudaStreamCreateWithFlags(&blocking, cudaStreamDefault) == cudaSuccess);
+    for (cudaStream_t stream : {static_cast<cudaStream_t>(nullptr), blocking}) {
+        uses_old_pointers(seen, stream);
+        next_objects_are_whole();
+        for (char round = 0; round < ROUNDS; round++)
+            CHECK(all_large_on_gpu(static_cast<char *>(seen) + round * LARGE, static_cast<char>(2 * round + 1)));
+    }
+    CHECK(cudaStreamDestroy(blocking) == cudaSuccess);
+    CHECK(cudaFree(seen) == cudaSuccess);
+}
+
+// Layers with memory of their own: it comes and goes in each pass, and what is computed in it passes on.
+void temporaries_come_and_go()
+{
+    SyncedMemory sum(LARGE);
+    std::memset(sum.mutable_cpu_data(), 1, LARGE);
+    for (int pass = 0; pass < 4 * ROUNDS; pass++) {
+        SyncedMemory buffer(LARGE);
+        launch_copy(buffer.mutable_gpu_data(), sum.gpu_data());
+        if (pass % 2)
+            CHECK(all(buffer.cpu_data(), 1, LARGE));
+        SyncedMemory other(LARGE);
+        launch_fill(other.mutable_gpu_data(), 2);
+        launch_copy(sum.mutable_gpu_data(), buffer.gpu_data());
+    }
+    CHECK(all(sum.cpu_data(), 1, LARGE));
+}
+
+// Memory is handed in, and taken back, while kernels use what was there.
+void memory_is_exchanged()
+{
+    void *mine = nullptr;
+    CHECK(cudaMalloc(&mine, LARGE) == cudaSuccess);
+    for (char round = 1; round <= ROUNDS; round++) {
+        SyncedMemory mem(LARGE);
+        void *const data = mem.mutable_gpu_data();
+        launch_fill(data, round);
+        CHECK(all(mem.cpu_data(), round, LARGE));
+        launch_copy(mine, data);
+        mem.set_gpu_data(mine);
+        SyncedMemory next(LARGE);
+        std::memset(next.mutable_cpu_data(), 99, LARGE);
+        CHECK(all_large_on_gpu(next.gpu_data(), 99));
+        CHECK(all(mem.cpu_data(), round, LARGE));
+    }
+    CHECK(cudaFree(mine) == cudaSuccess);
+}
+
+// ---- What a program sets at its start ----
+
+bool gpu_mode; // Caffe::mode() == Caffe::GPU
+
+// [device]
+int device_of_mode()
+{
+    int device = SYNCED_MEM_DEVICE_CURRENT;
+    if (gpu_mode) // Caffe::mode() == Caffe::GPU
+        CHECK(cudaGetDevice(&device) == cudaSuccess);
+    return device;
+}
+// [end]
+
+// A prefetch thread's buffer: the host touches it first, before anything has used a GPU.
+void prefetches(bool with_gpu)
+{
+    gpu_mode = with_gpu;
+    // [set_device]
+    SyncedMemory::device_of_new() = device_of_mode;
+    // [end]
+    SyncedMemory buffer(LARGE);
+    std::thread([&] { std::memset(buffer.mutable_cpu_data(), 5, LARGE); }).join();
+    CHECK(synced_mem_cpu_is_pinned(buffer.get()) == with_gpu);
+    if (with_gpu)
+        CHECK(all_large_on_gpu(buffer.gpu_data(), 5));
+}
+
+// [fatal]
+void end_program(synced_mem_status, const char *message, void *)
+{
+    std::fprintf(stderr, "%s\n", message); // LOG(FATAL) << message
+    std::abort();
+}
+// [end]
+
+void fail_in_a_thread()
+{
+    SyncedMemory mem(SIZE);
+    // [set_fatal]
+    synced_mem_set_error_handler(end_program, nullptr);
+    // [end]
+    std::thread([&] { mem.set_cpu_data(nullptr); }).join();
+}
+
+// With the handler a failure ends the program where it happens, as Caffe's CHECK does.
+void fails_fatally()
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0) {
+        fail_in_a_thread();
+        _exit(0);
+    }
+    CHECK(child > 0 && waitpid(child, &status, 0) == child);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 } // namespace
 
 int main()
 {
+    const bool with_gpu = synced_mem_device_count() > 0;
+    fails_fatally();
+    prefetches(false);
+    if (with_gpu)
+        prefetches(true);
+    gpu_mode = false;
     starts_without_contents();
     gives_host_memory();
     host_writes();
     takes_host_memory();
     refuses();
-    if (synced_mem_device_count() > 0) {
+    if (with_gpu) {
         gives_device_memory();
         gives_both();
         device_reads_what_the_host_wrote();
@@ -196,6 +372,9 @@ int main()
         both_write();
         takes_device_memory();
         pushes();
+        objects_go_under_kernels();
+        temporaries_come_and_go();
+        memory_is_exchanged();
     }
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;

@@ -14,9 +14,10 @@ public:
     enum SyncedHead { UNINITIALIZED, HEAD_AT_CPU, HEAD_AT_GPU, SYNCED };
 
     SyncedMemory() : SyncedMemory(0) {}
+    explicit SyncedMemory(std::size_t size) : SyncedMemory(size, device_of_new()()) {}
 
     // With a device, host memory is page-locked from the start. Caffe's is in its GPU mode.
-    explicit SyncedMemory(std::size_t size, int device = SYNCED_MEM_DEVICE_CURRENT)
+    SyncedMemory(std::size_t size, int device)
     {
         synced_mem_options options;
         synced_mem_options_init(&options);
@@ -46,6 +47,14 @@ public:
 
     // For what Caffe has no name for.
     synced_mem *get() const { return mem_; }
+
+    // The function that names the device of objects made without one. Set it before the first of them is made.
+    using DeviceOfNew = int (*)();
+    static DeviceOfNew &device_of_new()
+    {
+        static DeviceOfNew function = [] { return int{SYNCED_MEM_DEVICE_CURRENT}; };
+        return function;
+    }
 
 private:
     // Where Caffe's CHECK ends the program this throws; nothing has changed then.

@@ -10,7 +10,13 @@
 typedef enum cudaError { cudaSuccess = 0, cudaErrorNoDevice = 100 } cudaError_t;
 typedef struct CUstream_st *cudaStream_t;
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
-enum { cudaStreamNonBlocking = 1 };
+enum { cudaStreamDefault = 0, cudaStreamNonBlocking = 1 };
+
+static inline cudaError_t cudaGetDevice(int *device)
+{
+    (void)device;
+    return cudaErrorNoDevice;
+}
 
 static inline cudaError_t cudaMalloc(void **data, size_t size)
 {
