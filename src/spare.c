@@ -2,6 +2,7 @@
 #include "spare.h"
 
 #include "flight.h"
+#include "hands.h"
 #include "process.h"
 #include "stats.h"
 
@@ -148,6 +149,7 @@ struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes)
     struct spares *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
     struct sm_copy *copy = NULL;
+    sm_hands_fill();
     for (unsigned looks = 0; looks < LOOKS; looks++) {
         sm_lock(&guard);
         copy = take_of_size(on, stream, bytes);
@@ -160,6 +162,7 @@ struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes)
     }
     if (unusable)
         put_back(on, unusable);
+    sm_hands_empty(unusable || copy);
     if (copy)
         sm_flight_forget(copy);
     return copy;
