@@ -336,7 +336,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 /**
  * Frees what was let go of and whose last use has finished, and calls the callbacks of adopted memory that are due.
  * Other calls do the same in passing when they take their slow path; a program that makes none for a while can call
- * this one.
+ * this one. What another thread is just then doing this for is left to that thread. Inside a callback no other callback
+ * is called: those that are due follow when it has returned.
  * Blocking: asks each pending piece of work whether it has finished and waits for none; but see
  * synced_mem_host_pool_set_decay().
  * @return SYNCED_MEM_OK, also when something is pending still; ERR_FORKED.
@@ -931,6 +932,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  *   3. what is kept for reuse is given back: the pool of the device, as by synced_mem_gpu_pool_trim(); for host memory,
  *      the page-locked memory that is not in use;
  *   4. the handler below is asked, for as long as it says that it has freed something, at most 16 times.
+ * Memory that another thread's call is just looking at, or freeing, is waited for before the fourth step. If other
+ * threads have let go of memory since the first, the first three are taken again, at most 16 times. A callback or an
+ * allocator of the caller's that runs in another thread is not waited for.
  * If nothing helps, the detail of the error says who holds how much. Memory for the library's small records takes no
  * such steps. The steps that were taken are counted in synced_mem_stats.
  */

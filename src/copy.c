@@ -8,11 +8,13 @@
 #include "flight.h"
 #include "free.h"
 #include "gpu.h"
+#include "hands.h"
 #include "host_memory.h"
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "page_lock.h"
 #include "relief.h"
+#include "retired.h"
 #include "slab.h"
 #include "spare.h"
 #include "stats.h"
@@ -28,15 +30,6 @@ static char nowhere;
 struct sm_copy sm_no_copy = {.data = &nowhere};
 
 static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
-
-/* Copies that were let go of while work on them was in flight. */
-static struct {
-    struct sm_lock lock;
-    _Atomic(struct sm_copy *) first; /* written with the lock held */
-    unsigned char generation;        /* of the process that they were let go of in */
-} retired = {.lock = SM_LOCK_INITIALIZER};
-
-static void put_retired(struct sm_copy *list);
 
 /* ---- Memory ---- */
 
@@ -56,7 +49,7 @@ static struct sm_copy *take_copy(int device, synced_mem_source source)
     return copy;
 }
 
-static void give_copy(struct sm_copy *copy)
+void sm_copy_give_record(struct sm_copy *copy)
 {
     sm_flight_forget(copy);
     sm_slab_give(&copies, copy);
@@ -99,7 +92,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
             status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes", bytes);
     }
     if (status != SYNCED_MEM_OK) {
-        give_copy(copy);
+        sm_copy_give_record(copy);
         return sm_relief_note(status, -1, bytes);
     }
     place(copy, base, bytes, alignment);
@@ -120,21 +113,35 @@ static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t byt
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &copy->base);
     if (status != SYNCED_MEM_OK) {
-        give_copy(copy);
+        sm_copy_give_record(copy);
         return sm_relief_note(status, stream->device, bytes);
     }
     *out = copy;
     return SYNCED_MEM_OK;
 }
 
+/* What is no longer kept a later call tries to let go of. */
+static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
+{
+    struct sm_copy *gone;
+    bool looked;
+    sm_hands_fill();
+    struct sm_copy *const copy = sm_spare_take(stream, bytes, &gone, &looked);
+    while (gone) {
+        struct sm_copy *const next = gone->next;
+        sm_retired_add(gone);
+        gone = next;
+    }
+    sm_hands_empty(looked);
+    return copy;
+}
+
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out)
 {
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
-    struct sm_copy *gone;
-    struct sm_copy *copy = sm_spare_take(stream, bytes, &gone);
+    struct sm_copy *copy = take_spare(stream, bytes);
     const bool spare = copy != NULL;
-    put_retired(gone);
     const synced_mem_status status = spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -163,7 +170,7 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
     bool pinned = false;
     const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &pinned);
     if (status != SYNCED_MEM_OK) {
-        give_copy(copy);
+        sm_copy_give_record(copy);
         return sm_relief_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
     }
     place(copy, data, request.size, 1);
@@ -200,7 +207,7 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
     const synced_mem_status status =
         managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped(device, bytes, copy, &base);
     if (status != SYNCED_MEM_OK) {
-        give_copy(copy);
+        sm_copy_give_record(copy);
         return sm_relief_note(status, managed ? device : -1, bytes);
     }
     place(copy, base, bytes, alignment);
@@ -220,7 +227,7 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const synced_mem_status status = callback ? sm_adopted_add(data) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK) {
-        give_copy(copy);
+        sm_copy_give_record(copy);
         return status;
     }
     place(copy, data, size, 1);
@@ -238,7 +245,7 @@ void sm_copy_unwrap(struct sm_copy *copy)
         sm_adopted_remove(sm_copy_data(copy));
     else
         sm_page_unlock(copy);
-    give_copy(copy);
+    sm_copy_give_record(copy);
 }
 
 /* ---- Letting go ---- */
@@ -262,11 +269,16 @@ static bool is_queueing(const struct sm_copy *copy)
     return sm_flight_queueing(copy, true) != NULL;
 }
 
-void sm_copy_quarantine(struct sm_copy *copy)
+static void quarantine(struct sm_copy *copy)
 {
     sm_debug_forget(copy);
     sm_count_up(SM_COUNT_quarantined, 1);
-    give_copy(copy);
+}
+
+void sm_copy_quarantine(struct sm_copy *copy)
+{
+    quarantine(copy);
+    sm_copy_give_record(copy);
 }
 
 /* To the allocator that it came from; with a lost device all work on the memory has ended. */
@@ -281,16 +293,20 @@ static synced_mem_status give_back(struct sm_copy *copy)
                                        .alignment = copy->alignment,
                                        .device = copy->device,
                                        .stream = on_device && status == SYNCED_MEM_OK ? stream->handle : NULL};
+    const bool before = sm_retired_begin_callback();
     sm_allocator_give(copy->allocator, &request, copy->base);
+    sm_retired_end_callback(before);
     return status;
 }
 
 static void hand_over(struct sm_copy *copy)
 {
-    const struct sm_caller before = sm_caller_put_aside();
+    const struct sm_caller caller = sm_caller_put_aside();
+    const bool before = sm_retired_begin_callback();
     sm_adopted_remove(sm_copy_data(copy));
     copy->callback(sm_copy_data(copy), copy->user, NULL);
-    sm_caller_put_back(before);
+    sm_retired_end_callback(before);
+    sm_caller_put_back(caller);
 }
 
 static void free_pageable(struct sm_copy *copy)
@@ -319,10 +335,9 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* The memory goes: whoever was given the pointer without a stream may use it until now, so one more event on the legacy
- * stream ends that. Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and
- * on a lost device none runs any more. ERR_CAPTURING: not yet, as a blocking stream captures. */
-static synced_mem_status end_streamless(struct sm_copy *copy)
+/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
+ * none runs any more. */
+synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (!copy->streamless || copy->source == SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
@@ -336,16 +351,15 @@ static synced_mem_status end_streamless(struct sm_copy *copy)
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
 }
 
-/* True: the copy is gone. False: not yet, as work on it is pending, or for the reason in status. Memory of a lost
- * device went with it. */
-static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
+/* Memory of a lost device went with it. */
+bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
     sm_flight_note_strays(copy);
     (void)sm_flight_retrack(copy);
     const synced_mem_source source = (synced_mem_source)copy->source;
     if (!copy->untracked)
-        *status = end_streamless(copy);
+        *status = sm_copy_end_streamless(copy);
     if (*status != SYNCED_MEM_OK)
         return false;
     if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
@@ -354,7 +368,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
         return false;
     sm_flight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
     if (copy->untracked) {
-        sm_copy_quarantine(copy);
+        quarantine(copy);
         return true;
     }
     switch (source) {
@@ -387,25 +401,7 @@ static bool try_dispose(struct sm_copy *copy, synced_mem_status *status)
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)
         return false;
     *status = SYNCED_MEM_OK;
-    give_copy(copy);
     return true;
-}
-
-static struct sm_copy *first_retired(void)
-{
-    return atomic_load_explicit(&retired.first, memory_order_relaxed);
-}
-
-/* With the list locked. What a process has let go of is no business of its children, who know nothing of the work on
- * it. */
-static void leave_to_parent(void)
-{
-    if (retired.generation == sm_process_generation())
-        return;
-    for (const struct sm_copy *copy = first_retired(); copy; copy = copy->next)
-        sm_count_down(SM_COUNT_retired, 1);
-    atomic_store_explicit(&retired.first, NULL, memory_order_relaxed);
-    retired.generation = sm_process_generation();
 }
 
 /* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
@@ -414,37 +410,20 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || is_queueing(copy))
         return copy;
     sm_flight_note_strays(copy);
-    if (copy->untracked || end_streamless(copy) != SYNCED_MEM_OK)
+    if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
     return sm_spare_keep(copy);
 }
 
-/* Those that are linked: a later call tries to let go of them. */
-static void put_retired(struct sm_copy *list)
-{
-    if (!list)
-        return;
-    sm_lock(&retired.lock);
-    leave_to_parent();
-    while (list) {
-        struct sm_copy *const copy = list;
-        list = copy->next;
-        copy->next = first_retired();
-        atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
-        sm_count_up(SM_COUNT_retired, 1);
-    }
-    sm_unlock(&retired.lock);
-}
-
 static synced_mem_status retire(struct sm_copy *copy)
 {
     synced_mem_status status;
-    if (try_dispose(copy, &status))
-        return SYNCED_MEM_OK;
-    copy->next = NULL;
-    put_retired(copy);
+    if (sm_copy_try_dispose(copy, &status))
+        sm_copy_give_record(copy);
+    else
+        sm_retired_add(copy);
     return status;
 }
 
@@ -467,59 +446,28 @@ void sm_copy_retire(struct sm_copy *copy)
         return;
     sm_debug_forget(copy);
     copy->arriving = false; /* nobody asks for the contents any more */
+    sm_hands_fill();
     (void)retire_all(keep_or_free(copy));
+    sm_hands_empty(true);
+}
+
+static synced_mem_status free_spares(int device)
+{
+    sm_hands_fill();
+    struct sm_copy *const all = sm_spare_take_all(device);
+    const synced_mem_status status = retire_all(all);
+    sm_hands_empty(all != NULL);
+    return status;
 }
 
 synced_mem_status sm_copy_free_spares(int device)
 {
-    synced_mem_status first = device >= 0 ? retire_all(sm_spare_take_all(device)) : SYNCED_MEM_OK;
+    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
     for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
-        const synced_mem_status status = retire_all(sm_spare_take_all(each));
+        const synced_mem_status status = free_spares(each);
         first = first != SYNCED_MEM_OK ? first : status;
     }
     return first;
-}
-
-static struct sm_copy *take_retired(void)
-{
-    sm_lock(&retired.lock);
-    leave_to_parent();
-    struct sm_copy *const first = first_retired();
-    atomic_store_explicit(&retired.first, NULL, memory_order_relaxed);
-    sm_unlock(&retired.lock);
-    return first;
-}
-
-static synced_mem_status wait_for(struct sm_copy *copy)
-{
-    synced_mem_status status = end_streamless(copy);
-    if (status == SYNCED_MEM_OK)
-        status = sm_flight_settle(copy, true, NULL);
-    struct sm_ticket *ticket;
-    while (status == SYNCED_MEM_OK && (ticket = sm_flight_blocker(copy, true)) != NULL) {
-        status = sm_ticket_wait(ticket);
-        if (!sm_ticket_is_open(ticket))
-            status = SYNCED_MEM_OK;
-    }
-    return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
-}
-
-synced_mem_status sm_copy_reap(bool wait)
-{
-    synced_mem_status first = SYNCED_MEM_OK;
-    if (!first_retired())
-        return SYNCED_MEM_OK;
-    struct sm_copy *copy = take_retired();
-    while (copy) {
-        struct sm_copy *const next = copy->next;
-        const synced_mem_status waited = wait ? wait_for(copy) : SYNCED_MEM_OK;
-        sm_count_down(SM_COUNT_retired, 1);
-        const synced_mem_status status = retire(copy);
-        if (first == SYNCED_MEM_OK)
-            first = waited != SYNCED_MEM_OK ? waited : status;
-        copy = next;
-    }
-    return wait ? first : SYNCED_MEM_OK;
 }
 
 void sm_copy_trim(void)

@@ -3,7 +3,7 @@
  * the memory, not to the contents: it outlives their validity, and decides when the memory may be used for something
  * else. This file is the memory, flight.h the work.
  *
- * The object that holds a copy guards it with its lock; a retired copy is guarded by the retired list.
+ * The object that holds a copy guards it with its lock; a retired copy is the thread's that has it in hand.
  */
 #ifndef SM_COPY_H
 #define SM_COPY_H
@@ -63,6 +63,7 @@ struct sm_copy {
     /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long
      * as the memory is there, whatever use has ended since. */
     bool streamless : 1;
+    bool in_hand : 1; /* of a retired copy: a thread is at it; guarded by the list's lock */
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in
@@ -122,11 +123,20 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * wait for the device. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
+/* With full hands, of a copy that was let go of, see retired.h and hands.h: gives its memory back if it can be. True: it
+ * is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
+bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
+/* The memory is about to go: whoever was given its pointer without a stream may use it until now, so one more event on the
+ * legacy stream ends that. ERR_CAPTURING: not yet, as a blocking stream captures. */
+synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
+/* Of a copy whose memory is gone. */
+void sm_copy_give_record(struct sm_copy *copy);
+
 /* Gives up a copy's record, and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);
 
-/* Tries again what is in the retired list, with no lock held. With wait set it first waits for the work on each, and
- * says why if any had to stay. */
+/* Tries again what is in the retired list, with no lock held; what other threads have in hand is left to them. With wait
+ * set it first waits for the work on each, which stays on the list meanwhile, and says why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
 
 /* Frees the device memory that is kept for reuse; -1: on all devices. What can't be freed is retired. */

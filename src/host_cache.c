@@ -38,7 +38,7 @@ static struct bin *bin_of(struct shard *shard, size_t key)
                        : &shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
 }
 
-/* With the shard locked. The sum of what it has. */
+/* With the shard locked: what it has in all. */
 static int64_t count(struct shard *shard, int64_t change)
 {
     const int64_t now = atomic_load_explicit(&shard->requested, memory_order_relaxed) + change;
@@ -112,21 +112,38 @@ static bool take_from(struct bin *bin, size_t key, struct sm_cached *out)
     return false;
 }
 
+/* With the shard locked. Whether it has more than ever. */
+static bool count_taken(struct shard *shard, size_t size)
+{
+    const int64_t requested = count(shard, (int64_t)size);
+    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
+    atomic_store_explicit(&shard->allocations, allocations + 1, memory_order_relaxed);
+    if (requested <= shard->highest)
+        return false;
+    shard->highest = requested;
+    return true;
+}
+
 bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out)
 {
     struct shard *const shard = my_shard();
     sm_lock(&shard->lock);
     const bool found = take_from(bin_of(shard, key), key, out);
-    const int64_t requested = count(shard, (int64_t)size);
-    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
-    const bool is_high = requested > shard->highest;
-    atomic_store_explicit(&shard->allocations, allocations + 1, memory_order_relaxed);
-    if (is_high)
-        shard->highest = requested;
+    const bool is_high = found && count_taken(shard, size);
     sm_unlock(&shard->lock);
     if (is_high)
         look_for_peak();
     return found;
+}
+
+void sm_host_cache_count(size_t size)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    const bool is_high = count_taken(shard, size);
+    sm_unlock(&shard->lock);
+    if (is_high)
+        look_for_peak();
 }
 
 bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
@@ -139,16 +156,6 @@ bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
         sm_unlock(&shard->lock);
     }
     return found;
-}
-
-void sm_host_cache_uncount(size_t size)
-{
-    struct shard *const shard = my_shard();
-    sm_lock(&shard->lock);
-    (void)count(shard, -(int64_t)size);
-    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
-    atomic_store_explicit(&shard->allocations, allocations - 1, memory_order_relaxed);
-    sm_unlock(&shard->lock);
 }
 
 bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out)

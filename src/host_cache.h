@@ -15,10 +15,10 @@ struct sm_cached {
     void *owner;
 };
 
-/* Takes a block with the key. The size is what was asked for, and counted; also if there is none: the caller finds one
- * elsewhere, or calls sm_host_cache_uncount(). */
+/* Takes a block with the key, and counts the size, which is what was asked for. If there is none the caller finds one
+ * elsewhere and counts it: what is refused is not counted. */
 bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out);
-void sm_host_cache_uncount(size_t size);
+void sm_host_cache_count(size_t size);
 
 /* Takes a block with the key from another thread's shard; nothing is counted. */
 bool sm_host_cache_take_others(size_t key, struct sm_cached *out);

@@ -1,6 +1,7 @@
 /* The pool of page-locked memory: from where a request is met, and when the pool grows and shrinks. */
 #include "host_pool.h"
 
+#include "hands.h"
 #include "host_cache.h"
 #include "host_node.h"
 #include "process.h"
@@ -67,22 +68,34 @@ static synced_mem_status release_all(bool *any)
     return sm_host_store_release(0, EVER, any);
 }
 
+/* Without growth locked: a thread that wants to grow meanwhile is told by hands.h. */
 bool sm_host_pool_relieve(void)
 {
     bool any = false;
-    if (!sm_process_lost_gpu())
-        (void)release_all(&any);
+    if (sm_process_lost_gpu())
+        return false;
+    sm_hands_fill();
+    (void)release_all(&any);
+    sm_hands_empty(true);
     return any;
 }
 
-void sm_host_pool_decay(void)
+static void release_old(unsigned after)
 {
     bool any;
+    sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+}
+
+/* As above. */
+void sm_host_pool_decay(void)
+{
     const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
     if (after == 0)
         return;
-    sm_host_cache_flush(give_cached);
-    (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+    sm_hands_fill();
+    release_old(after);
+    sm_hands_empty(true);
 }
 
 /* ---- Growing ---- */
@@ -95,12 +108,14 @@ static size_t usual_slab(size_t held)
 }
 
 /* Slabs that are too small for what is wanted now would be held beside the new one. */
-static void make_room(size_t bytes)
+static void make_room(size_t size, size_t bytes)
 {
     bool any;
-    growth.wanted = most(growth.wanted, sm_host_cache_requested());
+    const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
+    growth.wanted = most(growth.wanted, sm_host_cache_requested() + size);
     const size_t most_held = growth.wanted + growth.wanted / SLACK;
-    sm_host_pool_decay();
+    if (after > 0)
+        release_old(after);
     (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
@@ -111,7 +126,7 @@ static synced_mem_status grow(int device, unsigned place, size_t size, bool *gre
     bool any;
     const size_t least = sm_host_store_least(size);
     const size_t bytes = most(usual_slab(sm_host_store_facts().held), least);
-    make_room(bytes);
+    make_room(size, bytes);
     synced_mem_status status = sm_host_store_grow(device, place, bytes, size, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         return status;
@@ -123,12 +138,17 @@ static synced_mem_status grow(int device, unsigned place, size_t size, bool *gre
     return SYNCED_MEM_OK;
 }
 
-/* With growth locked. What the caches keep may be all that is missing. */
+/* With growth locked. What the caches keep may be all that is missing. What could not be had is not wanted from then
+ * on. */
 static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
+    const size_t wanted = growth.wanted;
     sm_host_cache_flush(give_cached);
     *grew = !sm_host_store_take(place, size, true, out);
-    return *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
+    const synced_mem_status status = *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        growth.wanted = wanted;
+    return status;
 }
 
 /* ---- Memory ---- */
@@ -151,8 +171,6 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
     const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
     pthread_mutex_unlock(&growth.lock);
     out->fresh = status == SYNCED_MEM_OK && grew;
-    if (out->fresh)
-        atomic_fetch_add_explicit(&fresh, 1, memory_order_relaxed);
     return status;
 }
 
@@ -177,8 +195,10 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
         return SYNCED_MEM_OK;
     }
     const synced_mem_status status = take_shared(device, place, size, out);
-    if (status != SYNCED_MEM_OK)
-        sm_host_cache_uncount(size);
+    if (status == SYNCED_MEM_OK)
+        sm_host_cache_count(size);
+    if (out->fresh)
+        atomic_fetch_add_explicit(&fresh, 1, memory_order_relaxed);
     return status;
 }
 

@@ -2,6 +2,7 @@
 #include "managed_pool.h"
 
 #include "gpu.h"
+#include "hands.h"
 #include "process.h"
 #include "stats.h"
 #include "status.h"
@@ -107,17 +108,26 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
                    bytes, device, total, left, elsewhere);
 }
 
-/* Where its pages are preferred to be is but a hint. */
-static synced_mem_status obtain(int device, size_t bytes, void **out)
+/* What is asked for counts as held meanwhile, which another thread may be refused its own for. */
+static synced_mem_status ask(int device, size_t bytes, void **out)
 {
+    sm_hands_fill();
     const size_t before = atomic_fetch_add_explicit(&held[device], bytes, memory_order_relaxed);
     synced_mem_status status = check_room(device, before, bytes);
     if (status == SYNCED_MEM_OK)
         status = sm_device_managed_alloc(device, bytes, out);
-    if (status != SYNCED_MEM_OK) {
+    if (status != SYNCED_MEM_OK)
         atomic_fetch_sub_explicit(&held[device], bytes, memory_order_relaxed);
+    sm_hands_empty(status != SYNCED_MEM_OK);
+    return status;
+}
+
+/* Where its pages are preferred to be is but a hint. */
+static synced_mem_status obtain(int device, size_t bytes, void **out)
+{
+    const synced_mem_status status = ask(device, bytes, out);
+    if (status != SYNCED_MEM_OK)
         return status;
-    }
     sm_count_up(SM_COUNT_managed_bytes, bytes);
     (void)sm_device_managed_advise(device, *out, bytes);
     return SYNCED_MEM_OK;
@@ -156,7 +166,9 @@ synced_mem_status sm_managed_pool_shutdown(void)
 bool sm_managed_pool_relieve(void)
 {
     const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
+    sm_hands_fill();
     (void)sm_managed_pool_shutdown();
+    sm_hands_empty(true);
     return sm_count_of(SM_COUNT_managed_bytes) < before;
 }
 

@@ -4,13 +4,14 @@
 #include "caller.h"
 #include "copy.h"
 #include "gpu.h"
+#include "hands.h"
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "process.h"
 #include "stats.h"
 
 enum { REAP, WAIT, TRIM, ASK };
-enum { MOST_ASKED = 16 };
+enum { MOST_ASKED = 16, MOST_ROUNDS = 16 };
 
 static struct {
     struct sm_lock lock; /* guards the pair, so that a handler gets its own user pointer */
@@ -134,17 +135,30 @@ static void fail(const struct sm_detail *first, const struct refusal *refusal)
         say_who_holds_host_memory(first);
 }
 
+/* Whether another thread had memory in its hands while the steps were taken, or has let go of some: then they may have
+ * missed it, or come too early for it. Where others always do there is an end to this, for a call that wants more than
+ * there is. */
+static bool may_have_missed_some(struct sm_relief *relief, uint64_t passed)
+{
+    if (relief->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
+        return false;
+    relief->rounds++;
+    return true;
+}
+
 /* After the handler has freed something all is tried again: that may be in flight still. */
 bool sm_relief_climb(struct sm_relief *relief)
 {
     const struct refusal refusal = self.last;
     const struct sm_detail first = sm_detail_get();
     unsigned char *const step = &relief->step[refusal.device >= 0];
+    uint64_t *const passed = &relief->passed[refusal.device >= 0];
     if (!self.noted)
         return false;
     self.noted = false;
     switch ((*step)++) {
     case REAP:
+        *passed = sm_hands_passed();
         reap(&refusal);
         return true;
     case WAIT:
@@ -157,7 +171,7 @@ bool sm_relief_climb(struct sm_relief *relief)
         break;
     }
     *step = REAP;
-    if (ask(relief, &refusal))
+    if (may_have_missed_some(relief, *passed) || ask(relief, &refusal))
         return true;
     fail(&first, &refusal);
     return false;

@@ -11,11 +11,14 @@
 #include "status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* How far a call has come; zeros at first. */
 struct sm_relief {
     unsigned char step[2]; /* for host memory and for device memory: the next one */
     unsigned asked;        /* how often the caller's handler was */
+    unsigned rounds;       /* how often all steps were taken again, see hands.h */
+    uint64_t passed[2];    /* by other threads, before the first step; for each as above */
 };
 
 /* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's.

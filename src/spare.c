@@ -193,7 +193,7 @@ static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **g
     sm_unlock(&guard);
 }
 
-struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone)
+struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
 {
     struct spares *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
@@ -210,6 +210,7 @@ struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, stru
     }
     if (unusable)
         put_back(on, unusable, gone);
+    *looked = unusable || copy;
     if (copy)
         sm_flight_forget(copy);
     return copy;

@@ -12,9 +12,10 @@
  * is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL: nothing. */
 struct sm_copy *sm_spare_keep(struct sm_copy *copy);
 
-/* One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none.
- * *gone: linked, what is no longer kept, and has to be retired: work on it got out of sight, or there was too much. */
-struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone);
+/* With full hands, see hands.h. One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none.
+ * *gone: linked, what is no longer kept, and has to be retired: work on it got out of sight, or there was too much.
+ * *looked: something was in the hands. */
+struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked);
 
 /* All of a device's, linked, to be freed. */
 struct sm_copy *sm_spare_take_all(int device);

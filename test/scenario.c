@@ -553,9 +553,18 @@ void scenario_run(int scenario, enum outcome expected)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
 
+/* What was refused was never in use. */
+static void check_peaks(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    (void)synced_mem_host_pool_get_stats(&stats);
+    REQUIRE(stats.peak_requested_bytes <= stats.peak_held_bytes);
+}
+
 void scenario_check_end(enum outcome expected)
 {
     now.doing = "the end";
+    check_peaks();
     synced_mem_status status = synced_mem_shutdown();
     for (int tries = 1; tries < tries_of(expected) && status != SYNCED_MEM_OK; tries++)
         status = synced_mem_shutdown();

@@ -169,6 +169,32 @@ START_TEST(reserved_in_vain)
 }
 END_TEST
 
+/* What is refused was never in use: it is in no number, and not expected any more either. */
+START_TEST(refused)
+{
+    struct sm_pinned memory;
+    synced_mem *const mem = make_on(60 * MIB, 0);
+    use_fake();
+    give(alloc(100));
+    OK(synced_mem_host_pool_set_limit(30 * MIB));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(sm_host_pool_alloc(0, 60 * MIB, &memory), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    if (gpu_expected())
+        FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
+    OK(synced_mem_host_pool_set_limit(0));
+    const synced_mem_host_pool_stats stats = pool_now();
+    ck_assert_uint_eq(stats.requested_bytes, 0);
+    ck_assert_uint_eq(stats.peak_requested_bytes, 100);
+    ck_assert_uint_eq(stats.fresh_allocations + stats.reused_allocations, 1);
+    give(alloc(20 * MIB));
+    give(alloc(21 * MIB));
+    ck_assert_uint_eq(pool_now().held_bytes, 21 * MIB);
+    ck_assert_uint_eq(pool_now().peak_requested_bytes, 21 * MIB);
+    OK(synced_mem_release(mem));
+    check_nothing_held();
+}
+END_TEST
+
 /* ---- Pageable memory instead ---- */
 
 START_TEST(pageable_fallback)
@@ -258,6 +284,7 @@ Suite *suite(void)
     tcase_add_test(controls, times);
     tcase_add_test(controls, reserved);
     tcase_add_test(controls, reserved_in_vain);
+    tcase_add_test(controls, refused);
     tcase_add_test(controls, pageable_fallback);
     tcase_add_test(controls, no_records_after_a_fallback);
     tcase_add_test(controls, numbers);

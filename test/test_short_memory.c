@@ -4,7 +4,9 @@
 #include "cudart_emu.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { SIZE = 5000, LARGE = 700000, ROOM = 1 << 20 }; /* there is room for one */
@@ -351,44 +353,102 @@ START_TEST(too_little)
 }
 END_TEST
 
-/* Several threads want what there is for one: each gets it or is told, and in the end it is there for whoever wants
- * it. */
-static void *want_often(void *wrong)
+/* Several threads want what there is for some of them at a time. With turns each of them has memory while it wants some,
+ * and must get it, whatever the others are in the middle of; without it gets it or is told. In the end it is there for
+ * whoever wants it. */
+enum { THREADS = 6, AT_A_TIME = 3, TURNS = 30 };
+enum kind { ON_THE_DEVICE, ON_ANY_STREAM, PAGE_LOCKED, OF_MANY_SIZES, KINDS };
+
+static struct {
+    sem_t turn;
+    bool with_turns;
+    enum kind kind;
+    synced_mem_stream streams[THREADS];
+    atomic_int wrong;
+    pthread_t threads[THREADS];
+} all;
+
+static void sound(bool condition)
 {
-    synced_mem_stream stream = gpu_stream_create(0, false);
-    for (int i = 0; i < 20; i++) {
+    if (!condition)
+        atomic_fetch_add(&all.wrong, 1);
+}
+
+/* Sizes differ, and what there is suffices for the largest. */
+static size_t size_for(size_t me, size_t turn)
+{
+    const size_t part = LARGE / 8;
+    return all.kind == OF_MANY_SIZES ? LARGE - (me * 5 + turn * 3) % 6 * part : LARGE;
+}
+
+static void use(synced_mem *mem, size_t size, synced_mem_stream stream)
+{
+    void *const data =
+        all.kind == PAGE_LOCKED ? synced_mem_overwrite_cpu_data(mem) : synced_mem_overwrite_gpu_data_on(mem, stream);
+    const synced_mem_status refused =
+        all.kind == PAGE_LOCKED ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY;
+    if (!data) {
+        sound(!all.with_turns && synced_mem_last_error() == refused);
+        if (all.with_turns)
+            (void)fprintf(stderr, "%s\n", synced_mem_last_error_message());
+    } else if (all.kind == PAGE_LOCKED) {
+        gpu_note_host_write(data, size);
+        pattern_write(data, size, 1);
+        sound(synced_mem_async_gpu_push(mem, stream) == SYNCED_MEM_OK);
+    } else {
+        gpu_fill(data, size, 1, stream);
+    }
+}
+
+static void *want_often(void *which)
+{
+    const size_t me = (size_t)which;
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        const bool other = all.kind == ON_ANY_STREAM || all.kind == OF_MANY_SIZES;
         synced_mem *mem = NULL;
         synced_mem_options options;
         synced_mem_options_init(&options);
         options.device = 0;
-        if (synced_mem_create(&mem, LARGE, &options) != SYNCED_MEM_OK)
-            atomic_fetch_add((atomic_int *)wrong, 1);
-        void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
-        if (data)
-            gpu_fill(data, LARGE, 1, stream);
-        else if (synced_mem_last_error() != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY)
-            atomic_fetch_add((atomic_int *)wrong, 1);
-        if (synced_mem_release(mem) != SYNCED_MEM_OK)
-            atomic_fetch_add((atomic_int *)wrong, 1);
+        if (all.with_turns)
+            while (sem_wait(&all.turn) != 0)
+                continue;
+        const size_t size = size_for(me, turn);
+        sound(synced_mem_create(&mem, size, &options) == SYNCED_MEM_OK);
+        use(mem, size, all.streams[other ? (me + turn) % THREADS : me]);
+        sound(synced_mem_release(mem) == SYNCED_MEM_OK);
+        if (all.with_turns)
+            sound(sem_post(&all.turn) == 0);
     }
-    gpu_stream_sync(stream);
-    if (synced_mem_stream_done(stream) != SYNCED_MEM_OK)
-        atomic_fetch_add((atomic_int *)wrong, 1);
-    gpu_stream_destroy(stream);
     return NULL;
+}
+
+static void limit_memory(size_t large)
+{
+    const bool on_host = all.kind == PAGE_LOCKED;
+    emu_set_device_memory(0, (on_host ? 8 * THREADS : large) * ROOM);
+    if (on_host)
+        emu_set_pinned_memory(large * (2 << 20));
 }
 
 START_TEST(several_threads)
 {
-    enum { THREADS = 4 };
-    pthread_t threads[THREADS];
-    atomic_int wrong = 0;
+    all.kind = (enum kind)(_i / 2);
+    all.with_turns = _i % 2 == 1;
     begin();
+    limit_memory(all.with_turns ? AT_A_TIME : 1);
+    ck_assert_int_eq(sem_init(&all.turn, 0, AT_A_TIME), 0);
     for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, want_often, &wrong), 0);
+        all.streams[i] = open_stream(NON_BLOCKING);
+    for (size_t i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&all.threads[i], NULL, want_often, (void *)i), 0);
     for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-    ck_assert_int_eq(atomic_load(&wrong), 0);
+        ck_assert_int_eq(pthread_join(all.threads[i], NULL), 0);
+    ck_assert_int_eq(atomic_load(&all.wrong), 0);
+    if (all.with_turns)
+        ck_assert_uint_eq(stats_now().oom_failures, 0);
+    for (int i = 0; i < THREADS; i++)
+        close_stream(all.streams[i]);
+    emu_set_device_memory(0, ROOM);
     synced_mem *const mem = before_want(READ);
     OK(try(mem, READ));
     check_contents(mem, READ);
@@ -461,7 +521,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, held_by_the_caller, 0, WANTS);
     tcase_add_loop_test(tests, held_by_an_object, 0, WANTS);
     tcase_add_loop_test(tests, too_little, 0, 2 * WANTS);
-    tcase_add_test(tests, several_threads);
+    tcase_add_loop_test(tests, several_threads, 0, 2 * KINDS);
     tcase_add_test(tests, on_another_device);
     tcase_add_test(tests, without_pools);
     tcase_add_test(tests, other_failures);

@@ -1,0 +1,229 @@
+/* The retired list. */
+#include "retired.h"
+
+#include "flight.h"
+#include "hands.h"
+#include "process.h"
+#include "stats.h"
+
+#include <stdatomic.h>
+
+/* The earliest first. */
+static struct {
+    struct sm_lock lock;             /* guards the rest, and which of the copies are in hand */
+    _Atomic(struct sm_copy *) first; /* anybody may look whether there is one */
+    struct sm_copy *last;            /* if there is a first */
+    unsigned count;
+    unsigned char generation; /* of the process that they were let go of in */
+} retired = {.lock = SM_LOCK_INITIALIZER};
+
+/* The thread runs code of the caller's that a copy is given to. */
+static _Thread_local bool calls_back;
+
+static struct sm_copy *first_retired(void)
+{
+    return atomic_load_explicit(&retired.first, memory_order_relaxed);
+}
+
+static void put_first(struct sm_copy *copy)
+{
+    atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
+}
+
+/* ---- With the list locked ---- */
+
+/* What a process has let go of is no business of its children, who know nothing of the work on it. */
+static void leave_to_parent(void)
+{
+    if (retired.generation == sm_process_generation())
+        return;
+    sm_count_down(SM_COUNT_retired, retired.count);
+    put_first(NULL);
+    retired.count = 0;
+    retired.generation = sm_process_generation();
+}
+
+static void append(struct sm_copy *copy)
+{
+    copy->next = NULL;
+    copy->in_hand = false;
+    if (first_retired())
+        retired.last->next = copy;
+    else
+        put_first(copy);
+    retired.last = copy;
+    retired.count++;
+    sm_count_up(SM_COUNT_retired, 1);
+}
+
+/* Those whose work has ended are among the earliest. */
+static void strike(const struct sm_copy *copy)
+{
+    struct sm_copy *before = NULL;
+    for (struct sm_copy *each = first_retired(); each != copy; each = each->next)
+        before = each;
+    if (before)
+        before->next = copy->next;
+    else
+        put_first(copy->next);
+    if (retired.last == copy)
+        retired.last = before;
+    retired.count--;
+    sm_count_down(SM_COUNT_retired, 1);
+}
+
+static bool is_given_to_caller(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR;
+}
+
+/* The first, from the copy on, that nobody has in hand. One callback does not lead to the next: all that are due would
+ * be on the stack. */
+static struct sm_copy *pick(struct sm_copy *copy)
+{
+    while (copy && (copy->in_hand || (calls_back && is_given_to_caller(copy))))
+        copy = copy->next;
+    if (copy)
+        copy->in_hand = true;
+    return copy;
+}
+
+/* ---- Into it, and out of it ---- */
+
+void sm_retired_add(struct sm_copy *copy)
+{
+    sm_lock(&retired.lock);
+    leave_to_parent();
+    append(copy);
+    sm_unlock(&retired.lock);
+}
+
+bool sm_retired_begin_callback(void)
+{
+    const bool before = calls_back;
+    calls_back = true;
+    sm_hands_empty(false);
+    return before;
+}
+
+void sm_retired_end_callback(bool before)
+{
+    calls_back = before;
+    sm_hands_fill();
+}
+
+/* What one pass over the list is for, and how far it has come. */
+struct pass {
+    unsigned char generation;
+    unsigned left;            /* of those that were there at its beginning */
+    bool waits;               /* it ends at the first copy that has to be waited for ... */
+    unsigned passed_over;     /* ... but for so many */
+    struct sm_ticket *ticket; /* that one's, held */
+    synced_mem_status status; /* of the first copy that could not be dealt with */
+};
+
+static struct sm_copy *begin(struct pass *pass)
+{
+    sm_lock(&retired.lock);
+    leave_to_parent();
+    struct sm_copy *const copy = pick(first_retired());
+    pass->generation = retired.generation;
+    pass->left = retired.count;
+    sm_unlock(&retired.lock);
+    return copy;
+}
+
+/* Puts the copy down, or gives its record back if it is gone, and picks the next. A callback may have forked, and this
+ * be the child: it has another list. */
+static struct sm_copy *next(struct pass *pass, struct sm_copy *copy, bool gone)
+{
+    if (sm_process_generation() != pass->generation)
+        return NULL;
+    sm_lock(&retired.lock);
+    struct sm_copy *const following = --pass->left > 0 && !pass->ticket ? pick(copy->next) : NULL;
+    if (gone)
+        strike(copy);
+    else
+        copy->in_hand = false;
+    sm_unlock(&retired.lock);
+    if (gone)
+        sm_copy_give_record(copy);
+    return following;
+}
+
+static void note(struct pass *pass, synced_mem_status status)
+{
+    if (pass->status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        pass->status = status;
+}
+
+/* Whether the pass ends here, as the copy is to be waited for. */
+static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
+{
+    synced_mem_status status = sm_copy_end_streamless(copy);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_settle(copy, true, NULL);
+    struct sm_ticket *const ticket = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+    note(pass, status);
+    if (ticket && pass->passed_over > 0) {
+        pass->passed_over--;
+        return false;
+    }
+    if (ticket)
+        pass->ticket = sm_ticket_hold(ticket);
+    return ticket != NULL;
+}
+
+static bool try_one(struct pass *pass, struct sm_copy *copy)
+{
+    synced_mem_status status;
+    if (pass->waits && is_to_wait_for(pass, copy))
+        return false;
+    const bool gone = sm_copy_try_dispose(copy, &status);
+    note(pass, status);
+    return gone;
+}
+
+static void try_each(struct pass *pass)
+{
+    sm_hands_fill();
+    struct sm_copy *copy = begin(pass);
+    while (copy) {
+        const bool gone = try_one(pass, copy);
+        copy = next(pass, copy, gone);
+        sm_hands_pass();
+    }
+    sm_hands_empty(false);
+}
+
+/* What can't be waited for stays, and the rest is waited for all the same. */
+static synced_mem_status try_each_and_wait(void)
+{
+    struct pass pass;
+    unsigned stuck = 0;
+    synced_mem_status first = SYNCED_MEM_OK;
+    do {
+        pass = (struct pass){.waits = true, .passed_over = stuck, .status = first};
+        try_each(&pass);
+        first = pass.status;
+        if (pass.ticket) {
+            const synced_mem_status status = sm_ticket_wait(pass.ticket);
+            const bool is_stuck = sm_ticket_is_open(pass.ticket);
+            sm_ticket_drop(pass.ticket);
+            first = is_stuck && first == SYNCED_MEM_OK ? status : first;
+            stuck += is_stuck;
+        }
+    } while (pass.ticket);
+    return first;
+}
+
+synced_mem_status sm_copy_reap(bool wait)
+{
+    struct pass pass = {.waits = false};
+    if (!first_retired())
+        return SYNCED_MEM_OK;
+    if (wait)
+        return try_each_and_wait();
+    try_each(&pass);
+    return SYNCED_MEM_OK;
+}

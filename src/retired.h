@@ -1,0 +1,18 @@
+/*
+ * Copies that were let go of while work on them was in flight, until that has ended. A thread that tries one again has it
+ * in hand: the others pass over it, and the thread itself takes it off the list. While the work on one is waited for
+ * nobody has it in hand.
+ */
+#ifndef SM_RETIRED_H
+#define SM_RETIRED_H
+
+#include "copy.h"
+
+void sm_retired_add(struct sm_copy *copy);
+
+/* Around code of the caller's that a copy is given to, with full hands: it may take as long as it likes, so that nobody
+ * waits for it, and it may call the library. The second is given what the first has answered. */
+bool sm_retired_begin_callback(void);
+void sm_retired_end_callback(bool before);
+
+#endif

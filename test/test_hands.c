@@ -1,0 +1,593 @@
+/* Memory that one thread has just then in its hands, and another is refused; and what is let go of beside a thread that
+ * waits. */
+#include "fixture.h"
+
+#include "cudart_emu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Of page-locked memory there are 2 MiB at first, of which one large piece leaves no room for another. */
+enum { SIZE = 5000, PIECE = 300000, LARGE = 700000, LARGE_ON_HOST = 1500000, ROOM = 1 << 20 };
+enum { PATIENCE = 20000, STEP_US = 100 };
+static const size_t TOO_MUCH = (size_t)1 << 60;
+
+static atomic_int wrong;
+
+/* Check's own assertions are for the main thread. */
+#define SOUND(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
+                          synced_mem_last_error_message());                                                            \
+            atomic_fetch_add(&wrong, 1);                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- The order: when the first thread is at a certain call of the runtime, the second runs ---- */
+
+enum moment { NEVER, AT_THE_QUERY, AT_THE_RECORD, AT_THE_FREE, AT_THE_UNREGISTER, AT_THE_ROOM };
+
+static struct {
+    enum moment moment;
+    unsigned skips; /* of these calls */
+    void *(*body)(void *);
+    pthread_t thread;
+    atomic_bool over;
+} second;
+
+static void run_second_at(enum moment moment, unsigned skips, void *(*body)(void *))
+{
+    second.moment = moment;
+    second.skips = skips;
+    second.body = body;
+}
+
+static void *run_body(void *unused)
+{
+    (void)second.body(unused);
+    atomic_store(&second.over, true);
+    return NULL;
+}
+
+/* It may have to wait for what the first thread is in the middle of. */
+static void come_to(enum moment moment)
+{
+    enum { A_WHILE = 200 };
+    if (second.moment != moment || second.skips-- > 0)
+        return;
+    second.moment = NEVER;
+    ck_assert_int_eq(pthread_create(&second.thread, NULL, run_body, NULL), 0);
+    for (int i = 0; i < A_WHILE && !atomic_load(&second.over); i++)
+        (void)usleep(STEP_US);
+}
+
+static void join_second(void)
+{
+    ck_assert_int_eq(second.moment, NEVER); /* the moment has come */
+    ck_assert_int_eq(pthread_join(second.thread, NULL), 0);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+}
+
+static atomic_int in_waits; /* threads that wait for an event */
+static void (*at_each_refusal)(void);
+
+cudaError_t __real_cudaEventQuery(cudaEvent_t event);
+cudaError_t __wrap_cudaEventQuery(cudaEvent_t event);
+cudaError_t __wrap_cudaEventQuery(cudaEvent_t event)
+{
+    come_to(AT_THE_QUERY);
+    return __real_cudaEventQuery(event);
+}
+
+cudaError_t __real_cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    come_to(AT_THE_RECORD);
+    return __real_cudaEventRecord(event, stream);
+}
+
+cudaError_t __real_cudaEventSynchronize(cudaEvent_t event);
+cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event);
+cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
+{
+    atomic_fetch_add(&in_waits, 1);
+    const cudaError_t code = __real_cudaEventSynchronize(event);
+    atomic_fetch_sub(&in_waits, 1);
+    return code;
+}
+
+cudaError_t __real_cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream);
+cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream)
+{
+    come_to(AT_THE_FREE);
+    return __real_cudaFreeAsync(data, stream);
+}
+
+cudaError_t __real_cudaHostUnregister(void *data);
+cudaError_t __wrap_cudaHostUnregister(void *data);
+cudaError_t __wrap_cudaHostUnregister(void *data)
+{
+    come_to(AT_THE_UNREGISTER);
+    return __real_cudaHostUnregister(data);
+}
+
+cudaError_t __real_cudaMemGetInfo(size_t *free, size_t *total);
+cudaError_t __wrap_cudaMemGetInfo(size_t *free, size_t *total);
+cudaError_t __wrap_cudaMemGetInfo(size_t *free, size_t *total)
+{
+    come_to(AT_THE_ROOM);
+    return __real_cudaMemGetInfo(free, total);
+}
+
+cudaError_t __real_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream);
+cudaError_t __wrap_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream)
+{
+    if (at_each_refusal && size == TOO_MUCH)
+        at_each_refusal();
+    return __real_cudaMallocFromPoolAsync(out, size, pool, stream);
+}
+
+/* ---- What the threads do ---- */
+
+static synced_mem_stream one, two;
+
+/* The runtime waits for nothing itself: memory that was freed can be had when the free is done. */
+static void begin(void)
+{
+    OK(synced_mem_gpu_pool_set_reuse(0, 0));
+    one = open_stream(NON_BLOCKING);
+    two = open_stream(NON_BLOCKING);
+}
+
+static void end(void)
+{
+    close_stream(one);
+    close_stream(two);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+}
+
+static synced_mem *create(size_t size, synced_mem_placement_kind placement)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.placement = placement;
+    SOUND(synced_mem_create(&mem, size, &options) == SYNCED_MEM_OK);
+    return mem;
+}
+
+static void release(synced_mem *mem)
+{
+    SOUND(synced_mem_release(mem) == SYNCED_MEM_OK);
+}
+
+static void *want_host_memory(void *unused)
+{
+    synced_mem *const mem = create(LARGE_ON_HOST, SYNCED_MEM_PLACEMENT_SEPARATE);
+    SOUND(synced_mem_overwrite_cpu_data(mem));
+    SOUND(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_PINNED);
+    release(mem);
+    return unused;
+}
+
+static void *want_device_memory(void *unused)
+{
+    synced_mem *const mem = create(LARGE, SYNCED_MEM_PLACEMENT_SEPARATE);
+    SOUND(synced_mem_overwrite_gpu_data(mem));
+    release(mem);
+    return unused;
+}
+
+static void *want_managed_memory(void *unused)
+{
+    synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_MANAGED);
+    SOUND(synced_mem_overwrite_gpu_data(mem));
+    release(mem);
+    return unused;
+}
+
+/* In vain. */
+static void *want_too_much(void *unused)
+{
+    synced_mem *const mem = create(TOO_MUCH, SYNCED_MEM_PLACEMENT_SEPARATE);
+    SOUND(!synced_mem_overwrite_gpu_data(mem));
+    SOUND(synced_mem_last_error() == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY);
+    release(mem);
+    return unused;
+}
+
+static atomic_int handed_back;
+
+static void free_it(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user, (void)stream;
+    gpu_pinned_free(data);
+    atomic_fetch_add(&handed_back, 1);
+}
+
+/* Memory of the caller's, of which a transfer on the stream reads. */
+static synced_mem *pushed(synced_mem_stream stream, synced_mem_release_callback callback)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    OK(synced_mem_adopt_cpu_data(mem, gpu_pinned_alloc(SIZE), callback, NULL));
+    OK(synced_mem_async_gpu_push(mem, stream));
+    return mem;
+}
+
+static synced_mem *pushed_large(synced_mem_stream stream)
+{
+    synced_mem *const mem = make_on(LARGE_ON_HOST, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), LARGE_ON_HOST, 1);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    return mem;
+}
+
+static void no_more_host_memory(void)
+{
+    emu_set_pinned_memory(1);
+}
+
+static bool come_to_be(atomic_int *what, int value)
+{
+    for (int i = 0; i < PATIENCE && atomic_load(what) != value; i++)
+        (void)usleep(STEP_US);
+    return atomic_load(what) == value;
+}
+
+/* ---- Beside a thread that waits ---- */
+
+/* While one thread waits for a kernel that does not end, what has ended comes back all the same: callbacks are called,
+ * and memory is there for other threads. */
+START_TEST(beside_a_waiter)
+{
+    pthread_t waiter;
+    begin();
+    synced_mem *const earlier = pushed(two, free_it);
+    synced_mem *const later = pushed(two, free_it);
+    synced_mem *const large = pushed_large(two);
+    gpu_hold(one);
+    synced_mem *const stuck = pushed(one, free_it);
+    OK(synced_mem_release(_i ? large : earlier));
+    OK(synced_mem_release(stuck));
+    OK(synced_mem_release(_i ? earlier : large));
+    OK(synced_mem_release(later));
+    no_more_host_memory();
+    emu_set_device_memory(0, ROOM);
+    ck_assert_int_eq(pthread_create(&waiter, NULL, want_too_much, NULL), 0);
+    ck_assert(come_to_be(&in_waits, 1));
+    gpu_stream_sync(two);
+    want_host_memory(NULL);
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    for (int i = 0; i < PATIENCE && atomic_load(&handed_back) < 2; i++) {
+        OK(synced_mem_reap());
+        (void)usleep(STEP_US);
+    }
+    ck_assert_int_eq(atomic_load(&handed_back), 2);
+    ck_assert(come_to_be(&in_waits, 1)); /* it waits to this moment */
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(waiter, NULL), 0);
+    ck_assert_int_eq(atomic_load(&handed_back), 3);
+    end();
+}
+END_TEST
+
+/* ---- In the hands of another thread ---- */
+
+/* Of one that looks whether the work has ended. */
+START_TEST(while_it_is_asked_about)
+{
+    begin();
+    gpu_hold(one);
+    OK(synced_mem_release(pushed_large(one)));
+    ck_assert_uint_eq(stats_now().retired, 1);
+    gpu_unhold();
+    gpu_stream_sync(one);
+    no_more_host_memory();
+    run_second_at(AT_THE_QUERY, 0, want_host_memory);
+    OK(synced_mem_reap());
+    join_second();
+    end();
+}
+END_TEST
+
+/* Of one that frees what was kept ready, piece by piece. */
+START_TEST(while_it_is_freed)
+{
+    synced_mem *mems[2];
+    begin();
+    emu_set_device_memory(0, ROOM);
+    for (int i = 0; i < 2; i++) {
+        mems[i] = make_on(PIECE, 0);
+        ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mems[i]));
+    }
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_release(mems[i]));
+    run_second_at(AT_THE_FREE, 0, want_device_memory);
+    OK(synced_mem_gpu_pool_trim(0, 0));
+    join_second();
+    end();
+}
+END_TEST
+
+/* Of one that seeks memory for itself, and finds that a kernel is at work on it. */
+START_TEST(while_it_is_chosen)
+{
+    synced_mem *mems[2];
+    begin();
+    emu_set_device_memory(0, LARGE + PIECE + LARGE / 4);
+    for (int i = 0; i < 2; i++) {
+        mems[i] = make_on(PIECE, 0);
+        void *const data = synced_mem_overwrite_gpu_data_on(mems[i], one);
+        gpu_fill(data, PIECE, 1, one);
+    }
+    gpu_hold(one);
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_release(mems[i]));
+    run_second_at(AT_THE_RECORD, 1, want_device_memory);
+    synced_mem *const mem = make_on(PIECE, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, two));
+    gpu_unhold();
+    join_second();
+    OK(synced_mem_release(mem));
+    end();
+}
+END_TEST
+
+/* Of one that gives page-locked memory back to the system. */
+START_TEST(while_it_is_unregistered)
+{
+    begin();
+    OK(synced_mem_host_pool_set_decay(1));
+    OK(synced_mem_release(pushed_large(one)));
+    gpu_stream_sync(one);
+    OK(synced_mem_reap());
+    (void)usleep(5000);
+    run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
+    emu_set_pinned_memory(2 << 20); /* as much as there is */
+    OK(synced_mem_reap());
+    join_second();
+    OK(synced_mem_host_pool_set_decay(0));
+    end();
+}
+END_TEST
+
+/* The same by one that is itself refused what it wants. */
+START_TEST(while_another_is_refused)
+{
+    synced_mem *const mem = make_on(TOO_MUCH / 2, 0);
+    begin();
+    OK(synced_mem_release(pushed_large(one)));
+    gpu_stream_sync(one);
+    OK(synced_mem_reap());
+    emu_set_pinned_memory(2 << 20);
+    run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
+    join_second();
+    OK(synced_mem_release(mem));
+    end();
+}
+END_TEST
+
+/* What is asked for in vain is no reason to refuse another thread the little that it wants. */
+START_TEST(while_more_is_asked_for)
+{
+    synced_mem *const mem = create(2 * ROOM, SYNCED_MEM_PLACEMENT_MANAGED);
+    emu_set_device_memory(0, ROOM);
+    run_second_at(AT_THE_ROOM, _i, want_managed_memory);
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_gpu_data(mem));
+    join_second();
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().oom_failures, 1);
+}
+END_TEST
+
+/* ---- Beside a callback ---- */
+
+static void *reap(void *unused)
+{
+    SOUND(synced_mem_reap() == SYNCED_MEM_OK);
+    return unused;
+}
+
+static void *want_too_much_host_memory(void *unused)
+{
+    synced_mem *const mem = create(LARGE_ON_HOST, SYNCED_MEM_PLACEMENT_SEPARATE);
+    SOUND(!synced_mem_overwrite_cpu_data(mem));
+    SOUND(synced_mem_last_error() == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    release(mem);
+    return unused;
+}
+
+/* The first callback lasts until another thread has called the second one, and has been refused memory. */
+static void last_long(void *data, void *user, synced_mem_stream stream)
+{
+    pthread_t thread;
+    const int before = atomic_load(&handed_back);
+    free_it(data, user, stream);
+    if (before > 0)
+        return;
+    SOUND(pthread_create(&thread, NULL, reap, NULL) == 0 && pthread_join(thread, NULL) == 0);
+    SOUND(atomic_load(&handed_back) == 2);
+    SOUND(pthread_create(&thread, NULL, want_too_much_host_memory, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+static void retire_two(synced_mem_release_callback callback)
+{
+    gpu_hold(one);
+    synced_mem *const mems[] = {pushed(one, callback), pushed(one, callback)};
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_release(mems[i]));
+}
+
+static void make_due(void)
+{
+    gpu_unhold();
+    gpu_stream_sync(one);
+}
+
+START_TEST(beside_a_callback)
+{
+    begin();
+    retire_two(last_long);
+    make_due();
+    no_more_host_memory();
+    OK(synced_mem_reap());
+    ck_assert_int_eq(atomic_load(&handed_back), 2);
+    end();
+}
+END_TEST
+
+static int depth;
+static int deepest;
+
+static void call_the_library(void *data, void *user, synced_mem_stream stream)
+{
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    OK(synced_mem_reap());
+    free_it(data, user, stream);
+    if (atomic_load(&handed_back) == 1)
+        want_host_memory(NULL);
+    depth--;
+}
+
+/* A callback that calls the library is not called in the midst of itself, however many are due, and is given the memory
+ * that is due behind it. */
+START_TEST(inside_a_callback)
+{
+    begin();
+    retire_two(call_the_library);
+    OK(synced_mem_release(pushed_large(one)));
+    make_due();
+    no_more_host_memory();
+    OK(synced_mem_reap());
+    ck_assert_int_eq(atomic_load(&handed_back), 2);
+    ck_assert_int_eq(deepest, 1);
+    ck_assert_uint_eq(stats_now().retired, 0);
+    end();
+}
+END_TEST
+
+/* ---- In a child ---- */
+
+static pid_t child = -1;
+
+static void fork_it(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    if (atomic_fetch_add(&handed_back, 1) == 0)
+        child = fork();
+    if (child != 0)
+        gpu_pinned_free(data);
+}
+
+/* Goes on in the child where the callback has forked: what else is due is none of its business. */
+START_TEST(forked_by_a_callback)
+{
+    int status = 0;
+    begin();
+    retire_two(fork_it);
+    make_due();
+    const synced_mem_status reaped = synced_mem_reap();
+    if (child == 0)
+        exit(reaped == SYNCED_MEM_OK && atomic_load(&handed_back) == 1 && stats_now().retired <= 2 ? EXIT_SUCCESS
+                                                                                                   : EXIT_FAILURE);
+    OK(reaped);
+    ck_assert_int_eq(atomic_load(&handed_back), 2);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS);
+    end();
+}
+END_TEST
+
+static void want_in_child(const void *unused)
+{
+    (void)unused;
+    synced_mem *const mem = make(TOO_MUCH);
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
+    OK(synced_mem_release(mem));
+}
+
+static void *fork_now(void *unused)
+{
+    SOUND(in_a_child(want_in_child, NULL));
+    return unused;
+}
+
+/* The thread that has memory in its hands is not in the child. */
+START_TEST(forked_meanwhile)
+{
+    begin();
+    synced_mem *const mem = make_on(PIECE, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, one));
+    OK(synced_mem_release(mem));
+    run_second_at(AT_THE_FREE, 0, fork_now);
+    OK(synced_mem_gpu_pool_trim(0, 0));
+    join_second();
+    end();
+}
+END_TEST
+
+/* ---- Others are never done ---- */
+
+static void *come_and_go(void *unused)
+{
+    synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_SEPARATE);
+    SOUND(synced_mem_overwrite_gpu_data(mem));
+    release(mem);
+    return unused;
+}
+
+static void let_another_come_and_go(void)
+{
+    pthread_t thread;
+    SOUND(pthread_create(&thread, NULL, come_and_go, NULL) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+/* Whoever wants more than there is is told, though others let go of memory all the time. */
+START_TEST(never_enough)
+{
+    enum { ROUNDS = 17 };
+    begin();
+    let_another_come_and_go();
+    at_each_refusal = let_another_come_and_go;
+    want_too_much(NULL);
+    at_each_refusal = NULL;
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_uint_eq(stats_now().oom_reaps, ROUNDS);
+    ck_assert_uint_eq(stats_now().oom_failures, 1);
+    end();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("hands");
+    TCase *const waiting = add_case(made, "waiting");
+    tcase_add_loop_test(waiting, beside_a_waiter, 0, 2);
+    TCase *const meanwhile = add_case(made, "meanwhile");
+    tcase_add_test(meanwhile, while_it_is_asked_about);
+    tcase_add_test(meanwhile, while_it_is_freed);
+    tcase_add_test(meanwhile, while_it_is_chosen);
+    tcase_add_test(meanwhile, while_it_is_unregistered);
+    tcase_add_test(meanwhile, while_another_is_refused);
+    tcase_add_loop_test(meanwhile, while_more_is_asked_for, 0, 2);
+    TCase *const callbacks = add_case(made, "callbacks");
+    tcase_add_test(callbacks, beside_a_callback);
+    tcase_add_test(callbacks, inside_a_callback);
+    TCase *const forks = add_case(made, "forks");
+    tcase_add_test(forks, forked_by_a_callback);
+    tcase_add_test(forks, forked_meanwhile);
+    TCase *const never = add_case(made, "never");
+    tcase_add_test(never, never_enough);
+    return made;
+}
