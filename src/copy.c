@@ -33,7 +33,7 @@ static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 static struct {
     struct sm_lock lock;
     _Atomic(struct sm_copy *) first; /* written with the lock held */
-    unsigned char generation;        /* of the process that they were let go of in */
+    unsigned generation;             /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- Memory ---- */

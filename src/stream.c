@@ -7,6 +7,8 @@
 #include "stream_record.h"
 #include "trace.h"
 
+#include <pthread.h>
+
 /* What became of a caller's stream. */
 enum state {
     KNOWN,
@@ -195,7 +197,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     fresh->handle = handle;
     fresh->thread = thread;
     fresh->id = id;
-    pthread_mutex_init(&fresh->lock, NULL);
+    sm_mutex_init(&fresh->lock);
     atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
     atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
@@ -370,13 +372,13 @@ static synced_mem_status end_use(struct sm_stream *stream, struct sm_ticket **ou
 static void lock(struct sm_stream *stream)
 {
     if (is_counted(stream))
-        pthread_mutex_lock(&stream->lock);
+        sm_mutex_lock(&stream->lock);
 }
 
 static void unlock(struct sm_stream *stream)
 {
     if (is_counted(stream))
-        pthread_mutex_unlock(&stream->lock);
+        sm_mutex_unlock(&stream->lock);
 }
 
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)

@@ -6,9 +6,8 @@
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
 
+#include "mutex.h"
 #include "ticket.h"
-
-#include <pthread.h>
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
 enum sm_lane {
@@ -41,7 +40,7 @@ struct sm_stream {
     struct sm_stream *next;
     _Atomic(struct sm_ticket *) last; /* once it is done: for all that it was given */
     atomic_uint holders;              /* of created and per-thread streams; those it is known by are one */
-    pthread_mutex_t lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
+    struct sm_mutex lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
     int device;
     unsigned char kind;
     atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */
