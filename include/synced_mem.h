@@ -22,7 +22,7 @@
  * - A stream is one of the object's device: one that the caller created, or a handle that names a stream without one
  *   being created: NULL and cudaStreamLegacy, the legacy default stream of the object's device, and
  *   cudaStreamPerThread, the default stream of the calling thread there. An object that has no device yet takes that
- *   of the stream on which its device copy is used.
+ *   of the stream on which its device copy is used. (cudaStream_t)-1 is no stream: SYNCED_MEM_ERR_INVALID_ARGUMENT.
  * - Nothing aborts, and nothing prints but what is asked to: the functions that take a FILE, and what the environment
  *   asks for (see "Seeing what happens"). A function that returns a pointer returns NULL only when it failed; a function
  *   that returns a status returns SYNCED_MEM_OK or says what failed. synced_mem_last_error_message() has the detail.

@@ -116,7 +116,7 @@ void sm_commit(struct synced_mem *mem, unsigned head)
 
 void sm_object_init(struct synced_mem *mem)
 {
-    pthread_mutex_init(&mem->lock, NULL);
+    sm_mutex_init(&mem->lock);
     mem->generation = sm_process_generation();
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(mem, side, NULL);
@@ -128,7 +128,8 @@ void sm_object_init(struct synced_mem *mem)
 
 void sm_lock_object(struct synced_mem *mem)
 {
-    pthread_mutex_lock(&mem->lock);
+    sm_process_enter();
+    sm_mutex_lock(&mem->lock);
 }
 
 /* Until here the hot path hands out what was so when the lock was taken. */
@@ -136,7 +137,8 @@ void sm_unlock_object(struct synced_mem *mem)
 {
     publish(mem);
     assert(sm_object_is_valid(mem));
-    pthread_mutex_unlock(&mem->lock);
+    sm_mutex_unlock(&mem->lock);
+    sm_process_leave();
 }
 
 /* ---- Waiting ---- */

@@ -6,8 +6,10 @@
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
 
+#include "process.h"
 #include "synced_mem.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,6 +57,7 @@ static inline void sm_caller_is_about(const struct synced_mem *mem)
 /* Around a call of the caller's code. */
 static inline struct sm_caller sm_caller_put_aside(void)
 {
+    assert(!sm_process_is_inside());
     const struct sm_caller before = sm_caller;
     sm_caller = (struct sm_caller){.function = NULL};
     return before;

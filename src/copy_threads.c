@@ -3,20 +3,21 @@
 
 #include "process.h"
 
+#include <pthread.h>
 #include <signal.h>
 
 enum { MAX_THREADS = 64 };
 
 static struct {
     struct sm_lock lock;
-    pthread_cond_t changed;
+    struct sm_events changed;
     struct sm_task *first;
     pthread_t ids[MAX_THREADS];
     unsigned count;
     unsigned watching; /* of them wait for a task that is not ready: all but one may */
     bool ending;
-    unsigned char generation; /* of the process that has the threads */
-} queue = {.lock = SM_LOCK_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    unsigned generation; /* of the process that has the threads */
+} queue = {.lock = SM_LOCK_INITIALIZER};
 
 void sm_task_hold(struct sm_task *task)
 {
@@ -40,7 +41,7 @@ static void leave_to_parent(void)
     queue.first = NULL;
     queue.count = 0;
     queue.watching = 0;
-    (void)pthread_cond_init(&queue.changed, NULL);
+    queue.ending = false;
 }
 
 static void append(struct sm_task *task)
@@ -93,7 +94,7 @@ static void watch(struct sm_task *task)
     sm_lock(&queue.lock);
     queue.watching--;
     task->ready = true;
-    (void)pthread_cond_broadcast(&queue.changed);
+    sm_events_add(&queue.changed);
 }
 
 static void work(struct sm_task *task)
@@ -104,6 +105,14 @@ static void work(struct sm_task *task)
     sm_lock(&queue.lock);
 }
 
+static void wait_for_change(void)
+{
+    const unsigned seen = sm_events_seen(&queue.changed);
+    sm_unlock(&queue.lock);
+    sm_events_wait(&queue.changed, seen);
+    sm_lock(&queue.lock);
+}
+
 static void *copy_thread(void *unused)
 {
     (void)unused;
@@ -111,7 +120,7 @@ static void *copy_thread(void *unused)
     while (!queue.ending) {
         struct sm_task *const task = next_task();
         if (!task) {
-            (void)pthread_cond_wait(&queue.changed, &queue.lock.mutex);
+            wait_for_change();
             continue;
         }
         if (task->ready)
@@ -146,7 +155,7 @@ void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
     task->ready = ready;
     append(task);
     start(threads);
-    (void)pthread_cond_broadcast(&queue.changed);
+    sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
 }
 
@@ -155,7 +164,7 @@ void sm_copy_threads_ready(struct sm_task *task)
     sm_lock(&queue.lock);
     if (!task->ready) {
         task->ready = true;
-        (void)pthread_cond_broadcast(&queue.changed);
+        sm_events_add(&queue.changed);
     }
     sm_unlock(&queue.lock);
 }
@@ -184,7 +193,7 @@ void sm_copy_threads_end(void)
     leave_to_parent();
     const unsigned count = queue.count;
     queue.ending = true;
-    (void)pthread_cond_broadcast(&queue.changed);
+    sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
     for (unsigned i = 0; i < count; i++)
         (void)pthread_join(queue.ids[i], NULL);

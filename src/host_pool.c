@@ -9,6 +9,7 @@
 #include "status.h"
 
 #include <assert.h>
+#include <pthread.h>
 
 /* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't
  * use, and large ones don't have many slabs. */

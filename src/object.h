@@ -4,9 +4,8 @@
 
 #include "allocator.h"
 #include "copy.h"
+#include "mutex.h"
 #include "steps.h"
-
-#include <pthread.h>
 
 /* What the caller gave at creation beyond size and device; absent when all is default. */
 struct sm_extras {
@@ -39,12 +38,13 @@ struct synced_mem {
     _Atomic(struct sm_stream *) on[2];
     _Atomic(struct sm_copy *)
         copy[SM_SIDES];   /* written with the lock held; read without it on the hot path; never NULL */
-    pthread_mutex_t lock; /* guards all that is neither atomic nor constant */
-    atomic_size_t size;   /* written with the lock held */
+    struct sm_mutex lock; /* guards all that is neither atomic nor constant */
     atomic_uint references;
-    atomic_short device;      /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
-    atomic_uchar head;        /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    unsigned char generation; /* of the process that made it; constant */
+    atomic_size_t size;    /* written with the lock held */
+    unsigned generation;   /* of the process that made it; constant */
+    atomic_short device;   /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
+    atomic_uchar head;     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
+    char to_two_lines[33]; /* of the cache */
     /* Constant. While the cell is free the slab's link is here. */
     struct sm_extras *extras;
 };

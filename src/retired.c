@@ -14,7 +14,7 @@ static struct {
     _Atomic(struct sm_copy *) first; /* anybody may look whether there is one */
     struct sm_copy *last;            /* if there is a first */
     unsigned count;
-    unsigned char generation; /* of the process that they were let go of in */
+    unsigned generation; /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
 /* The thread runs code of the caller's that a copy is given to. */
@@ -114,7 +114,7 @@ void sm_retired_end_callback(bool before)
 
 /* What one pass over the list is for, and how far it has come. */
 struct pass {
-    unsigned char generation;
+    unsigned generation;
     unsigned left;            /* of those that were there at its beginning */
     bool waits;               /* it ends at the first copy that has to be waited for ... */
     unsigned passed_over;     /* ... but for so many */

@@ -147,19 +147,9 @@ static void give_batch(struct sm_slab *slab, void *batch)
 
 /* ---- Shelves ---- */
 
-static void lock_shelf(struct sm_shelf *shelf)
-{
-    sm_lock(&shelf->lock);
-    if (shelf->generation != sm_process_generation()) {
-        shelf->generation = sm_process_generation();
-        shelf->list = shelf->batch = NULL;
-        shelf->count = 0;
-    }
-}
-
 static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    lock_shelf(shelf);
+    sm_lock(&shelf->lock);
     if (!shelf->list) {
         shelf->list = shelf->batch;
         shelf->count = shelf->batch ? BATCH : 0;
@@ -177,7 +167,7 @@ static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
     void *batch = take_batch(slab);
     if (!batch)
         return false;
-    lock_shelf(shelf);
+    sm_lock(&shelf->lock);
     if (!shelf->batch) {
         shelf->batch = batch;
         batch = NULL;
@@ -210,7 +200,7 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     void *batch = NULL;
-    lock_shelf(shelf);
+    sm_lock(&shelf->lock);
     if (shelf->count == BATCH) {
         batch = shelf->batch;
         shelf->batch = shelf->list;
@@ -225,7 +215,7 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
 
 static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    lock_shelf(shelf);
+    sm_lock(&shelf->lock);
     void *const list = shelf->list;
     void *const batch = shelf->batch;
     shelf->list = shelf->batch = NULL;

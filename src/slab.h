@@ -33,11 +33,9 @@ void sm_cells_trim(struct sm_cells *cells);
 /* Batches are lists of cells, which go from hand to hand as one, however long that takes to read. */
 enum { SM_BATCHES = 256 };
 
-/* Cells that a shard has at hand. They count as given out. In a child of the process that put them here they are
- * forgotten: they may be half put there. Its slab then keeps their chunks. */
+/* Cells that a shard has at hand. They count as given out. */
 struct sm_shelf {
     struct sm_lock lock;      /* guards the rest */
-    unsigned char generation; /* of the process that the cells are of */
     unsigned count;           /* on the list, at most */
     void *list;
     void *batch; /* NULL: none */
@@ -55,7 +53,7 @@ struct sm_slab {
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
         .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                                              \
-        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LEFT_LOCK_INITIALIZER})},                                             \
+        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                             \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

@@ -4,6 +4,7 @@
 #include "caller.h"
 #include "process.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ static void call_handler(synced_mem_status status)
     sm_unlock(&sm_handler.lock);
     if (!call || sm_error.in_handler)
         return;
+    assert(!sm_process_is_inside());
     char message[sizeof sm_error.published]; /* a failure inside the handler publishes its own */
     memcpy(message, sm_error.published, sizeof message);
     sm_error.in_handler = true;

@@ -7,6 +7,8 @@
 #include "stream_record.h"
 #include "trace.h"
 
+#include <pthread.h>
+
 /* What became of a caller's stream. */
 enum state {
     KNOWN,
@@ -17,6 +19,8 @@ enum state {
 static _Atomic uint64_t last_serial;
 static _Atomic uint64_t last_thread;
 static _Thread_local uint64_t this_thread;
+
+char sm_no_stream;
 
 uint64_t sm_stream_new_serial(void)
 {
@@ -162,8 +166,12 @@ static void drop_known(struct sm_stream *stream)
         sm_stream_drop(stream);
 }
 
+/* A destructor that runs later may use the thread's default stream once more, which may be another one by then: the
+ * runtime has destructors too. So what is met from then on is another thread's, whose end comes in the next round of
+ * destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, nobody is told. */
 static void orphan_streams(void *thread)
 {
+    this_thread = 0;
     struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
     sm_lock(&bucket->lock);
     for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
@@ -195,7 +203,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     fresh->handle = handle;
     fresh->thread = thread;
     fresh->id = id;
-    pthread_mutex_init(&fresh->lock, NULL);
+    sm_mutex_init(&fresh->lock);
     atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
     atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
@@ -287,6 +295,8 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
 {
     int resolved;
     struct sm_stream_facts facts = {.capturing = false};
+    if (handle == SM_HANDLE_OF_NONE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no stream has the handle %p", (void *)handle);
     synced_mem_status status = sm_device_resolve(device, &resolved);
     if (status == SYNCED_MEM_OK)
         status = sm_device_stream_look(resolved, handle, &facts);
@@ -370,13 +380,13 @@ static synced_mem_status end_use(struct sm_stream *stream, struct sm_ticket **ou
 static void lock(struct sm_stream *stream)
 {
     if (is_counted(stream))
-        pthread_mutex_lock(&stream->lock);
+        sm_mutex_lock(&stream->lock);
 }
 
 static void unlock(struct sm_stream *stream)
 {
     if (is_counted(stream))
-        pthread_mutex_unlock(&stream->lock);
+        sm_mutex_unlock(&stream->lock);
 }
 
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)

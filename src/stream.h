@@ -6,9 +6,8 @@
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
 
+#include "mutex.h"
 #include "ticket.h"
-
-#include <pthread.h>
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
 enum sm_lane {
@@ -29,8 +28,12 @@ enum sm_stream_kind {
     SM_STREAM_LANE
 };
 
-/* What the hot path compares a handle with where no handle may match. */
-#define SM_NO_HANDLE ((synced_mem_stream)UINTPTR_MAX)
+/* What the hot path compares a handle with where no handle may match: an address of the library's own. */
+extern char sm_no_stream;
+#define SM_NO_HANDLE ((synced_mem_stream)(void *)&sm_no_stream)
+
+/* What many programs have for no stream; a record never has it. */
+#define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)
 
 struct sm_stream {
     _Atomic(synced_mem_stream) hot; /* the caller's handle for it, or SM_NO_HANDLE */
@@ -41,7 +44,7 @@ struct sm_stream {
     struct sm_stream *next;
     _Atomic(struct sm_ticket *) last; /* once it is done: for all that it was given */
     atomic_uint holders;              /* of created and per-thread streams; those it is known by are one */
-    pthread_mutex_t lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
+    struct sm_mutex lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
     int device;
     unsigned char kind;
     atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */

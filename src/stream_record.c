@@ -54,7 +54,6 @@ void sm_stream_record_give(struct sm_stream *stream)
         return;
     sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
-    pthread_mutex_destroy(&stream->lock);
     if (!sm_stream_can_be_hot(stream)) {
         sm_slab_give(&records, stream);
         return;

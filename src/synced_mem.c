@@ -25,7 +25,7 @@
 
 enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767 };
 
-static_assert(sizeof(struct synced_mem) <= 128, "a million untouched objects cost 128 MB at most");
+static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
 static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
 
 static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
@@ -162,7 +162,6 @@ static synced_mem_status destroy(struct synced_mem *mem)
         return status;
     }
     sm_trace_forget(mem);
-    pthread_mutex_destroy(&mem->lock);
     free(mem->extras);
     mem->extras = NULL;
     sm_slab_give(&objects, mem);

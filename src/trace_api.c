@@ -7,6 +7,7 @@
 #include "trace_timing.h"
 
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

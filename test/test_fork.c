@@ -1,71 +1,12 @@
 /* Children of processes that use the library: what they can read, what they are refused, and that nothing hangs. */
-#include "fixture.h"
+#include "fork_kit.h"
 
 #include "device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-enum { SIZE = 5000, PATIENCE_S = 10 };
-
-/* Whatever a child waits for in vain ends it. */
-static bool child_succeeds(void (*function)(const void *argument), const void *argument);
-
-static struct child {
-    void (*function)(const void *argument);
-    const void *argument;
-} child;
-
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
-static bool is_child;
-
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return is_child;
-}
-
-static void run_child(const void *unused)
-{
-    (void)unused;
-    is_child = true;
-    (void)alarm(PATIENCE_S);
-    child.function(child.argument);
-}
-
-static bool child_succeeds(void (*function)(const void *argument), const void *argument)
-{
-    child = (struct child){function, argument};
-    return in_a_child(run_child, NULL);
-}
 
 /* ---- The host alone ---- */
-
-/* New objects live on the host as anywhere. */
-static void live_on_the_host(const void *unused)
-{
-    char borrowed[SIZE];
-    (void)unused;
-    const uint64_t objects = stats_now().objects;
-    synced_mem *const mem = make(SIZE);
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
-    pattern_write(synced_mem_mutable_cpu_data(mem), SIZE, 1);
-    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_PAGEABLE);
-    OK(synced_mem_resize(mem, 3 * SIZE));
-    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 1));
-    OK(synced_mem_wait(mem));
-    pattern_write(borrowed, SIZE, 2);
-    OK(synced_mem_resize_discard(mem, SIZE));
-    OK(synced_mem_set_cpu_data(mem, borrowed));
-    ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release_data(mem));
-    OK(synced_mem_retain(mem));
-    OK(synced_mem_release(mem));
-    OK(synced_mem_release(mem));
-    ck_assert_uint_eq(stats_now().objects, objects);
-}
 
 /* The parent has only used the host, and the child may do what it likes, also with what it has inherited. */
 static void inherit(const void *argument)
@@ -122,19 +63,7 @@ START_TEST(the_pool_is_trimmed_meanwhile)
 }
 END_TEST
 
-/* And the device, which nobody has used before. */
-static void use_the_device(const void *unused)
-{
-    (void)unused;
-    if (gpu_start(fixture_schedule()) == 0)
-        return;
-    synced_mem *const mem = make_at_cpu(SIZE, 1);
-    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
-    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release(mem));
-}
-
+/* Nobody has used the device before. */
 START_TEST(a_child_uses_the_device_first)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -334,8 +263,7 @@ static void have_a_child(const void *unused)
 {
     (void)unused;
     read_host_copies(NULL);
-    child.function = release_the_parents;
-    ck_assert(in_a_child(run_child, NULL));
+    ck_assert(child_succeeds(release_the_parents, NULL));
     live_on_the_host(NULL);
 }
 
@@ -441,146 +369,6 @@ START_TEST(work_in_flight)
 }
 END_TEST
 
-/* ---- While other threads are in the library ---- */
-
-/* The locks of the sanitizers themselves are not held across a fork. */
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { FORKS = 0 };
-#else
-enum { FORKS = 200 };
-#endif
-
-static atomic_bool enough;
-
-static int forks_of_a_schedule(void)
-{
-    return (FORKS + gpu_schedules() - 1) / gpu_schedules();
-}
-
-/* No checks of Check's: the thread is not its. */
-static void *work(void *with_device)
-{
-    unsigned failures = 0;
-    for (unsigned i = 0; !atomic_load(&enough); i++) {
-        synced_mem *mem = NULL;
-        failures += synced_mem_create(&mem, SIZE, NULL) != SYNCED_MEM_OK;
-        pattern_write(synced_mem_overwrite_cpu_data(mem), SIZE, i);
-        if (with_device) {
-            failures += synced_mem_async_gpu_push(mem, NULL) != SYNCED_MEM_OK;
-            failures += synced_mem_mutable_gpu_data(mem) == NULL;
-        }
-        failures += !pattern_is(synced_mem_cpu_data(mem), SIZE, i);
-        failures += synced_mem_release(mem) != SYNCED_MEM_OK;
-        synced_mem_set_error_handler(NULL, NULL);
-    }
-    return (void *)(uintptr_t)failures;
-}
-
-START_TEST(forks_during_calls)
-{
-    enum { THREADS = 2 };
-    pthread_t threads[THREADS];
-    const int forks = forks_of_a_schedule();
-    const bool with_device = gpu_expected() && _i == 0;
-    if (with_device)
-        use_the_device(NULL);
-    for (int i = 0; i < THREADS; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, work, with_device ? &enough : NULL), 0);
-    for (int i = 0; i < forks; i++)
-        ck_assert(child_succeeds(live_on_the_host, NULL));
-    atomic_store(&enough, true);
-    for (int i = 0; i < THREADS; i++) {
-        void *failures = NULL;
-        ck_assert_int_eq(pthread_join(threads[i], &failures), 0);
-        ck_assert_ptr_null(failures);
-    }
-    OK(synced_mem_shutdown());
-}
-END_TEST
-
-/* Streams are met, used and finished, which takes several locks; a fork takes all of them. */
-struct user {
-    pthread_t thread;
-    synced_mem *mem;
-    synced_mem_stream stream;
-};
-
-static void *use_streams(void *argument)
-{
-    const struct user *const user = argument;
-    unsigned failures = 0;
-    for (unsigned i = 1; !atomic_load(&enough); i++) {
-        failures += synced_mem_gpu_data_on(user->mem, user->stream) == NULL;
-        failures += i % 8 == 0 && synced_mem_done_on(user->mem, user->stream) != SYNCED_MEM_OK;
-        failures += i % 16 == 0 && synced_mem_mutable_gpu_data_on(user->mem, user->stream) == NULL;
-        failures += synced_mem_stream_done(user->stream) != SYNCED_MEM_OK;
-    }
-    return (void *)(uintptr_t)failures;
-}
-
-static void live_a_moment(const void *unused)
-{
-    (void)unused;
-    synced_mem *const mem = make_at_cpu(SIZE, 1);
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_reap());
-    OK(synced_mem_release(mem));
-}
-
-START_TEST(forks_while_streams_come_and_go)
-{
-    enum { THREADS = 2 };
-    struct user users[THREADS];
-    const int forks = gpu_expected() ? 5 * forks_of_a_schedule() : 0;
-    (void)alarm(3 * PATIENCE_S); /* for a fork that waits in vain */
-    for (int i = 0; forks > 0 && i < THREADS; i++) {
-        users[i].mem = make_at_gpu(SIZE, 1);
-        users[i].stream = open_stream(NON_BLOCKING);
-        ck_assert_int_eq(pthread_create(&users[i].thread, NULL, use_streams, &users[i]), 0);
-    }
-    for (int i = 0; i < forks; i++)
-        ck_assert(child_succeeds(live_a_moment, NULL));
-    atomic_store(&enough, true);
-    for (int i = 0; forks > 0 && i < THREADS; i++) {
-        void *failures = NULL;
-        ck_assert_int_eq(pthread_join(users[i].thread, &failures), 0);
-        ck_assert_ptr_null(failures);
-        OK(synced_mem_release(users[i].mem));
-        close_stream(users[i].stream);
-    }
-    (void)alarm(0);
-}
-END_TEST
-
-/* The thread has just begun to use the library, in a process that has not yet. */
-static atomic_bool started;
-
-static void *begin_to_work(void *unused)
-{
-    atomic_store(&started, true);
-    return work(unused);
-}
-
-static void fork_at_the_first_call(const void *unused)
-{
-    pthread_t thread;
-    (void)unused;
-    ck_assert_int_eq(pthread_create(&thread, NULL, begin_to_work, NULL), 0);
-    while (!atomic_load(&started))
-        continue;
-    const bool succeeded = child_succeeds(live_on_the_host, NULL);
-    atomic_store(&enough, true);
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert(succeeded);
-}
-
-START_TEST(forks_during_the_first_call)
-{
-    const int forks = forks_of_a_schedule();
-    for (int i = 0; i < forks; i++)
-        ck_assert(in_a_child(fork_at_the_first_call, NULL));
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("fork");
@@ -592,9 +380,5 @@ Suite *suite(void)
     tcase_add_loop_test(device, a_parent_with_gpu, 0, LIVES);
     tcase_add_loop_test(device, a_parent_that_has_hardly_used_the_gpu, 0, FIRST_USES);
     tcase_add_test(device, work_in_flight);
-    tcase_add_test(device, forks_while_streams_come_and_go);
-    TCase *const threads = add_case_in_children(made, "threads");
-    tcase_add_loop_test(threads, forks_during_calls, 0, 2);
-    tcase_add_test(threads, forks_during_the_first_call);
     return made;
 }

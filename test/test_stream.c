@@ -255,6 +255,37 @@ START_TEST(per_thread_stream)
 }
 END_TEST
 
+/* Frameworks have -1 for no stream. It matches no record, whatever the object has been through: the hot path compares it
+ * with those of streams that may have nothing, are done, or have no handle. */
+START_TEST(a_handle_of_no_stream)
+{
+    synced_mem_stream none = (synced_mem_stream)UINTPTR_MAX;
+    synced_mem *const mem = make(SIZE);
+    for (int step = 0; step < (gpu_expected() ? 6 : 2); step++) {
+        synced_mem_stream stream = step == 4 ? open_stream(NON_BLOCKING) : NULL;
+        if (step == 1)
+            host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 1);
+        if (step == 2)
+            ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        if (step == 3 || step == 4)
+            ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, stream));
+        if (step == 4)
+            close_stream(stream);
+        if (step == 5 && gpu_has_per_thread_stream())
+            ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, (synced_mem_stream)0x2));
+        const struct facts before = facts_of(mem);
+        FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_gpu_data_on(mem, none));
+        FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_mutable_gpu_data_on(mem, none));
+        FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_overwrite_gpu_data_on(mem, none));
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_done_on(mem, none));
+        SAYS("no stream");
+        check_unchanged(mem, &before);
+        OK(synced_mem_stream_done(none));
+    }
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 /* ---- Order ---- */
 
 /* Writers on one stream and readers on another, in turns. */
@@ -556,6 +587,7 @@ Suite *suite(void)
     tcase_add_loop_test(whose, device_of_the_stream_is_taken, 0, 4);
     tcase_add_test(whose, two_handles_of_the_legacy_stream);
     tcase_add_test(whose, per_thread_stream);
+    tcase_add_test(whose, a_handle_of_no_stream);
     TCase *const order = add_case(made, "order");
     tcase_add_loop_test(order, ping_pong, 0, STREAM_KINDS * STREAM_KINDS);
     tcase_add_test(order, two_writers);

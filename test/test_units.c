@@ -218,7 +218,7 @@ static struct sm_stream *new_record(enum sm_stream_kind kind)
     struct sm_stream *const stream = sm_stream_record_take();
     ck_assert_ptr_nonnull(stream);
     sm_stream_describe(stream, kind, 0, SM_NO_HANDLE);
-    pthread_mutex_init(&stream->lock, NULL);
+    sm_mutex_init(&stream->lock);
     return stream;
 }
 
@@ -524,6 +524,7 @@ START_TEST(an_idle_object_is_small)
 {
     enum { MOST = 384, OF_THE_POOL = 8 };
     ck_assert_uint_le(sizeof(struct synced_mem), 128);
+    ck_assert_uint_eq(sizeof(struct sm_mutex), 4);
     ck_assert_uint_le(sizeof(struct synced_mem) + 2 * sizeof(struct sm_copy) + OF_THE_POOL, MOST);
     if (!gpu_expected())
         return;
