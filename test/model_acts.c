@@ -179,6 +179,18 @@ static bool kernel_read(const struct op *op, struct object *object, int stream)
     return true;
 }
 
+/* All that such a pointer was used for before is on the legacy stream, or comes before what is. */
+void late_kernel(const struct op *op, const struct object *object)
+{
+    if (!object->old || !object->defined || object->size == 0 || object->copy[GPU].origin != OWN)
+        return;
+    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* by a pointer of before */", op->object, object->size);
+    gpu_make_current(object->device);
+    gpu_expect(object->old, object->size, object->bytes, NULL);
+    leave_device();
+    shared->kernels++;
+}
+
 /* Orders two objects with each other on one stream. */
 static bool kernel_copy(const struct op *op, struct object *object, int stream)
 {

@@ -87,6 +87,7 @@ static bool destroy(const struct op *op)
     struct object *const object = &world.objects[op->object];
     if (!object->mem)
         return false;
+    late_kernel(op, object);
     code_line("OK(synced_mem_release(mem[%d]));", op->object);
     for (; object->references > 1; object->references--)
         (void)answered("release", synced_mem_release(object->mem), OK_ONLY);
@@ -239,6 +240,8 @@ static void release_side(const struct op *op, struct object *object)
     const bool needed = object->head == 1u << side;
     const bool moves = needed && object->size > 0 && !is_shared(object);
     const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
+    if (side == GPU && !needed)
+        late_kernel(op, object);
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
     const synced_mem_status status =
@@ -254,6 +257,7 @@ static void release_side(const struct op *op, struct object *object)
 
 static void release_data(const struct op *op, struct object *object)
 {
+    late_kernel(op, object);
     code_line("OK(synced_mem_release_data(mem[%d]));", op->object);
     call_begins(object, op->code, HOST);
     (void)answered("release_data", synced_mem_release_data(object->mem), OK_ONLY);

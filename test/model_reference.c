@@ -33,6 +33,7 @@ bool is_shared(const struct object *object)
 void ref_no_pointers(struct object *object)
 {
     object->host_reads = object->host_writes = false;
+    object->old = NULL;
     object->writer = NOBODY;
     object->readers = 0;
 }
@@ -165,8 +166,10 @@ void ref_cpu(struct object *object, enum mode mode, void *data)
     object->host_reads = true;
     object->host_writes |= mode != READ;
     object->writer = NOBODY;
-    if (mode != READ)
+    if (mode != READ) {
         object->readers = 0;
+        object->old = NULL;
+    }
 }
 
 /* Without a stream the host has waited for what streams were asked for. */
@@ -217,6 +220,10 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
         queued_on(object, work, domain);
     step(object, GPU, mode);
     object->device_data = data;
+    if (domain == NO_STREAM)
+        object->old = data;
+    else if (mode != READ)
+        object->old = NULL;
     turn_to(object, mode, domain);
 }
 
@@ -330,6 +337,7 @@ void ref_let_go(struct object *object, enum side side)
     give_block_back(object, side);
     object->copy[side] = (struct copy){.origin = NONE};
     if (side == GPU) {
+        object->old = NULL;
         object->writing = object->reading = object->loose_writing = object->loose_reading = 0;
         object->loose_writer = NOBODY;
         object->loose_readers = 0;

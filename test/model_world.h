@@ -58,6 +58,7 @@ struct object {
     void *host;
     bool host_reads, host_writes;
     void *device_data;
+    void *old; /* a pointer that was asked for without a stream: kernels may read by it until the memory goes */
     int writer;         /* a stream, NO_STREAM, or NOBODY */
     stream_set readers; /* NO_STREAM is one of them */
 
@@ -127,6 +128,9 @@ bool ref_may_read(const struct object *object, int stream);
 bool ref_may_write(const struct object *object, int stream);
 void ref_kernel(struct object *object, int stream, bool writes);
 void ref_wrote(struct object *object, size_t offset, size_t size, unsigned pattern);
+/* A kernel uses the pointer that was asked for without a stream, though the host may have read since: just before the
+ * memory goes. */
+void late_kernel(const struct op *op, const struct object *object);
 void ref_stream_synced(int stream);
 void ref_device_synced(int device);
 
