@@ -3,6 +3,7 @@
 
 #include "adopted.h"
 #include "allocator.h"
+#include "bounce.h"
 #include "caller.h"
 #include "debug.h"
 #include "flight.h"
@@ -472,10 +473,8 @@ static synced_mem_status wait_for(struct sm_copy *copy)
 
 synced_mem_status sm_copy_reap(bool wait)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
-    if (!first_retired())
-        return SYNCED_MEM_OK;
-    struct sm_copy *copy = take_retired();
+    synced_mem_status first = sm_bounce_reap(wait);
+    struct sm_copy *copy = first_retired() ? take_retired() : NULL;
     while (copy) {
         struct sm_copy *const next = copy->next;
         const synced_mem_status waited = wait ? wait_for(copy) : SYNCED_MEM_OK;

@@ -114,7 +114,7 @@ void sm_copy_retire(struct sm_copy *copy);
 /* Gives up a copy's record, and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);
 
-/* Tries again what is in the retired list, with no lock held. With wait set it first waits for the work on each, and
+/* Tries again what is in the retired list, and gives back bounce buffers, with no lock held. With wait set it first waits for the work on each, and
  * says why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
 
