@@ -135,8 +135,9 @@ void sm_copy_give_record(struct sm_copy *copy);
 /* Gives up a copy's record, and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);
 
-/* Tries again what is in the retired list, with no lock held; what other threads have in hand is left to them. With wait
- * set it first waits for the work on each, which stays on the list meanwhile, and says why if any had to stay. */
+/* Tries again what is in the retired list, and gives back bounce buffers, with no lock held; what other threads have in
+ * hand is left to them. With wait set it first waits for the work on each, which stays on its list meanwhile, and says
+ * why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
 
 /* Frees the device memory that is kept for reuse; -1: on all devices. What can't be freed is retired. */

@@ -288,10 +288,12 @@ static void unlock(void)
 
 /* ---- What others call ---- */
 
-/* What the copy threads have yet to do. The runtime is done with memory that the host has to move when its call
- * returns; a device is not hindered. */
+/* Pageable memory is written by the runtime until the transfer is done, and touched by the copy threads until they are.
+ * A device that writes page-locked memory is not hindered. */
 static enum sm_protection allowed_by_work(const struct sm_copy *copy)
 {
+    if (!copy->pinned && sm_ticket_is_open(copy->write))
+        return SM_PROTECT_NOTHING;
     if (!sm_flight_queueing(copy, true))
         return SM_PROTECT_ALL;
     return sm_ticket_state(copy->write) == SM_TICKET_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;

@@ -77,10 +77,12 @@ synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 enum { SM_DEVICE_ALIGNMENT = 256 };
 
 /* Page-locks memory of the host that is there already, so that all devices can reach it, by its own address too where
- * they have unified addressing. Ranges may share a page, but no byte. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_device_host_register(int device, void *data, size_t size);
-/* data: as registered. No work may be in flight on it. May wait for the device. */
-synced_mem_status sm_device_host_unregister(int device, void *data);
+ * they have unified addressing. Ranges may share a page, but no byte. *locked: how many bytes from data on are
+ * page-locked then; after a failure 0, but where what was done could not be undone. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked);
+/* data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in flight on the memory. May
+ * wait for the device. */
+synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
 
 /* Device memory, contents undefined, usable by work on the stream queued from now on.
  * ERR_OUT_OF_DEVICE_MEMORY. Where pools do not exist it is usable at once, everywhere. */
@@ -152,8 +154,9 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 
 /* ---- Work on a stream ---- */
 
-/* Return when queued; but a copy from pageable memory when the source has been read out, and one to pageable memory
- * when it is done. */
+/* Return when queued, or later: pageable memory may be read or written before the call returns, and until the copy is
+ * done. Page-locked memory may have been registered in pieces. What is refused half way has ended when the call
+ * returns. */
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);

@@ -1,4 +1,4 @@
-/* The seam on the CUDA runtime: the machine, streams, work and events. */
+/* The seam on the CUDA runtime: the machine, streams and events. */
 #include "device_cuda.h"
 
 #include "process.h"
@@ -376,43 +376,6 @@ synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, b
     *done = code == cudaSuccess;
     return leave(device, &before,
                  code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaStreamQuery", device, 0));
-}
-
-/* ---- Work on a stream ---- */
-
-static synced_mem_status copy(int device, void *to, const void *from, size_t size, enum cudaMemcpyKind kind,
-                              synced_mem_stream stream)
-{
-    struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(device, &before,
-                 check(cudaMemcpyAsync(to, from, size, kind, stream), "cudaMemcpyAsync", device, size));
-}
-
-synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
-{
-    return copy(device, to, from, size, cudaMemcpyHostToDevice, stream);
-}
-
-synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
-{
-    return copy(device, to, from, size, cudaMemcpyDeviceToHost, stream);
-}
-
-synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
-{
-    return copy(device, to, from, size, cudaMemcpyDeviceToDevice, stream);
-}
-
-synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
-{
-    struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(device, &before, check(cudaMemsetAsync(data, 0, size, stream), "cudaMemsetAsync", device, size));
 }
 
 /* ---- Events ---- */

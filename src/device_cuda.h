@@ -13,10 +13,22 @@
 #include "device.h"
 
 #include <cuda_runtime_api.h>
+#include <stdint.h>
 
 /* The one way from the runtime's answer to a status of ours. A size of 0 is left out of the detail. */
 synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
                                 size_t size);
+
+/* Host memory is registered in pieces of at most so many bytes, because the driver refuses 512 GiB as one. Pieces end at
+ * multiples of it, so that the address tells where: the runtime refuses a copy or a fill that touches two of them. */
+#define SM_CUDA_PIECE ((size_t)64 << 30)
+
+/* How many of the size bytes are in the piece that the address is in. */
+static inline size_t sm_cuda_in_piece(const void *data, size_t size)
+{
+    const size_t left = SM_CUDA_PIECE - (uintptr_t)data % SM_CUDA_PIECE;
+    return size < left ? size : left;
+}
 
 /* What a call of the runtime's changes for its thread and has to put back. */
 struct before {

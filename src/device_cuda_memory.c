@@ -93,27 +93,6 @@ bool sm_device_frees_in_order(int device)
 
 /* ---- Memory ---- */
 
-synced_mem_status sm_device_host_register(int device, void *data, size_t size)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(device, &before,
-                 check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                            cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped),
-                            "cudaHostRegister", device, size));
-}
-
-synced_mem_status sm_device_host_unregister(int device, void *data)
-{
-    struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    return leave(device, &before, check(cudaHostUnregister(data), "cudaHostUnregister", device, 0));
-}
-
 static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
 {
     enum pools pools;

@@ -58,15 +58,16 @@ synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
     return no_gpu();
 }
 
-synced_mem_status sm_device_host_register(int device, void *data, size_t size)
+synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked)
 {
     (void)device, (void)data, (void)size;
+    *locked = 0;
     return no_gpu();
 }
 
-synced_mem_status sm_device_host_unregister(int device, void *data)
+synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked)
 {
-    (void)device, (void)data;
+    (void)device, (void)data, (void)size, (void)locked;
     return no_gpu();
 }
 

@@ -45,15 +45,24 @@ static char *map_slab(unsigned place, size_t bytes)
     return start;
 }
 
+/* Addresses that the runtime takes for page-locked must not come again as other memory. */
+static void let_go(const struct sm_host_slab *slab)
+{
+    if (slab->locked > 0)
+        sm_count_up(SM_COUNT_quarantined, 1);
+    else
+        unmap(slab->start, slab->bytes);
+}
+
 static synced_mem_status page_lock(struct sm_host_slab *slab)
 {
     slab->start = map_slab(slab->place, slab->bytes);
     if (!slab->start)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu page-locked bytes", slab->bytes);
     sm_touch(slab->start, slab->bytes);
-    const synced_mem_status status = sm_device_host_register(slab->device, slab->start, slab->bytes);
+    const synced_mem_status status = sm_device_host_register(slab->device, slab->start, slab->bytes, &slab->locked);
     if (status != SYNCED_MEM_OK)
-        unmap(slab->start, slab->bytes);
+        let_go(slab);
     return status;
 }
 
@@ -75,11 +84,13 @@ synced_mem_status sm_host_slab_create(int device, unsigned place, size_t bytes, 
 
 synced_mem_status sm_host_slab_destroy(struct sm_host_slab *slab)
 {
-    const synced_mem_status status = sm_device_host_unregister(slab->device, slab->start);
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+    const synced_mem_status status = sm_device_host_unregister(slab->device, slab->start, slab->bytes, &slab->locked);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        slab->locked = 0;
+    if (slab->locked == slab->bytes)
         return status;
     sm_count_down(SM_COUNT_pinned_bytes, slab->bytes);
-    unmap(slab->start, slab->bytes);
+    let_go(slab);
     free(slab);
     return SYNCED_MEM_OK;
 }

@@ -11,6 +11,7 @@
 struct sm_registration {
     char *data;
     size_t bytes;
+    size_t locked; /* of them, from the start: page-locked */
     int device;
     unsigned holders;
     struct sm_registration *next;
@@ -75,18 +76,24 @@ static synced_mem_status lock_now(struct sm_copy *copy, int device)
     struct sm_registration *const made = calloc(1, sizeof *made);
     if (!made)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of page-locked memory");
-    const synced_mem_status status = sm_device_host_register(device, sm_copy_data(copy), copy->bytes);
+    *made = (struct sm_registration){
+        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .next = registrations.first};
+    const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);
     if (status != SYNCED_MEM_OK) {
         free(made);
         return status;
     }
-    *made = (struct sm_registration){
-        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .next = registrations.first};
     registrations.first = made;
     copy->registration = made;
     copy->pinned = true;
     copy->asked = true;
     return SYNCED_MEM_OK;
+}
+
+static synced_mem_status unregister(struct sm_registration *registration)
+{
+    return sm_device_host_unregister(registration->device, registration->data, registration->bytes,
+                                     &registration->locked);
 }
 
 /* A failure leaves the caller's memory page-locked, so there is a second try. */
@@ -96,8 +103,8 @@ static void unlock_now(struct sm_registration *registration)
     while (*link != registration)
         link = &(*link)->next;
     *link = registration->next;
-    if (sm_device_host_unregister(registration->device, registration->data) != SYNCED_MEM_OK)
-        (void)sm_device_host_unregister(registration->device, registration->data);
+    if (unregister(registration) != SYNCED_MEM_OK)
+        (void)unregister(registration);
     free(registration);
 }
 

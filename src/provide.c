@@ -117,10 +117,10 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
     return status;
 }
 
-static bool is_staged(const struct synced_mem *mem)
+static bool is_staged(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    return host && sm_is_staged(host, sm_size(mem));
+    return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
 }
 
 /* Settles, and finds what is left to wait for. */
@@ -131,7 +131,7 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
     return status;
 }
 
-/* The runtime reads pageable memory when it is called, not in the stream's order. A staged transfer runs beside all
+/* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs beside all
  * streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
 static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait,
                                  bool *staged)
@@ -146,7 +146,7 @@ static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool
     synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_flight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_staged(mem);
+    *staged = status == SYNCED_MEM_OK && is_staged(mem, side);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
         *wait = sm_flight_queueing(to, true);
     if (*wait || !*staged)

@@ -1,6 +1,7 @@
 /* The retired list. */
 #include "retired.h"
 
+#include "bounce.h"
 #include "flight.h"
 #include "hands.h"
 #include "process.h"
@@ -220,10 +221,12 @@ static synced_mem_status try_each_and_wait(void)
 synced_mem_status sm_copy_reap(bool wait)
 {
     struct pass pass = {.waits = false};
-    if (!first_retired())
+    const synced_mem_status bounced = sm_bounce_reap(wait);
+    if (first_retired() && wait)
+        pass.status = try_each_and_wait();
+    else if (first_retired())
+        try_each(&pass);
+    if (!wait)
         return SYNCED_MEM_OK;
-    if (wait)
-        return try_each_and_wait();
-    try_each(&pass);
-    return SYNCED_MEM_OK;
+    return bounced != SYNCED_MEM_OK ? bounced : pass.status;
 }

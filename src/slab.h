@@ -35,8 +35,8 @@ enum { SM_BATCHES = 256 };
 
 /* Cells that a shard has at hand. They count as given out. */
 struct sm_shelf {
-    struct sm_lock lock;      /* guards the rest */
-    unsigned count;           /* on the list, at most */
+    struct sm_lock lock; /* guards the rest */
+    unsigned count;      /* on the list, at most */
     void *list;
     void *batch; /* NULL: none */
     char apart[SM_CACHE_LINE];
@@ -53,7 +53,7 @@ struct sm_slab {
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
         .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                                              \
-        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                             \
+        .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
     }
 
 /* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */

@@ -333,9 +333,11 @@ static void drop(struct sm_host_work *work)
 
 /* ---- Beginning ---- */
 
-bool sm_is_staged(const struct sm_copy *host, size_t size)
+bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
 {
-    return !host->pinned && size >= sm_staging_minimum() && size > 0;
+    if (host->pinned || size == 0)
+        return false;
+    return size >= sm_staging_minimum() || (up && size > sm_staging_buffer());
 }
 
 bool sm_staged_goes_on(void)
@@ -427,7 +429,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     transfer->to->arrivals++;
     count(job);
     sm_trace_staged_begun(transfer, &job->who);
-    sm_copy_threads_add(&job->task, !after, sm_staging_threads());
+    sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
     sm_task_drop(&job->task);
     return SYNCED_MEM_OK;
 }

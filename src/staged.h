@@ -8,8 +8,9 @@
 
 #include "transfer.h"
 
-/* Whether a transfer of so many bytes from or to this host copy is worth it. */
-bool sm_is_staged(const struct sm_copy *host, size_t size);
+/* Whether a transfer of so many bytes from or to this host copy is staged: if it is worth it, and in any case a push
+ * that is larger than a buffer. up: to the device. */
+bool sm_is_staged(const struct sm_copy *host, size_t size, bool up);
 
 /*
  * Enters a staged transfer as work in flight on both copies, and begins it on the lane. The device copy's ticket is

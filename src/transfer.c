@@ -27,7 +27,7 @@ static void finish(struct sm_copy *to, struct sm_ticket *ticket)
 static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
-    const void *const from = sm_copy_data(transfer->from);
+    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
     switch (transfer->direction) {
@@ -63,42 +63,84 @@ static void count(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
+/* Of what the transfer is made from, once the ticket is done. */
+static void let_go(struct sm_transfer *transfer, struct sm_ticket *ticket)
+{
+    if (transfer->bounce)
+        sm_bounce_give(transfer->bounce, ticket);
+    else if (ticket)
+        sm_flight_read(transfer->from, transfer->read, ticket);
+    else
+        free(transfer->read);
+    transfer->bounce = NULL;
+    transfer->read = NULL;
+}
+
+/* The runtime may read pageable memory at any time until the copy is done. */
+static bool has_pageable_source(const struct sm_transfer *transfer)
+{
+    return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
+}
+
+/* The one or the other. */
+static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int device)
+{
+    transfer->read = NULL;
+    transfer->bounce =
+        has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
+    if (!transfer->bounce)
+        transfer->read = sm_flight_reserve();
+    return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
+    if (!transfer->bounce)
+        sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+}
+
+/* Without a bounce buffer the source has been read when the copy is done. */
+static synced_mem_status wait_for_source(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_device_stream_sync(stream->device, stream->handle);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        untrack(transfer, stream);
+    return status;
+}
+
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    transfer->read = sm_flight_reserve();
-    synced_mem_status status = transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    synced_mem_status status = get_bounce_or_read(transfer, stream->device);
     if (status == SYNCED_MEM_OK)
         status = sm_flight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_flight_order(transfer->to, true, stream);
     if (status == SYNCED_MEM_OK)
         status = queue_traced(transfer, stream);
-    if (status != SYNCED_MEM_OK) {
-        free(transfer->read);
-        transfer->read = NULL;
-    }
+    if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
+        status = wait_for_source(transfer, stream);
+    if (status != SYNCED_MEM_OK)
+        let_go(transfer, NULL);
     return status;
 }
 
 static void enter(struct sm_transfer *transfer, struct sm_ticket *ticket)
 {
     count(transfer);
-    if (ticket) {
-        sm_flight_read(transfer->from, transfer->read, ticket);
-        finish(transfer->to, sm_ticket_hold(ticket));
-    } else {
-        free(transfer->read);
-        finish(transfer->to, NULL);
-    }
+    let_go(transfer, ticket);
+    finish(transfer->to, ticket ? sm_ticket_hold(ticket) : NULL);
 }
 
 static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
 {
-    free(transfer->read);
-    if (!untracked)
-        return;
-    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
-    sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+    if (untracked)
+        untrack(transfer, stream);
+    if (untracked && transfer->bounce) {
+        sm_bounce_lose(transfer->bounce);
+        transfer->bounce = NULL;
+    }
+    let_go(transfer, NULL);
 }
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
@@ -111,7 +153,6 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
             enter(&transfers[i], ticket);
         else
             give_up(&transfers[i], untracked, stream);
-        transfers[i].read = NULL;
     }
     sm_ticket_drop(ticket);
     return status;

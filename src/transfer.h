@@ -3,6 +3,7 @@
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
+#include "bounce.h"
 #include "flight.h"
 
 enum sm_direction { SM_H2D, SM_D2H, SM_D2D };
@@ -13,14 +14,16 @@ struct sm_transfer {
     struct sm_copy *to;
     struct sm_copy *from;
     size_t size;
-    struct sm_use *read; /* its place among the readers of from */
-    bool staged;         /* it has begun and is entered, see staged.h: nothing of the above is to be done */
+    struct sm_use *read;      /* its place among the readers of from */
+    struct sm_bounce *bounce; /* holds the bytes of from, which nothing reads then; NULL: none */
+    bool staged;              /* it has begun and is entered, see staged.h: nothing of the above is to be done */
 };
 
 /*
- * Queues what the transfer says on a stream of the device, and fills in read. On failure nothing changed, except that a
- * copy may be untracked: a transfer runs that nobody can wait for. The one it writes must then be let go of; the one it
- * reads stays good to use.
+ * Queues what the transfer says on a stream of the device, and fills in read or bounce. A pageable source has been read
+ * when this returns: it is copied into a bounce buffer, or where there is none the stream is synchronized. On failure
+ * nothing changed, except that a copy may be untracked: a transfer runs that nobody can wait for. The one it writes must
+ * then be let go of; the one it reads stays good to use.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

@@ -24,6 +24,7 @@ struct section {
 extern const struct section name_sections[];
 extern const struct section call_sections[];
 extern const struct section memory_sections[];
+extern const struct section batch_sections[];
 extern const struct section order_sections[];
 extern const struct section capture_sections[];
 extern const struct section graph_sections[];

@@ -199,6 +199,50 @@ static void registering(void)
     expect_code("and unregister it", cudaSuccess, cudaHostUnregister(base));
 }
 
+/* Two ranges that are next to each other, and pageable memory behind them. */
+static void across_registrations(void)
+{
+    struct kit kit;
+    char *const base = mmap(NULL, 4 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *const border = base + SIZE;
+
+    if (base == MAP_FAILED)
+        abort();
+    make_kit(&kit);
+    expect_code("register a range", cudaSuccess, cudaHostRegister(base, SIZE, cudaHostRegisterDefault));
+    expect_code("register the next", cudaSuccess, cudaHostRegister(border, SIZE, cudaHostRegisterDefault));
+    expect_code("a copy from both", cudaErrorInvalidValue,
+                cudaMemcpyAsync(kit.device_a, border - 100, 200, cudaMemcpyHostToDevice, kit.stream));
+    expect_code("a copy to both", cudaErrorInvalidValue,
+                cudaMemcpyAsync(border - 100, kit.device_a, 200, cudaMemcpyDeviceToHost, kit.stream));
+    expect_code("a fill of both", cudaErrorInvalidValue, cudaMemsetAsync(border - 100, 1, 200, kit.stream));
+    expect_code("a copy from one and from pageable memory behind it", cudaErrorInvalidValue,
+                cudaMemcpyAsync(kit.device_a, border + SIZE - 100, 200, cudaMemcpyHostToDevice, kit.stream));
+    expect_code("a copy from one up to the border", cudaSuccess,
+                cudaMemcpyAsync(kit.device_a, border - 100, 100, cudaMemcpyHostToDevice, kit.stream));
+    expect_code("and from there", cudaSuccess,
+                cudaMemcpyAsync(kit.device_a + 100, border, 100, cudaMemcpyHostToDevice, kit.stream));
+    MUST(cudaStreamSynchronize(kit.stream));
+}
+
+#if WITH_EMULATOR
+
+/* Seen on real machines, which this would take as much memory of. */
+static void registering_too_much(void)
+{
+    const size_t limit = (size_t)1 << 39;
+    struct kit kit;
+    char *const base = mmap(NULL, limit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (base == MAP_FAILED)
+        abort();
+    make_kit(&kit);
+    expect_code("register 512 GiB", cudaErrorMemoryAllocation, cudaHostRegister(base, limit, cudaHostRegisterDefault));
+    expect_code("register a page less", cudaSuccess, cudaHostRegister(base, limit - 4096, cudaHostRegisterDefault));
+}
+
+#endif
+
 /* ---- Devices ---- */
 
 static void *ask_device(void *device)
@@ -527,6 +571,10 @@ const struct section call_sections[] = {
     {"kinds of copies", kinds, 1, 0},
     {"too much memory", too_much, 1, 0},
     {"registering", registering, 1, 0},
+    {"copies across registrations", across_registrations, 1, 0},
+#if WITH_EMULATOR
+    {"registering too much", registering_too_much, 1, 0},
+#endif
     {"devices", devices, 1, 0},
     {"properties", properties, 1, 0},
     {"two devices", two_devices, 2, 0},

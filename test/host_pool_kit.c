@@ -14,30 +14,34 @@
 
 struct fake fake;
 
-synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size);
-synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size);
-synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size)
+synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size, size_t *locked);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, size_t *locked);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, size_t *locked)
 {
     if (!fake.on)
-        return __real_sm_device_host_register(device, data, size);
+        return __real_sm_device_host_register(device, data, size, locked);
+    *locked = 0;
     if (fake.register_fails_at > 0 && --fake.register_fails_at == 0)
         return fake.register_answers;
     atomic_fetch_add(&fake.registered, 1);
     if (fake.meanwhile)
         fake.meanwhile();
+    *locked = size;
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status __real_sm_device_host_unregister(int device, void *data);
-synced_mem_status __wrap_sm_device_host_unregister(int device, void *data);
-synced_mem_status __wrap_sm_device_host_unregister(int device, void *data)
+synced_mem_status __real_sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
+synced_mem_status __wrap_sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
+synced_mem_status __wrap_sm_device_host_unregister(int device, void *data, size_t size, size_t *locked)
 {
     if (!fake.on)
-        return __real_sm_device_host_unregister(device, data);
+        return __real_sm_device_host_unregister(device, data, size, locked);
     if (fake.stuck && data == fake.stuck)
         return SYNCED_MEM_ERR_CUDA;
-    if (fake.unregister_answers == SYNCED_MEM_OK)
+    if (fake.unregister_answers == SYNCED_MEM_OK) {
         atomic_fetch_add(&fake.unregistered, 1);
+        *locked = 0;
+    }
     return fake.unregister_answers;
 }
 
@@ -106,7 +110,8 @@ enum lack lacks;
     void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
     void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset)                 \
     {                                                                                                                  \
-        return lacks == MAPPING ? MAP_FAILED : __real_##name(address, size, protection, flags, file, offset);          \
+        const int more = fake.unreserved ? MAP_NORESERVE : 0;                                                          \
+        return lacks == MAPPING ? MAP_FAILED : __real_##name(address, size, protection, flags | more, file, offset);   \
     }
 WRAP_MMAP(mmap)
 WRAP_MMAP(mmap64)

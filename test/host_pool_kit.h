@@ -20,8 +20,9 @@ static const size_t MIB = (size_t)1 << 20;
 /* ---- In place of the runtime and of the system ---- */
 
 struct fake {
-    bool on;        /* the runtime is not asked */
-    bool untouched; /* nor does memory become the process's own */
+    bool on;         /* the runtime is not asked */
+    bool untouched;  /* nor does memory become the process's own */
+    bool unreserved; /* there may be more of it than the machine has */
     atomic_uint registered;
     atomic_uint unregistered;
     unsigned register_fails_at; /* the how manieth call from now on; 0: none */

@@ -240,7 +240,7 @@ END_TEST
 /* Page-locking is the device's business; that the device has an error is no reason to have no host memory. */
 START_TEST(host_memory_without_the_runtime)
 {
-    synced_mem *const first = make_at_cpu(SIZE, 1);
+    synced_mem *const first = make(SIZE); /* with no host copy */
     ck_assert_ptr_nonnull(synced_mem_gpu_data(first));
     synced_mem *const mem = make(SIZE);
     emu_fail(_i ? "cudaHostRegister" : "cudaGetDevice", 1, cudaErrorUnknown, false);

@@ -204,6 +204,7 @@ static void use_the_seam(const void *unused)
     struct sm_pointer_facts pointer;
     struct sm_unified_facts unified;
     size_t left;
+    size_t locked = 8;
     synced_mem_stream stream = NULL;
     (void)unused;
     ck_assert_int_eq(sm_device_count(), 0);
@@ -213,8 +214,8 @@ static void use_the_seam(const void *unused)
         sm_device_resolve(0, &device),
         sm_device_look_at(0, data, &pointer),
         sm_device_pci_id(0, id),
-        sm_device_host_register(0, data, 8),
-        sm_device_host_unregister(0, data),
+        sm_device_host_register(0, data, 8, &locked),
+        sm_device_host_unregister(0, data, 8, &locked),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
         sm_device_unified_facts(0, &unified),

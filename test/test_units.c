@@ -317,6 +317,7 @@ START_TEST(seam_without_gpu)
     synced_mem_device_info info = {.device = 77};
     size_t free_bytes = 77;
     size_t total = 77;
+    size_t locked = 77;
     struct sm_pointer_facts pointer;
     struct sm_unified_facts unified;
     if (gpu_expected())
@@ -330,8 +331,8 @@ START_TEST(seam_without_gpu)
         sm_device_resolve(0, &device),
         sm_device_look_at(0, data, &pointer),
         sm_device_pci_id(0, id),
-        sm_device_host_register(0, data, 8),
-        sm_device_host_unregister(0, data),
+        sm_device_host_register(0, data, 8, &locked),
+        sm_device_host_unregister(0, data, 8, &locked),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),
         sm_device_unified_facts(0, &unified),

@@ -172,9 +172,11 @@ static void pageable_overwritten(void)
 
     for (int i = 0; i < 4; i++) {
         memset(source, 110 + i, SIZE);
-        to_device(device, source, stream);
+        MUST(cudaMemcpy(device, source, SIZE, cudaMemcpyHostToDevice)); /* has read the source when it returns */
         memset(source, 0, SIZE);
-        to_host(back, device, stream); /* returns when the bytes are there */
+        MUST(cudaDeviceSynchronize());
+        to_host(back, device, stream);
+        MUST(cudaStreamSynchronize(stream));
         CHECK(all_are(back, 110 + i));
     }
     MUST(cudaStreamDestroy(stream));

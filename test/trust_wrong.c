@@ -143,6 +143,19 @@ static void copied_after_free(void)
     cudaMemcpyAsync(host, device, SIZE, cudaMemcpyDeviceToHost, NULL);
 }
 
+/* Copies of a batch are in no order. */
+static void batch_onto_its_own_source(void)
+{
+    byte *const device = new_device_memory(), *const host = new_pinned();
+    void *const to[] = {device, host};
+    const void *const from[] = {host, device};
+    const size_t sizes[] = {SIZE, SIZE};
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    size_t first = 0;
+
+    cudaMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, new_stream());
+}
+
 static void kernel_on_freed_memory(void)
 {
     const cudaStream_t stream = new_stream();
@@ -309,6 +322,10 @@ static const struct wrong programs[] = {
     {{"freed beside a kernel", freed_beside_a_kernel}, ABORTS, SEEDS, {"cudaFreeAsync in", "emu_launch in"}},
     {{"copied after FreeAsync", copied_after_free_async}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "cudaFreeAsync in"}},
     {{"copied after Free", copied_after_free}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "no longer"}},
+    {{"batch onto its own source", batch_onto_its_own_source},
+     ABORTS,
+     SEEDS,
+     {"cudaMemcpyBatchAsync in", "in no order"}},
     {{"kernel on freed memory", kernel_on_freed_memory}, ABORTS, SEEDS, {"emu_launch in", "no longer"}},
     {{"kernel behind FreeAsync", kernel_behind_free_async}, ABORTS, SEEDS, {"emu_launch in", "cudaFreeAsync in"}},
     {{"unregistered in flight", unregistered_in_flight},

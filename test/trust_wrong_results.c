@@ -244,7 +244,56 @@ static void managed_read_too_early(void)
     CHECK(all_are(data, 1));
 }
 
+static void pageable_source_overwritten(void)
+{
+    const cudaStream_t stream = new_stream();
+    byte *const device = new_device_memory(), source[SIZE], back[SIZE];
+
+    memset(source, 1, SIZE);
+    to_device(device, source, stream);
+    memset(source, 2, SIZE);
+    MUST(cudaStreamSynchronize(stream));
+    MUST(cudaMemcpy(back, device, SIZE, cudaMemcpyDeviceToHost));
+    CHECK(all_are(back, 2));
+}
+
+static void pageable_target_read_too_early(void)
+{
+    byte *const device = new_device_memory(), target[SIZE];
+
+    MUST(cudaMemset(device, 2, SIZE));
+    memset(target, 1, SIZE);
+    to_host(target, device, new_stream());
+    CHECK(all_are(target, 1));
+    MUST(cudaDeviceSynchronize());
+    CHECK(all_are(target, 2));
+}
+
+/* As a real runtime does, whatever the order says: of more than 64 KiB, on a stream with work. */
+static void batch_source_overwritten(void)
+{
+    static byte source[100000], back[sizeof source];
+    const cudaStream_t stream = new_stream();
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderDuringApiCall};
+    const void *const from = source;
+    const size_t size = sizeof source;
+    size_t first = 0;
+    void *device;
+
+    MUST(cudaMalloc(&device, size));
+    MUST(cudaMemsetAsync(device, 0, size, stream));
+    memset(source, 1, size);
+    MUST(cudaMemcpyBatchAsync(&device, &from, &size, 1, &attributes, &first, 1, stream));
+    memset(source, 2, size);
+    MUST(cudaStreamSynchronize(stream));
+    MUST(cudaMemcpy(back, device, size, cudaMemcpyDeviceToHost));
+    CHECK(back[0] == 2 && back[size - 1] == 2);
+}
+
 const struct program wrong_by_bytes_programs[] = {
+    {"pageable source overwritten", pageable_source_overwritten},
+    {"pageable target read too early", pageable_target_read_too_early},
+    {"batch source overwritten", batch_source_overwritten},
     {"read before synchronization", read_before_synchronization},
     {"pinned source overwritten", pinned_source_overwritten},
     {"legacy stream trusted", legacy_stream_trusted},

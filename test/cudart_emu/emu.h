@@ -32,8 +32,9 @@
     X(cudaDeviceSynchronize) X(cudaDeviceGetStreamPriorityRange) X(cudaDeviceGetPCIBusId) X(cudaMemGetInfo)            \
     X(cudaPointerGetAttributes) X(cudaMalloc) X(cudaFree) X(cudaMallocHost) X(cudaHostAlloc) X(cudaFreeHost)           \
     X(cudaHostRegister) X(cudaHostUnregister) X(cudaHostGetDevicePointer) X(cudaHostGetFlags) X(cudaMallocManaged)     \
-    X(cudaMemPrefetchAsync) X(cudaMemAdvise) X(cudaMemcpy) X(cudaMemcpyAsync) X(cudaMemcpyPeerAsync) X(cudaMemset)     \
-    X(cudaMemsetAsync) X(cudaMemPoolCreate) X(cudaMemPoolDestroy) X(cudaMemPoolSetAttribute)                           \
+    X(cudaMemPrefetchAsync) X(cudaMemAdvise) X(cudaMemcpy) X(cudaMemcpyAsync) X(cudaMemcpyBatchAsync)                  \
+    X(cudaMemcpyPeerAsync) X(cudaMemset) X(cudaMemsetAsync) X(cudaMemPoolCreate) X(cudaMemPoolDestroy)                 \
+    X(cudaMemPoolSetAttribute)                                                                                         \
     X(cudaMemPoolGetAttribute) X(cudaMemPoolTrimTo) X(cudaMemPoolSetAccess) X(cudaMemPoolGetAccess)                    \
     X(cudaDeviceGetDefaultMemPool) X(cudaDeviceGetMemPool) X(cudaDeviceSetMemPool) X(cudaMallocFromPoolAsync)          \
     X(cudaMallocAsync) X(cudaFreeAsync) X(cudaStreamCreate) X(cudaStreamCreateWithFlags)                               \

@@ -161,6 +161,12 @@ cudaError_t emu_stream_wait(struct emu_stream *stream);
 /* Runs all that emu_stream_wait() would, unless a running function is in the way; whether it is done. */
 bool emu_stream_try(struct emu_stream *stream);
 
+/* ---- transfer.c ---- */
+/* What cudaMemcpyAsync answers for such memory; queues nothing. */
+cudaError_t emu_copy_check(void *to, const void *from, size_t size);
+/* Does what it does. read_now: pageable memory is read before this returns. */
+cudaError_t emu_copy(void *to, const void *from, size_t size, struct emu_stream *stream, bool read_now);
+
 /* ---- per_thread.c ---- */
 /* The calling thread's stream on its current device. */
 struct emu_stream *emu_per_thread_stream(void);

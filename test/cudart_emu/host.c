@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define PAGE ((size_t)4096)
+/* The smallest range that current drivers refuse to register as one, however much memory there is. */
+#define TOO_LARGE ((size_t)1 << 39)
 
 static size_t whole_pages(size_t size)
 {
@@ -129,7 +131,7 @@ static cudaError_t register_host(void *start, size_t size, unsigned flags)
     if (!is_open(start, size, (flags & cudaHostRegisterReadOnly) != 0))
         return cudaErrorInvalidValue;
     const size_t span = whole_pages(size);
-    if (over_limit(span))
+    if (size >= TOO_LARGE || over_limit(span))
         return cudaErrorMemoryAllocation;
     emu.pinned_used += span;
     struct emu_alloc *alloc = emu_alloc_new(EMU_REGISTERED, start, size, span, emu_self()->device);

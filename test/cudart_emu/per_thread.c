@@ -100,6 +100,10 @@ PER_THREAD(cudaMemcpyAsync, (void *dst, const void *src, size_t count, enum cuda
 PER_THREAD(cudaMemsetAsync, (void *devPtr, int value, size_t count, cudaStream_t stream),
            (devPtr, value, count, own(stream)))
 #if CUDART_VERSION >= 13000
+PER_THREAD(cudaMemcpyBatchAsync,
+           (void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+            struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs, cudaStream_t stream),
+           (dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs, own(stream)))
 PER_THREAD(cudaMemPrefetchAsync,
            (const void *devPtr, size_t count, struct cudaMemLocation location, unsigned int flags, cudaStream_t stream),
            (devPtr, count, location, flags, own(stream)))

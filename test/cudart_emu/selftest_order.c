@@ -31,10 +31,14 @@ static void test_pageable(void)
     unsigned char *memory = device_memory();
     cudaStream_t stream = stream_of(cudaStreamDefault);
     memset(from, 7, SIZE);
+    memset(to, 0, SIZE);
     OK(cudaMemcpyAsync(memory, from, SIZE, cudaMemcpyHostToDevice, stream));
-    memset(from, 8, SIZE);
     OK(cudaMemcpyAsync(to, memory, SIZE, cudaMemcpyDeviceToHost, stream));
+    if (seed == 0)
+        CHECK(emu_pending() == 2 && to[0] == 0);
+    OK(cudaStreamSynchronize(stream));
     CHECK(to[0] == 7 && to[SIZE - 1] == 7);
+    memset(from, 8, SIZE);
     OK(cudaMemcpy(memory, from, SIZE, cudaMemcpyDefault));
     OK(cudaMemcpy(to, memory, SIZE, cudaMemcpyDefault));
     CHECK(to[0] == 8);

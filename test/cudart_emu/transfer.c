@@ -1,15 +1,17 @@
 /*
  * Copies and fills.
  *
- *   from       to         cudaMemcpyAsync                       cudaMemcpy
- *   pageable   device     source read at return, by seed done   the stream is waited for first; the rest as on the left
- *   device     pageable   done at return                        done at return
- *   locked     device     late                                  done at return
- *   device     locked     late                                  done at return
- *   device     device     late                                  late
- *   host       host       done at return                        done at return
+ *   from       to         cudaMemcpyAsync            cudaMemcpy
+ *   pageable   device     late; by seed source read  the stream is waited for, then source read; by seed done
+ *   device     pageable   late; by seed done         done at return
+ *   locked     device     late                       done at return
+ *   device     locked     late                       done at return
+ *   device     device     late                       late
+ *   host       host       done at return             done at return
  *
- * On a stream that captures nothing is done at return, and pageable memory is touched when the graph runs.
+ * cudaMemcpyAsync on pageable memory "might be synchronous": nothing says that the source has been read at return, nor
+ * that the target is written. A real runtime was seen to do both; a program may rely on neither. On a stream that
+ * captures nothing is done at return, and pageable memory is touched when the graph runs.
  *
  * "Locked" is page-locked memory; managed memory counts as a device's. Whatever kind of copy the caller names, the
  * addresses decide.
@@ -26,6 +28,7 @@ struct copy {
     struct emu_alloc *target, *source; /* NULL: pageable */
     struct emu_stream *stream;
     bool synchronous; /* not one of the Async calls */
+    bool read_now;    /* pageable memory, before the call returns */
 };
 
 static bool is_host(const struct emu_alloc *alloc)
@@ -36,8 +39,10 @@ static bool is_host(const struct emu_alloc *alloc)
 static bool must_be_done(const struct copy *copy)
 {
     const bool from_host = is_host(copy->source), to_host = is_host(copy->target);
-    if ((from_host && to_host) || copy->target == NULL)
+    if (from_host && to_host)
         return true;
+    if (copy->target == NULL)
+        return copy->synchronous || emu_chance(8);
     if (copy->source == NULL)
         return false;
     return copy->synchronous && (from_host || to_host);
@@ -46,7 +51,8 @@ static bool must_be_done(const struct copy *copy)
 static cudaError_t queue_copy(const struct copy *copy)
 {
     const bool captured = copy->stream->capture != NULL;
-    const bool staged = !captured && copy->source == NULL && copy->target != NULL && !is_host(copy->target);
+    const bool from_pageable = !captured && copy->source == NULL && copy->target != NULL && !is_host(copy->target);
+    const bool staged = from_pageable && (copy->synchronous || copy->read_now || emu_chance(8));
     if (staged && copy->synchronous) {
         const cudaError_t error = emu_stream_wait(copy->stream);
         if (error != cudaSuccess)
@@ -80,6 +86,19 @@ static cudaError_t resolve(struct copy *copy)
 {
     const cudaError_t error = emu_resolve(copy->to, copy->size, &copy->target);
     return error != cudaSuccess ? error : emu_resolve(copy->from, copy->size, &copy->source);
+}
+
+cudaError_t emu_copy_check(void *to, const void *from, size_t size)
+{
+    struct copy copy = {.to = to, .from = from, .size = size};
+    return resolve(&copy);
+}
+
+cudaError_t emu_copy(void *to, const void *from, size_t size, struct emu_stream *stream, bool read_now)
+{
+    struct copy copy = {.to = to, .from = from, .size = size, .stream = stream, .read_now = read_now};
+    const cudaError_t error = resolve(&copy);
+    return error != cudaSuccess ? error : queue_copy(&copy);
 }
 
 /* A call that waits can not be captured. */

@@ -246,6 +246,17 @@ IS(cudaInvalidDeviceId, -2);
 
 SIZE(cudaError_t, 4);
 SIZE(enum cudaMemcpyKind, 4);
+SIZE(enum cudaMemcpySrcAccessOrder, 4);
+SIZE(struct cudaMemcpyAttributes, 24);
+AT(struct cudaMemcpyAttributes, srcLocHint, 4);
+AT(struct cudaMemcpyAttributes, dstLocHint, 12);
+AT(struct cudaMemcpyAttributes, flags, 20);
+IS(cudaMemcpySrcAccessOrderInvalid, 0);
+IS(cudaMemcpySrcAccessOrderStream, 1);
+IS(cudaMemcpySrcAccessOrderDuringApiCall, 2);
+IS(cudaMemcpySrcAccessOrderAny, 3);
+IS(cudaMemcpyFlagDefault, 0);
+IS(cudaMemcpyFlagPreferOverlapWithCompute, 1);
 SIZE(enum cudaMemAccessFlags, 4);
 SIZE(struct cudaPointerAttributes, 88);
 AT(struct cudaPointerAttributes, device, 4);

@@ -1,0 +1,144 @@
+/* Pushes of pageable memory that are not staged, where a call of the runtime's fails. */
+#include "fixture.h"
+
+#include "cudart_emu.h"
+
+#include <stdlib.h>
+
+enum { SIZE = 5000 };
+
+struct pushed {
+    void *mine;
+    synced_mem *mem;
+    synced_mem_stream stream;
+};
+
+/* The device copy is there, and nothing is in flight on it. */
+static struct pushed begin(void)
+{
+    struct pushed it = {.mine = malloc(SIZE), .mem = make_on(SIZE, 0), .stream = gpu_stream_create(0, false)};
+    ck_assert_ptr_nonnull(it.mine);
+    pattern_write(it.mine, SIZE, 1);
+    OK(synced_mem_set_cpu_data(it.mem, it.mine));
+    OK(synced_mem_async_gpu_push(it.mem, it.stream));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(it.mem));
+    gpu_sync_device(0);
+    OK(synced_mem_reap());
+    return it;
+}
+
+static void end(struct pushed *it)
+{
+    OK(synced_mem_release(it->mem));
+    gpu_stream_sync(it->stream);
+    gpu_stream_destroy(it->stream);
+    free(it->mine);
+}
+
+static void push_succeeds(const struct pushed *it)
+{
+    OK(synced_mem_async_gpu_push(it->mem, it->stream));
+    ck_assert(device_is(synced_mem_gpu_data(it->mem), SIZE, 1));
+}
+
+/* The source stays valid, and the next push succeeds. */
+START_TEST(the_copy_is_refused)
+{
+    struct pushed it = begin();
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it.mem, it.stream));
+    SAYS("cudaMemcpyAsync of 5000 bytes");
+    ck_assert_int_eq(synced_mem_head(it.mem), SYNCED_MEM_AT_CPU);
+    push_succeeds(&it);
+    end(&it);
+}
+END_TEST
+
+/* No event can be recorded behind the copy, so the stream is waited for; and if it can't be, the buffer is given up. */
+START_TEST(no_event)
+{
+    struct pushed it = begin();
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    OK(synced_mem_async_gpu_push(it.mem, it.stream));
+    ck_assert_uint_eq(emu_pending(), 0);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(it.mem));
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    const uint64_t before = stats_now().quarantined;
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it.mem, it.stream));
+    ck_assert_uint_eq(stats_now().quarantined, before + 1);
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 1));
+    gpu_stream_sync(it.stream);
+    OK(synced_mem_release(it.mem));
+}
+END_TEST
+
+/* Without page-locked memory the stream is waited for at once. */
+START_TEST(no_buffer_and_no_wait)
+{
+    struct pushed it = begin();
+    OK(synced_mem_host_pool_trim(0));
+    emu_set_pinned_memory(0);
+    push_succeeds(&it);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(it.mem));
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it.mem, it.stream));
+    SAYS("cudaStreamSynchronize");
+    ck_assert_int_eq(synced_mem_head(it.mem), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 1));
+    gpu_stream_sync(it.stream);
+    OK(synced_mem_release(it.mem));
+}
+END_TEST
+
+/* Nobody can tell whether the buffer is free: it stays, and the shutdown says so. */
+START_TEST(nobody_can_tell)
+{
+    struct pushed it = begin();
+    gpu_delay(it.stream);
+    OK(synced_mem_async_gpu_push(it.mem, it.stream));
+    emu_fail("cudaEventQuery", 1, cudaErrorUnknown, false);
+    OK(synced_mem_reap());
+    OK(synced_mem_release(it.mem));
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    emu_fail("cudaEventQuery", 1, cudaErrorUnknown, false);
+    (void)synced_mem_shutdown();
+    emu_fail_clear();
+    OK(synced_mem_shutdown());
+    gpu_stream_sync(it.stream);
+    gpu_stream_destroy(it.stream);
+    free(it.mine);
+}
+END_TEST
+
+/* With the device the work on a buffer has ended. */
+START_TEST(the_device_is_lost)
+{
+    struct pushed it = begin();
+    gpu_hold(it.stream);
+    OK(synced_mem_async_gpu_push(it.mem, it.stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    gpu_unhold();
+    ck_assert_int_ne(synced_mem_wait(it.mem), SYNCED_MEM_OK);
+    ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 1));
+    OK(synced_mem_release(it.mem));
+    (void)synced_mem_shutdown();
+    synced_mem_host_pool_stats pool = {.struct_size = sizeof pool};
+    OK(synced_mem_host_pool_get_stats(&pool));
+    ck_assert_uint_eq(pool.requested_bytes, 0);
+    free(it.mine);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("bounce_failures");
+    TCase *const refused = add_case(made, "refused");
+    tcase_add_test(refused, the_copy_is_refused);
+    tcase_add_test(refused, nobody_can_tell);
+    TCase *const lost = add_case_without_end(made, "lost");
+    tcase_add_test(lost, no_event);
+    tcase_add_test(lost, no_buffer_and_no_wait);
+    tcase_add_test(lost, the_device_is_lost);
+    return made;
+}
