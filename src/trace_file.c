@@ -19,7 +19,7 @@
 enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 2048, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
 
 static struct {
-    int fd; /* 0: there is none */
+    int fd; /* never one of the standard descriptors; 0: there is none */
     int error;
     bool begun; /* there is an event already */
     uint64_t start;
@@ -260,9 +260,22 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 
 /* ---- The file ---- */
 
+/* A program that has closed standard input, output or error may print there all the same, or open it again: the trace
+ * takes no such descriptor. */
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    (void)close(fd);
+    errno = error;
+    return above;
+}
+
 synced_mem_status sm_trace_file_open(const char *path)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd < 0)
         return sm_fail(SYNCED_MEM_ERR_FILE, "'%s' can't be opened to write: %s", path, strerror(errno));
     memset(&file, 0, offsetof(__typeof__(file), buffer));
