@@ -1150,6 +1150,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
  * process. If it can't be started, one line on stderr says why, and so does synced_mem_trace_stop() until another trace
  * is started.
  *
+ * SYNCED_MEM_TRACE_SUMMARY=1 prints on stderr, when the process ends by exit() or by a return from main(), what
+ * synced_mem_trace_summary() prints. Without SYNCED_MEM_TRACE it starts a trace without a file. A forked child prints
+ * none.
+ *
  * Debug mode, SYNCED_MEM_DEBUG=1. Each host copy has whole pages of its own, which the program may only touch as the
  * head allows: while the host copy is stale neither to read nor to write, while the head is SYNCED only to read. Who
  * uses a pointer that has expired gets SIGSEGV at that instruction, after a line on stderr which names the object, and
@@ -1198,12 +1202,15 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
  * process that ends by exit() or by a return from main() writes all; one that is killed leaves a file without its last
  * events and without the closing bracket, which these programs open all the same. A forked child does not go on with
  * the trace.
- * @param path  is created, or emptied; read during the call only
+ *
+ * A trace without a file keeps only what synced_mem_trace_summary() prints: it records no event on a stream, and waits
+ * for nothing.
+ * @param path  is created, or emptied; read during the call only. NULL, since 0.2: no file
  * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
  * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
  * but some seconds apart a call asks for the device's time, which takes it a millisecond at most.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't
- *         be opened to write); ERR_OUT_OF_HOST_MEMORY.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or the
+ *         process has no descriptor left); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);

@@ -41,8 +41,8 @@ void sm_trace_record(const struct sm_trace_event *event);
 
 /* ---- For who holds the file, one thread at a time ---- */
 
-/* Room for events, and none of them. False: no memory. */
-bool sm_trace_open_buffer(void);
+/* Room for events, and none of them; without events only objects are counted. False: no memory. */
+bool sm_trace_open_buffer(bool events);
 void sm_trace_free_buffer(void);
 /* Nothing is recorded any more, and what was not taken is lost. */
 void sm_trace_close_buffer(void);
