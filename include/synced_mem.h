@@ -1163,6 +1163,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
  * contents that the library's copy threads have yet to read out or to write. What can't be protected is counted in
  * synced_mem_stats.unprotected, and one line on stderr tells of the first. A system call that is given such a pointer
  * answers EFAULT. These lines on stderr are all that the library ever prints by itself.
+ *
+ * Since 0.2 debug mode also fills what an overwrite is given with bytes of 0xff, which are NaN in every floating-point
+ * format, so that what the caller leaves unwritten shows. Each call fills synced_mem_size() bytes, also one that finds
+ * nothing else to do: the program must ask with mutable where earlier writes matter. Memory of the caller's is filled
+ * too. On a stream the fill is queued before the call returns; without one the host waits for it. A stream that captures
+ * gets no fill. A fill that the runtime refuses fails no call; a call that fails while it waits for its fill leaves the
+ * fill as the contents. No pointer to write is kept ready, so that each such access takes longer; in a forked child one
+ * of an object of the parent's answers ERR_FORKED.
  */
 
 /**

@@ -7,6 +7,8 @@
  *   SYNCED                    from writes: pointers of mutable accesses have expired
  *   it alone is valid         from nothing
  *
+ * No pointer to write is published for the hot path: each overwrite takes the slow path, and fills what it gives.
+ *
  * The library opens it before it touches it itself. Memory that copy threads still read or write is not protected from
  * that; a device is not hindered by protection. While the mode is off each of these
  * is one look at a flag, and none is on the hot path.
@@ -63,6 +65,9 @@ static inline size_t sm_debug_room(size_t bytes)
 {
     return sm_debug_on() ? sm_debug_whole_pages(bytes) : bytes;
 }
+
+/* The bytes of what an overwrite is given: NaN in every format of floating point. */
+enum { SM_DEBUG_UNWRITTEN = 0xff };
 
 /* ---- What the handler reads, see debug_fault.c ---- */
 

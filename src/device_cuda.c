@@ -406,13 +406,13 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
     return copy(device, to, from, size, cudaMemcpyDeviceToDevice, stream);
 }
 
-synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
+synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     struct before before;
     const synced_mem_status status = go_to(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    return leave(device, &before, check(cudaMemsetAsync(data, 0, size, stream), "cudaMemsetAsync", device, size));
+    return leave(device, &before, check(cudaMemsetAsync(data, value, size, stream), "cudaMemsetAsync", device, size));
 }
 
 /* ---- Events ---- */
