@@ -16,12 +16,15 @@
 #ifndef SM_DEBUG_H
 #define SM_DEBUG_H
 
+#include "scope.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct sm_copy;
+struct sm_place;
 struct synced_mem;
 
 extern atomic_bool sm_debug_flag;
@@ -79,7 +82,9 @@ struct sm_guard {
     _Atomic(uintptr_t) end;
     atomic_uchar protection; /* enum sm_protection */
     _Atomic(const char *) since;
-    const struct sm_copy *copy; /* NULL: it is nobody's */
+    _Atomic(const struct sm_place *) place; /* where that was called; NULL: not known */
+    atomic_char scope[SM_SCOPE_TEXT];       /* in which scope */
+    const struct sm_copy *copy;             /* NULL: it is nobody's */
     const void *data;
     uintptr_t first; /* the bytes of its memory, of which the pages above are a part, or that are a part of them */
     uintptr_t past;

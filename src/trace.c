@@ -154,7 +154,8 @@ void sm_trace_record(const struct sm_trace_event *event)
 static struct sm_traced *identify(const struct synced_mem *mem, struct sm_trace_who *who)
 {
     struct sm_traced *const object = mem && trace.on ? sm_traced_find(mem) : NULL;
-    *who = (struct sm_trace_who){.function = sm_caller.function};
+    *who = (struct sm_trace_who){.id = 0};
+    sm_by_caller(&who->by);
     if (object) {
         who->id = object->id;
         memcpy(who->name, object->name, sizeof who->name);
@@ -212,7 +213,7 @@ static void count_move(unsigned direction, size_t bytes, struct sm_trace_who *wh
     sm_lock(&trace.lock);
     struct sm_traced *const object = identify(sm_caller.mem, who);
     if (object && direction != SM_D2D && bytes > 0)
-        sm_traced_moved(object, side_of(direction), bytes, sm_caller.function);
+        sm_traced_moved(object, side_of(direction), bytes, &who->by);
     sm_unlock(&trace.lock);
 }
 
@@ -295,7 +296,7 @@ void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned
     struct sm_traced *const object = identify(mem, &event.who);
     for (enum sm_side side = SM_CPU; object && side < SM_SIDES; side++)
         if (before & ~after & sm_bit(side))
-            object->lost_by[side] = sm_caller.function;
+            object->lost_by[side] = event.who.by;
     put(&event);
     sm_unlock(&trace.lock);
 }

@@ -101,6 +101,20 @@ void sm_trace_rest(void)
 
 /* ---- The summary ---- */
 
+/* "name in 'outer/inner'" */
+static void print_by(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->function)
+        (void)fprintf(file, "%s%s%s%s%s", words, by->function, by->scope[0] ? " in '" : "", by->scope,
+                      by->scope[0] ? "'" : "");
+}
+
+static void print_place(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->place)
+        (void)fprintf(file, "        %s%s\n", words, by->place->text);
+}
+
 static void print_traced(FILE *file, const struct sm_traced *object)
 {
     static const char *const copies[] = {"host", "device"};
@@ -110,10 +124,14 @@ static void print_traced(FILE *file, const struct sm_traced *object)
                   (unsigned long long)object->transfers[1], sm_size_text(object->bytes[1]).text,
                   (unsigned long long)object->transfers[0], sm_size_text(object->bytes[0]).text);
     for (int side = 1; side >= 0; side--)
-        if (object->moved_by[side])
-            (void)fprintf(file, "    to the %s by %s%s%s\n", copies[side], object->moved_by[side],
-                          object->stale_by[side] ? ", stale by " : "",
-                          object->stale_by[side] ? object->stale_by[side] : "");
+        if (object->moved_by[side].function) {
+            (void)fprintf(file, "    to the %s", copies[side]);
+            print_by(file, " by ", &object->moved_by[side]);
+            print_by(file, ", stale by ", &object->stale_by[side]);
+            (void)fprintf(file, "\n");
+            print_place(file, "at ", &object->moved_by[side]);
+            print_place(file, "stale at ", &object->stale_by[side]);
+        }
 }
 
 static void print_summary(FILE *file)

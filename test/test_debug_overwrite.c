@@ -89,8 +89,7 @@ static bool on_a_stream;
 
 static void overwrite_part_on_device(synced_mem *mem, unsigned pattern)
 {
-    void *const data =
-        on_a_stream ? synced_mem_overwrite_gpu_data_on(mem, stream) : synced_mem_overwrite_gpu_data(mem);
+    void *const data = on_a_stream ? synced_mem_overwrite_gpu_data_on(mem, stream) : synced_mem_overwrite_gpu_data(mem);
     ck_assert_ptr_nonnull(data);
     gpu_fill(data, LESS, pattern, on_a_stream ? stream : NULL);
     check_part(synced_mem_cpu_data(mem), LESS, SIZE, pattern);
