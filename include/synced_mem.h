@@ -445,9 +445,9 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 
 /**
- * The host copy, to be written whole: its contents are undefined until the caller has done so, and nothing is copied, nor
- * filled but in debug mode. The device copy becomes stale. Blocks the host until the library's pending transfers on the host copy are
- * done.
+ * The host copy, to be written whole: its contents are undefined until the caller has done so. Nothing is copied, and
+ * nothing filled but in debug mode. The device copy becomes stale. Blocks the host until the library's pending
+ * transfers on the host copy are done.
  * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
