@@ -446,9 +446,9 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 
 /**
- * The host copy, to be written whole: its contents are undefined until the caller has done so, and nothing is copied or
- * filled. The device copy becomes stale. Blocks the host until the library's pending transfers on the host copy are
- * done.
+ * The host copy, to be written whole: its contents are undefined until the caller has done so. Nothing is copied, and
+ * nothing filled but in debug mode. The device copy becomes stale. Blocks the host until the library's pending
+ * transfers on the host copy are done.
  * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
@@ -1156,15 +1156,28 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
  * process. If it can't be started, one line on stderr says why, and so does synced_mem_trace_stop() until another trace
  * is started.
  *
+ * SYNCED_MEM_TRACE_SUMMARY=1 prints on stderr, when the process ends by exit() or by a return from main(), what
+ * synced_mem_trace_summary() prints. Without SYNCED_MEM_TRACE it starts a trace without a file. A forked child prints
+ * none.
+ *
  * Debug mode, SYNCED_MEM_DEBUG=1. Each host copy has whole pages of its own, which the program may only touch as the
  * head allows: while the host copy is stale neither to read nor to write, while the head is SYNCED only to read. Who
  * uses a pointer that has expired gets SIGSEGV at that instruction, after a line on stderr which names the object, and
- * the call that made the pointer expire; then the handler that the program had before runs, or the default action. Not
- * protected are device copies, memory that both sides use (unified placement, managed memory), memory of the caller's
+ * the call that made the pointer expire, and since 0.2 another which says in what scope and where that call was made;
+ * then the handler that the program had before runs, or the default action. Not protected are device copies, memory
+ * that both sides use (unified placement, managed memory), memory of the caller's
  * that is less than a page of the system's or that several objects use (of the rest, the whole pages in it), and
  * contents that the library's copy threads have yet to read out or to write. What can't be protected is counted in
  * synced_mem_stats.unprotected, and one line on stderr tells of the first. A system call that is given such a pointer
  * answers EFAULT. These lines on stderr are all that the library ever prints by itself.
+ *
+ * Since 0.2 debug mode also fills what an overwrite is given with bytes of 0xff, which are NaN in every floating-point
+ * format, so that what the caller leaves unwritten shows. Each call fills synced_mem_size() bytes, also one that finds
+ * nothing else to do: the program must ask with mutable where earlier writes matter. Memory of the caller's is filled
+ * too. On a stream the fill is queued before the call returns; without one the host waits for it. A stream that captures
+ * gets no fill. A fill that the runtime refuses fails no call; a call that fails while it waits for its fill leaves the
+ * fill as the contents. No pointer to write is kept ready, so that each such access takes longer; in a forked child one
+ * of an object of the parent's answers ERR_FORKED.
  */
 
 /**
@@ -1196,7 +1209,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
  * whose times the device does not tell, and those that come while 4096 others are queued and not known to be done: for
  * as long as it took to queue them. Each event names the object, as name#number, and the function that was called; a
  * transfer also says when it was queued. Where the library was built with NVTX the same are ranges for NVIDIA's
- * profilers meanwhile.
+ * profilers meanwhile. Since 0.2 each event also has the call's scope, see synced_mem_scope_begin(), and its place: up to
+ * eight return addresses, the innermost first, as symbol+offset where the dynamic linker knows the symbol, else as
+ * file+offset.
  *
  * Events are kept in memory and written at the end of calls, some hundreds at once. There is room for 262144 beside
  * those that a thread is just writing; what comes then, within one call or of other threads while the file is slow, is
@@ -1204,12 +1219,15 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
  * process that ends by exit() or by a return from main() writes all; one that is killed leaves a file without its last
  * events and without the closing bracket, which these programs open all the same. A forked child does not go on with
  * the trace.
- * @param path  is created, or emptied; read during the call only
+ *
+ * A trace without a file keeps only what synced_mem_trace_summary() prints: it records no event on a stream, and waits
+ * for nothing.
+ * @param path  is created, or emptied; read during the call only. NULL, since 0.2: no file
  * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
  * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
  * but some seconds apart a call asks for the device's time, which takes it a millisecond at most.
- * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't
- *         be opened to write); ERR_OUT_OF_HOST_MEMORY.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or the
+ *         process has no descriptor left); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
@@ -1226,14 +1244,37 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
 /**
  * Prints which objects went back and forth most since the trace began, or in the last trace: at most ten. A turn is a
  * transfer in the other direction than the object's transfer before. Each comes with the number of its transfers each
- * way, their bytes, the function that caused the last of each, and the one that had made that side stale. The last
- * events in the file say the same.
+ * way, their bytes, the function that caused the last of each, and the one that had made that side stale;
+ * since 0.2 also in which scopes and where these were called. The last events in the file say the same.
  * @param file  open to write; flushed, not closed
  * Never blocks on a stream.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
+
+/**
+ * Begins a scope of the calling thread, within those it has begun: what the thread then does with the library is shown
+ * as done in it, by traces, by their summary and by debug mode, as "outer/inner". So is what the library's own threads
+ * do for those calls. The 16 outermost scopes have names; of those, what is shown are as many of the innermost as have
+ * room in 63 bytes. A forked child has the scopes of the thread that forked.
+ *
+ *     synced_mem_scope_begin("layer3");
+ *     forward(layer);
+ *     synced_mem_scope_end();
+ *
+ * Scopes are kept whether or not anything is shown: that costs some nanoseconds, no lock and no memory.
+ * @param name  copied, at most 47 bytes of it are kept. NULL or "": a scope without a name, which is not shown
+ * Never fails, never blocks.
+ * @since 0.2
+ */
+SYNCED_MEM_API void synced_mem_scope_begin(const char *name);
+
+/**
+ * Ends the scope that the calling thread began last; without one it does nothing. Never fails, never blocks.
+ * @since 0.2
+ */
+SYNCED_MEM_API void synced_mem_scope_end(void);
 
 /**
  * The version of the library that is running, as major * 10000 + minor * 100 + patch. Never fails, never blocks.

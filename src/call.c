@@ -83,11 +83,13 @@ static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
     return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
+/* In debug mode an overwrite is to fill what it gives, each time. */
 static void publish_side(struct synced_mem *mem, enum sm_side side)
 {
     const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
+    const bool to_write = valid && !sm_debug_on();
     atomic_store_explicit(&mem->ready[side][false], valid ? ready_for(mem, side, false) : NULL, memory_order_release);
-    atomic_store_explicit(&mem->ready[side][true], valid ? ready_for(mem, side, true) : NULL, memory_order_release);
+    atomic_store_explicit(&mem->ready[side][true], to_write ? ready_for(mem, side, true) : NULL, memory_order_release);
 }
 
 static void publish(struct synced_mem *mem)
@@ -100,8 +102,9 @@ static void publish(struct synced_mem *mem)
     publish_side(mem, SM_CPU);
     publish_side(mem, SM_GPU);
     const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
+    const bool to_write = valid && !sm_debug_on();
     atomic_store_explicit(&mem->on[false], valid ? on_for(mem, false) : &no_stream, memory_order_release);
-    atomic_store_explicit(&mem->on[true], valid ? on_for(mem, true) : &no_stream, memory_order_release);
+    atomic_store_explicit(&mem->on[true], to_write ? on_for(mem, true) : &no_stream, memory_order_release);
 }
 
 /* The one place where the head is written. Of a copy that does not have the contents, none arrive. */

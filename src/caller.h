@@ -1,12 +1,14 @@
 /*
- * Which public function the calling thread is in, and for which object: that is who caused what is traced, and whose
- * pointer debug mode tells of. Before the library calls back into the caller's code it is put aside, since that code
+ * Which public function the calling thread is in, where it was called, and for which object: that is who caused what is
+ * traced, and whose pointer debug mode tells of. Before the library calls back into the caller's code it is put aside, since that code
  * may call the library.
  */
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
 
+#include "place.h"
 #include "process.h"
+#include "scope.h"
 #include "synced_mem.h"
 
 #include <assert.h>
@@ -16,11 +18,22 @@
 
 struct sm_caller {
     const char *function;         /* NULL: none */
+    const struct sm_place *place; /* NULL: not known */
     const struct synced_mem *mem; /* NULL: none, or not known yet */
     bool ranged;                  /* a range is open for the function, see device.h */
 };
 
 extern _Thread_local struct sm_caller sm_caller;
+
+/* Who did something, for as long as that is told. */
+struct sm_by {
+    const char *function; /* NULL: nobody, or a thread of the library's */
+    const struct sm_place *place;
+    char scope[SM_SCOPE_TEXT];
+};
+
+/* The calling thread. */
+void sm_by_caller(struct sm_by *by);
 
 /* Somebody asks, or has asked: from then on it is kept in all threads. */
 extern atomic_bool sm_caller_wanted;

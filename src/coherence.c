@@ -1,6 +1,7 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
+#include "debug.h"
 #include "provide.h"
 #include "relief.h"
 #include "status.h"
@@ -71,6 +72,12 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     return sm_copy_data(copy);
 }
 
+/* Whether what is given is to be filled, so that what the caller leaves unwritten shows. */
+static bool is_to_be_filled(enum sm_mode mode)
+{
+    return mode == SM_OVERWRITE && sm_debug_on();
+}
+
 /* What the host's contents came after is then over too, in most cases. */
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
@@ -80,8 +87,20 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     sm_close_turn(mem);
     if (sm_copy_of(mem, SM_GPU))
         sm_flight_ask(sm_copy_of(mem, SM_GPU));
+    if (is_to_be_filled(mode))
+        sm_fill_unwritten_host(mem);
     *out = finish(mem, SM_CPU, mode);
     return SYNCED_MEM_OK;
+}
+
+/* The fill is waited for as all that is in flight. */
+static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode)
+{
+    const synced_mem_status status = make_ready(mem, SM_GPU, mode);
+    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
+        return status;
+    sm_fill_unwritten_device(mem);
+    return make_ready(mem, SM_GPU, mode);
 }
 
 static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
@@ -89,7 +108,7 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
     struct sm_use *use;
     synced_mem_status status = reserve(mode, &use);
     if (status == SYNCED_MEM_OK)
-        status = make_ready(mem, SM_GPU, mode);
+        status = make_device_ready(mem, mode);
     if (status != SYNCED_MEM_OK) {
         free(use);
         return status;
@@ -169,6 +188,8 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
         return status;
     }
     sm_flight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
+    if (is_to_be_filled(mode))
+        sm_fill_unwritten_on(mem, stream);
     *out = finish(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }

@@ -154,9 +154,20 @@ static void open_guard(struct sm_guard *guard)
     open_all();
 }
 
+/* The handler may read it meanwhile. */
+static void set_since(struct sm_guard *guard)
+{
+    struct sm_by by;
+    sm_by_caller(&by);
+    atomic_store(&guard->since, by.function);
+    atomic_store(&guard->place, by.place);
+    for (size_t i = 0; i < sizeof by.scope; i++)
+        atomic_store_explicit(&guard->scope[i], by.scope[i], memory_order_relaxed);
+}
+
 static void close_guard(struct sm_guard *guard, enum sm_protection protection)
 {
-    atomic_store(&guard->since, sm_caller.function);
+    set_since(guard);
     atomic_store(&guard->protection, (unsigned char)protection);
     if (change(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
         return;

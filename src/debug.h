@@ -7,6 +7,8 @@
  *   SYNCED                    from writes: pointers of mutable accesses have expired
  *   it alone is valid         from nothing
  *
+ * No pointer to write is published for the hot path: each overwrite takes the slow path, and fills what it gives.
+ *
  * The library opens it before it touches it itself. Memory that copy threads still read or write is not protected from
  * that; a device is not hindered by protection. While the mode is off each of these
  * is one look at a flag, and none is on the hot path.
@@ -14,12 +16,15 @@
 #ifndef SM_DEBUG_H
 #define SM_DEBUG_H
 
+#include "scope.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct sm_copy;
+struct sm_place;
 struct synced_mem;
 
 extern atomic_bool sm_debug_flag;
@@ -64,6 +69,9 @@ static inline size_t sm_debug_room(size_t bytes)
     return sm_debug_on() ? sm_debug_whole_pages(bytes) : bytes;
 }
 
+/* The bytes of what an overwrite is given: NaN in every format of floating point. */
+enum { SM_DEBUG_UNWRITTEN = 0xff };
+
 /* ---- What the handler reads, see debug_fault.c ---- */
 
 enum sm_protection { SM_PROTECT_NOTHING, SM_PROTECT_WRITES, SM_PROTECT_ALL };
@@ -74,7 +82,9 @@ struct sm_guard {
     _Atomic(uintptr_t) end;
     atomic_uchar protection; /* enum sm_protection */
     _Atomic(const char *) since;
-    const struct sm_copy *copy; /* NULL: it is nobody's */
+    _Atomic(const struct sm_place *) place; /* where that was called; NULL: not known */
+    atomic_char scope[SM_SCOPE_TEXT];       /* in which scope */
+    const struct sm_copy *copy;             /* NULL: it is nobody's */
     const void *data;
     uintptr_t first; /* the bytes of its memory, of which the pages above are a part, or that are a part of them */
     uintptr_t past;

@@ -1,6 +1,8 @@
 /* What is said when an old pointer is used. In a signal's handler: no lock, no memory, no stdio. */
 #include "debug.h"
 
+#include "place.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -10,7 +12,7 @@ static struct sigaction before;
 
 struct text {
     size_t used;
-    char bytes[512];
+    char bytes[2048];
 };
 
 static void add(struct text *text, const char *more)
@@ -31,6 +33,25 @@ static void add_number(struct text *text, uintptr_t number, unsigned base)
     add(text, digits + at);
 }
 
+/* "synced_mem: that call was made in 'train/conv1', at forward+0x1f < main+0x88" */
+static void add_since(struct text *text, const struct sm_guard *guard)
+{
+    char scope[SM_SCOPE_TEXT];
+    const struct sm_place *const place = atomic_load(&guard->place);
+    for (size_t i = 0; i < sizeof scope; i++)
+        scope[i] = atomic_load_explicit(&guard->scope[i], memory_order_relaxed);
+    scope[sizeof scope - 1] = 0;
+    if (!place && !scope[0])
+        return;
+    add(text, "synced_mem: that call was made");
+    add(text, scope[0] ? " in '" : "");
+    add(text, scope);
+    add(text, scope[0] ? "'" : "");
+    add(text, place ? " at " : "");
+    add(text, place ? place->text : "");
+    add(text, "\n");
+}
+
 /* "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data; the
  * pointer used at 0x7f08 expired then" */
 static void say(const struct sm_guard *guard, uintptr_t address)
@@ -49,6 +70,7 @@ static void say(const struct sm_guard *guard, uintptr_t address)
     add(&text, "; the pointer used at 0x");
     add_number(&text, address, 16);
     add(&text, " expired then\n");
+    add_since(&text, guard);
     const ssize_t wrote = write(STDERR_FILENO, text.bytes, text.used);
     (void)wrote;
 }

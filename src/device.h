@@ -160,7 +160,7 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
-synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream);
+synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream);
 
 /* ---- Events ---- */
 

@@ -75,7 +75,7 @@ static synced_mem_status zero_here(int device, char *data, size_t size, synced_m
 }
 
 /* Mapped memory is registered in pieces too. */
-synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
+synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     struct before before;
     const synced_mem_status status = go_to(device, &before);

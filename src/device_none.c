@@ -222,9 +222,9 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
     return no_gpu();
 }
 
-synced_mem_status sm_device_zero(int device, void *data, size_t size, synced_mem_stream stream)
+synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
-    (void)device, (void)data, (void)size, (void)stream;
+    (void)device, (void)data, (void)value, (void)size, (void)stream;
     return no_gpu();
 }
 

@@ -260,7 +260,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
         *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), true);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    status = sm_transfer_zeros(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), stream);
+    status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
     return fresh ? keep_fresh(mem, stream, status) : status;
 }
 
@@ -294,6 +294,32 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
     if (status == SYNCED_MEM_OK && !*wait)
         sm_commit(mem, sm_head(mem) | sm_bit(side));
     return status;
+}
+
+/* A copy thread or a device that works on the memory has been waited for. */
+void sm_fill_unwritten_host(struct synced_mem *mem)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    sm_debug_open(copy);
+    memset(sm_copy_data(copy), SM_DEBUG_UNWRITTEN, sm_size(mem));
+}
+
+void sm_fill_unwritten_device(struct synced_mem *mem)
+{
+    struct sm_stream *lane;
+    const struct sm_detail first = sm_detail_get();
+    if (sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &lane) == SYNCED_MEM_OK)
+        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_DEBUG_UNWRITTEN, 0, sm_size(mem), lane);
+    sm_detail_set(&first);
+}
+
+void sm_fill_unwritten_on(struct synced_mem *mem, const struct sm_stream *stream)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (sm_size(mem) > 0)
+        (void)sm_device_fill(stream->device, sm_copy_data(sm_copy_of(mem, SM_GPU)), SM_DEBUG_UNWRITTEN, sm_size(mem),
+                             stream->handle);
+    sm_detail_set(&first);
 }
 
 static bool is_mapped(const struct synced_mem *mem)

@@ -33,4 +33,11 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                              struct sm_ticket **wait);
 
+/* Debug mode: fill a copy that is ready to be overwritten, so that what the caller leaves unwritten shows. On the
+ * device the fill is in flight afterwards; or on the stream, whose turn to write it is. A fill that fails leaves the
+ * copy as it is, and the access goes on. */
+void sm_fill_unwritten_host(struct synced_mem *mem);
+void sm_fill_unwritten_device(struct synced_mem *mem);
+void sm_fill_unwritten_on(struct synced_mem *mem, const struct sm_stream *stream);
+
 #endif

@@ -275,7 +275,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_enter(&transfer, 1, stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_transfer_zeros(larger, sm_size(mem), size, stream);
+        status = sm_transfer_fill(larger, 0, sm_size(mem), size, stream);
     return status;
 }
 
@@ -338,7 +338,7 @@ static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
     const synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
-    return status == SYNCED_MEM_OK ? sm_transfer_zeros(sm_copy_of(mem, SM_GPU), sm_size(mem), size, stream) : status;
+    return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
 }
 
 /* The host's part comes last, since it can't fail once the host copy may be written. */

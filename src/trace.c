@@ -23,12 +23,16 @@ enum { ROOM = 1 << 18 };
 static struct {
     struct sm_lock lock;
     struct sm_trace_event *halves[2];
-    struct sm_trace_event *open; /* the half that is recorded to; NULL: none is */
+    bool on;                     /* there is a trace */
+    struct sm_trace_event *open; /* the half that is recorded to; NULL: the trace has no file, or there is none */
     size_t count;                /* in it */
     uint64_t lost;
     struct sm_traced top[SM_TRACED_TOP]; /* of the last trace */
     size_t top_count;
 } trace = {.lock = SM_LOCK_INITIALIZER};
+
+/* The trace has a file: events are kept, and transfers timed. */
+static atomic_bool keeps_events;
 
 uint64_t sm_trace_time(void)
 {
@@ -53,19 +57,23 @@ void sm_trace_free_buffer(void)
             (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
         trace.halves[i] = NULL;
     }
-    if (trace.open) /* in a forked child; else threads that record look at it, and it is closed */
+    if (trace.on) { /* in a forked child; else threads that record look at it, and it is closed */
+        trace.on = false;
         trace.open = NULL;
+    }
 }
 
-bool sm_trace_open_buffer(void)
+bool sm_trace_open_buffer(bool events)
 {
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; events && i < 2; i++)
         trace.halves[i] = map_half();
-    if (!trace.halves[0] || !trace.halves[1]) {
+    if (events && (!trace.halves[0] || !trace.halves[1])) {
         sm_trace_free_buffer();
         return false;
     }
+    atomic_store_explicit(&keeps_events, events, memory_order_relaxed);
     sm_lock(&trace.lock);
+    trace.on = true;
     trace.open = trace.halves[0];
     trace.count = 0;
     trace.lost = 0;
@@ -78,6 +86,7 @@ bool sm_trace_open_buffer(void)
 void sm_trace_close_buffer(void)
 {
     sm_lock(&trace.lock);
+    trace.on = false;
     trace.open = NULL;
     trace.lost += trace.count;
     trace.count = 0;
@@ -89,8 +98,8 @@ void sm_trace_close_buffer(void)
 size_t sm_trace_top(struct sm_traced top[SM_TRACED_TOP])
 {
     sm_lock(&trace.lock);
-    const size_t count = trace.open ? sm_traced_top(top) : trace.top_count;
-    if (!trace.open)
+    const size_t count = trace.on ? sm_traced_top(top) : trace.top_count;
+    if (!trace.on)
         memcpy(top, trace.top, sizeof trace.top);
     sm_unlock(&trace.lock);
     return count;
@@ -128,7 +137,7 @@ static void put(const struct sm_trace_event *event)
 {
     if (trace.open && trace.count < ROOM)
         trace.open[trace.count++] = *event;
-    else
+    else if (trace.open || !trace.on)
         trace.lost++;
 }
 
@@ -144,8 +153,9 @@ void sm_trace_record(const struct sm_trace_event *event)
 /* With the lock held. The object's record; NULL: there is no object, no trace any more, or no memory. */
 static struct sm_traced *identify(const struct synced_mem *mem, struct sm_trace_who *who)
 {
-    struct sm_traced *const object = mem && trace.open ? sm_traced_find(mem) : NULL;
-    *who = (struct sm_trace_who){.function = sm_caller.function};
+    struct sm_traced *const object = mem && trace.on ? sm_traced_find(mem) : NULL;
+    *who = (struct sm_trace_who){.id = 0};
+    sm_by_caller(&who->by);
     if (object) {
         who->id = object->id;
         memcpy(who->name, object->name, sizeof who->name);
@@ -187,7 +197,7 @@ void sm_trace_end_object(const struct synced_mem *mem)
 
 void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stream)
 {
-    copy->timing = sm_timing_begin(stream);
+    copy->timing = atomic_load_explicit(&keeps_events, memory_order_relaxed) ? sm_timing_begin(stream) : NULL;
     copy->since = sm_trace_time();
     sm_device_range_begin("synced_mem transfer");
 }
@@ -203,7 +213,7 @@ static void count_move(unsigned direction, size_t bytes, struct sm_trace_who *wh
     sm_lock(&trace.lock);
     struct sm_traced *const object = identify(sm_caller.mem, who);
     if (object && direction != SM_D2D && bytes > 0)
-        sm_traced_moved(object, side_of(direction), bytes, sm_caller.function);
+        sm_traced_moved(object, side_of(direction), bytes, &who->by);
     sm_unlock(&trace.lock);
 }
 
@@ -286,7 +296,7 @@ void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned
     struct sm_traced *const object = identify(mem, &event.who);
     for (enum sm_side side = SM_CPU; object && side < SM_SIDES; side++)
         if (before & ~after & sm_bit(side))
-            object->lost_by[side] = sm_caller.function;
+            object->lost_by[side] = event.who.by;
     put(&event);
     sm_unlock(&trace.lock);
 }

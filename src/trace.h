@@ -8,6 +8,7 @@
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
 
+#include "caller.h"
 #include "synced_mem.h"
 
 #include <stdatomic.h>
@@ -21,10 +22,10 @@ struct sm_ticket;
 struct sm_timing;
 struct sm_transfer;
 
-/* Who caused something: the public function, and the object. */
+/* Who caused something, and for which object. */
 struct sm_trace_who {
-    const char *function; /* NULL: a thread of the library's */
-    uint64_t id;          /* the object's number in this trace; 0: no object */
+    struct sm_by by;
+    uint64_t id; /* the object's number in this trace; 0: no object */
     char name[48];
 };
 

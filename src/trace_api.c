@@ -19,6 +19,12 @@ enum { LAST_PATIENCE_S = 1 };
 /* Held by whoever uses the file. No lock of process.h's, as to write may take a while; a fork needn't wait for it. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 
+/* The trace has a file; guarded by that lock. */
+static bool to_file;
+
+/* The environment asks for the summary when the process ends; guarded by that lock. */
+static bool summary_at_exit;
+
 /* Why the trace that the environment asked for could not begin, until there is another; guarded by that lock. */
 static char refused[SM_DETAIL_BYTES + 32];
 
@@ -34,14 +40,16 @@ static void write_all(bool wait)
     sm_trace_file_flush();
 }
 
+/* Without a path: only what the summary tells is kept. */
 static synced_mem_status begin(const char *path)
 {
     if (sm_trace_on())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is a trace already");
-    const synced_mem_status status = sm_trace_file_open(path);
+    const synced_mem_status status = path ? sm_trace_file_open(path) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         return status;
-    if (!sm_trace_open_buffer()) {
+    to_file = path != NULL;
+    if (!sm_trace_open_buffer(to_file)) {
         sm_trace_file_leave();
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no address space for the trace's events");
     }
@@ -64,7 +72,7 @@ static synced_mem_status end(void)
     const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* by threads that go on meanwhile */
     sm_trace_free_buffer();
     sm_timing_rest();
-    return sm_trace_file_close(top, sm_trace_top(top), lost);
+    return to_file ? sm_trace_file_close(top, sm_trace_top(top), lost) : SYNCED_MEM_OK;
 }
 
 void sm_trace_tend(void)
@@ -92,6 +100,53 @@ void sm_trace_rest(void)
     sm_detail_set(&first);
 }
 
+/* ---- The summary ---- */
+
+/* "name in 'outer/inner'" */
+static void print_by(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->function)
+        (void)fprintf(file, "%s%s%s%s%s", words, by->function, by->scope[0] ? " in '" : "", by->scope,
+                      by->scope[0] ? "'" : "");
+}
+
+static void print_place(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->place)
+        (void)fprintf(file, "        %s%s\n", words, by->place->text);
+}
+
+static void print_traced(FILE *file, const struct sm_traced *object)
+{
+    static const char *const copies[] = {"host", "device"};
+    char name[SM_TRACE_NAME_BYTES];
+    sm_trace_name(name, sm_name_text(object->name).text, object->id);
+    (void)fprintf(file, "%-52s %7llu %8llu %10s %8llu %10s\n", name, (unsigned long long)object->turns,
+                  (unsigned long long)object->transfers[1], sm_size_text(object->bytes[1]).text,
+                  (unsigned long long)object->transfers[0], sm_size_text(object->bytes[0]).text);
+    for (int side = 1; side >= 0; side--)
+        if (object->moved_by[side].function) {
+            (void)fprintf(file, "    to the %s", copies[side]);
+            print_by(file, " by ", &object->moved_by[side]);
+            print_by(file, ", stale by ", &object->stale_by[side]);
+            (void)fprintf(file, "\n");
+            print_place(file, "at ", &object->moved_by[side]);
+            print_place(file, "stale at ", &object->stale_by[side]);
+        }
+}
+
+static void print_summary(FILE *file)
+{
+    struct sm_traced top[SM_TRACED_TOP];
+    const size_t count = sm_trace_top(top);
+    (void)fprintf(file, "%-52s %7s %19s %19s\n", "objects that went back and forth most", "turns", "to the device",
+                  "to the host");
+    for (size_t i = 0; i < count; i++)
+        print_traced(file, &top[i]);
+    if (count == 0)
+        (void)fprintf(file, "(nothing was moved while there was a trace)\n");
+}
+
 /* ---- The process ---- */
 
 /* Not for ever, as a thread may be held up by the file, or be the very one that was interrupted to exit. */
@@ -104,6 +159,9 @@ static void at_exit(void)
         return;
     if (sm_trace_on())
         (void)end();
+    if (summary_at_exit)
+        print_summary(stderr);
+    summary_at_exit = false;
     pthread_mutex_unlock(&writer);
 }
 
@@ -119,6 +177,7 @@ void sm_trace_watch_exit(bool with_runtime)
 static void in_child(void)
 {
     (void)pthread_mutex_init(&writer, NULL);
+    summary_at_exit = false;
     atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
     sm_trace_file_leave();
     sm_trace_free_buffer();
@@ -139,19 +198,28 @@ static void complete_path(const char *given, char *path, size_t room)
         (void)snprintf(path, room, "%s", given);
 }
 
+static bool is_asked_for(const char *variable)
+{
+    const char *const value = secure_getenv(variable);
+    return value && strcmp(value, "1") == 0;
+}
+
 static void look_at_environment(void)
 {
     char path[PATH_MAX];
     const char *const given = secure_getenv("SYNCED_MEM_TRACE");
-    const char *const debug = secure_getenv("SYNCED_MEM_DEBUG");
-    if (debug && strcmp(debug, "1") == 0)
+    const bool named = given && given[0];
+    const bool summary = is_asked_for("SYNCED_MEM_TRACE_SUMMARY");
+    if (is_asked_for("SYNCED_MEM_DEBUG"))
         sm_debug_start();
-    if (!given || !given[0])
+    if (!named && !summary)
         return;
-    complete_path(given, path, sizeof path);
+    if (named)
+        complete_path(given, path, sizeof path);
     const struct sm_detail before = sm_detail_get();
     pthread_mutex_lock(&writer);
-    if (begin(path) != SYNCED_MEM_OK) {
+    summary_at_exit = summary;
+    if (begin(named ? path : NULL) != SYNCED_MEM_OK) {
         (void)snprintf(refused, sizeof refused, "SYNCED_MEM_TRACE: %s", sm_detail_get().text);
         (void)fprintf(stderr, "synced_mem: %s\n", refused);
     }
@@ -170,8 +238,6 @@ void sm_trace_look_at_environment(void)
 synced_mem_status synced_mem_trace_start(const char *path)
 {
     sm_trace_look_at_environment();
-    if (!path)
-        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the path is NULL"), __func__, NULL);
     pthread_mutex_lock(&writer);
     const synced_mem_status status = begin(path);
     pthread_mutex_unlock(&writer);
@@ -187,34 +253,12 @@ synced_mem_status synced_mem_trace_stop(void)
     return sm_report(status, __func__, NULL);
 }
 
-static void print_traced(FILE *file, const struct sm_traced *object)
-{
-    static const char *const copies[] = {"host", "device"};
-    char name[SM_TRACE_NAME_BYTES];
-    sm_trace_name(name, sm_name_text(object->name).text, object->id);
-    (void)fprintf(file, "%-52s %7llu %8llu %10s %8llu %10s\n", name, (unsigned long long)object->turns,
-                  (unsigned long long)object->transfers[1], sm_size_text(object->bytes[1]).text,
-                  (unsigned long long)object->transfers[0], sm_size_text(object->bytes[0]).text);
-    for (int side = 1; side >= 0; side--)
-        if (object->moved_by[side])
-            (void)fprintf(file, "    to the %s by %s%s%s\n", copies[side], object->moved_by[side],
-                          object->stale_by[side] ? ", stale by " : "",
-                          object->stale_by[side] ? object->stale_by[side] : "");
-}
-
 synced_mem_status synced_mem_trace_summary(FILE *file)
 {
-    struct sm_traced top[SM_TRACED_TOP];
     synced_mem_status status = sm_check_file(file);
     if (status != SYNCED_MEM_OK)
         return sm_report(status, __func__, NULL);
-    const size_t count = sm_trace_top(top);
-    (void)fprintf(file, "%-52s %7s %19s %19s\n", "objects that went back and forth most", "turns", "to the device",
-                  "to the host");
-    for (size_t i = 0; i < count; i++)
-        print_traced(file, &top[i]);
-    if (count == 0)
-        (void)fprintf(file, "(nothing was moved while there was a trace)\n");
+    print_summary(file);
     status = sm_check_printed(file);
     return sm_report(status, __func__, NULL);
 }

@@ -41,8 +41,8 @@ void sm_trace_record(const struct sm_trace_event *event);
 
 /* ---- For who holds the file, one thread at a time ---- */
 
-/* Room for events, and none of them. False: no memory. */
-bool sm_trace_open_buffer(void);
+/* Room for events, and none of them; without events only objects are counted. False: no memory. */
+bool sm_trace_open_buffer(bool events);
 void sm_trace_free_buffer(void);
 /* Nothing is recorded any more, and what was not taken is lost. */
 void sm_trace_close_buffer(void);
@@ -61,10 +61,10 @@ struct sm_traced {
     uint64_t turns; /* transfers in the other direction than the one before */
     uint64_t transfers[2];
     uint64_t bytes[2];
-    const char *moved_by[2]; /* the last public function that did */
-    const char *stale_by[2]; /* ... that had made this side's contents stale before */
-    const char *lost_by[2];  /* ... that made them stale, whether or not they were moved since */
-    unsigned char last;      /* side that was moved to last */
+    struct sm_by moved_by[2]; /* the last that did */
+    struct sm_by stale_by[2]; /* ... that had made this side's contents stale before */
+    struct sm_by lost_by[2];  /* ... that made them stale, whether or not they were moved since */
+    unsigned char last;       /* side that was moved to last */
     char name[48];
     void *link; /* of a free cell */
 };
@@ -73,7 +73,7 @@ enum { SM_TRACED_TOP = 10 };
 
 /* All with the trace's lock held. */
 struct sm_traced *sm_traced_find(const struct synced_mem *mem); /* NULL: no memory for its record */
-void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const char *function);
+void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by);
 void sm_traced_end(const struct synced_mem *mem);
 /* Those that went back and forth most, most first; how many there are. */
 size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP]);

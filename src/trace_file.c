@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 /* Numbers of processes are smaller: the devices' tracks are apart from those of the host's threads. */
-enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 2048, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
+enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 16384, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
+enum { MORE = 2048 };
 
 static struct {
-    int fd; /* 0: there is none */
+    int fd; /* never one of the standard descriptors; 0: there is none */
     int error;
     bool begun; /* there is an event already */
     uint64_t start;
@@ -31,6 +32,7 @@ static struct {
     } streams[STREAMS];
     size_t used;
     char buffer[BUFFER];
+    char line[LINE];
 } file;
 
 /* ---- Bytes ---- */
@@ -59,13 +61,12 @@ static void put(const char *text, size_t bytes)
 /* One event. */
 static __attribute__((format(printf, 1, 2))) void put_line(const char *format, ...)
 {
-    char line[LINE];
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf(line, sizeof line, format, arguments);
+    const int length = vsnprintf(file.line, sizeof file.line, format, arguments);
     va_end(arguments);
     put(file.begun ? ",\n" : "[\n", 2);
-    put(line, (size_t)length);
+    put(file.line, (size_t)length);
     file.begun = true;
 }
 
@@ -129,9 +130,28 @@ static void escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
     sm_trace_escape(out, who->id > 0 ? name : "");
 }
 
-static const char *function_of(const struct sm_trace_who *who)
+static const char *function_of(const struct sm_by *by)
 {
-    return who->function ? who->function : "";
+    return by->function ? by->function : "";
+}
+
+/* More of who it was, each under that key; nothing of what is not known. */
+struct by {
+    char text[MORE];
+};
+
+static struct by more_of(const struct sm_by *by, const char *scope_key, const char *place_key)
+{
+    struct by out;
+    char scope[SM_SCOPE_TEXT * 6];
+    int used = 0;
+    sm_trace_escape(scope, by->scope);
+    out.text[0] = 0;
+    if (scope[0])
+        used = snprintf(out.text, sizeof out.text, ",\"%s\":\"%s\"", scope_key, scope);
+    if (by->place)
+        (void)snprintf(out.text + used, sizeof out.text - (size_t)used, ",\"%s\":\"%s\"", place_key, by->place->text);
+    return out;
 }
 
 /* ---- Tracks ---- */
@@ -186,13 +206,14 @@ static void write_copy(const struct sm_trace_event *event)
     put_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
              "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
              "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
-             "\"thread\":%llu}}",
+             "\"thread\":%llu%s}}",
              direction, event->part ? " part" : "", name, since_start(begin).text, micros(end - begin).text,
              event->timed ? (long)FIRST_DEVICE + event->device : file.process,
              (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
              (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
-             sm_source_name(event->to), event->device, (unsigned long long)event->stream, function_of(&event->who),
-             event->timed ? "device" : "host", since_start(event->queued).text, (unsigned long long)event->thread);
+             sm_source_name(event->to), event->device, (unsigned long long)event->stream, function_of(&event->who.by),
+             event->timed ? "device" : "host", since_start(event->queued).text, (unsigned long long)event->thread,
+             more_of(&event->who.by, "scope", "at").text);
 }
 
 /* What a thread of the host's does, for a while or at once, with more to say about it. */
@@ -211,9 +232,10 @@ static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct s
         (void)snprintf(phase, sizeof phase, "\"ph\":\"X\",\"dur\":%s", micros(event->end - event->begin).text);
     escaped_name(name, &event->who);
     put_line("{\"name\":\"%s%s%s\",\"cat\":\"%s\",%s,\"ts\":%s,\"pid\":%ld,\"tid\":%llu,"
-             "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s}}",
+             "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s}}",
              what, name[0] ? " " : "", name, category, phase, since_start(event->begin).text, file.process,
-             (unsigned long long)event->thread, name, function_of(&event->who), more);
+             (unsigned long long)event->thread, name, function_of(&event->who.by), more,
+             more_of(&event->who.by, "scope", "at").text);
 }
 
 static void write_head(const struct sm_trace_event *event)
@@ -260,9 +282,22 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 
 /* ---- The file ---- */
 
+/* A program that has closed standard input, output or error may print there all the same, or open it again: the trace
+ * takes no such descriptor. */
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    (void)close(fd);
+    errno = error;
+    return above;
+}
+
 synced_mem_status sm_trace_file_open(const char *path)
 {
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    const int fd = above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd < 0)
         return sm_fail(SYNCED_MEM_ERR_FILE, "'%s' can't be opened to write: %s", path, strerror(errno));
     memset(&file, 0, offsetof(__typeof__(file), buffer));
@@ -275,11 +310,6 @@ synced_mem_status sm_trace_file_open(const char *path)
     return SYNCED_MEM_OK;
 }
 
-static const char *or_nothing(const char *text)
-{
-    return text ? text : "";
-}
-
 static void write_traced(const struct sm_traced *object, size_t rank)
 {
     char name[SM_TRACE_NAME_BYTES];
@@ -289,13 +319,16 @@ static void write_traced(const struct sm_traced *object, size_t rank)
     put_line("{\"name\":\"back and forth: %s\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
              "\"tid\":%ld,\"args\":{\"rank\":%zu,\"object\":\"%s\",\"turns\":%llu,\"h2d_transfers\":%llu,"
              "\"h2d_bytes\":%llu,\"d2h_transfers\":%llu,\"d2h_bytes\":%llu,\"h2d_by\":\"%s\",\"d2h_by\":\"%s\","
-             "\"host_stale_by\":\"%s\",\"device_stale_by\":\"%s\"}}",
+             "\"host_stale_by\":\"%s\",\"device_stale_by\":\"%s\"%s%s%s%s}}",
              escaped, since_start(sm_trace_time()).text, file.process, file.process, rank, escaped,
              (unsigned long long)object->turns, (unsigned long long)object->transfers[SM_GPU],
              (unsigned long long)object->bytes[SM_GPU], (unsigned long long)object->transfers[SM_CPU],
-             (unsigned long long)object->bytes[SM_CPU], or_nothing(object->moved_by[SM_GPU]),
-             or_nothing(object->moved_by[SM_CPU]), or_nothing(object->stale_by[SM_CPU]),
-             or_nothing(object->stale_by[SM_GPU]));
+             (unsigned long long)object->bytes[SM_CPU], function_of(&object->moved_by[SM_GPU]),
+             function_of(&object->moved_by[SM_CPU]), function_of(&object->stale_by[SM_CPU]),
+             function_of(&object->stale_by[SM_GPU]), more_of(&object->moved_by[SM_GPU], "h2d_scope", "h2d_at").text,
+             more_of(&object->moved_by[SM_CPU], "d2h_scope", "d2h_at").text,
+             more_of(&object->stale_by[SM_CPU], "host_stale_scope", "host_stale_at").text,
+             more_of(&object->stale_by[SM_GPU], "device_stale_scope", "device_stale_at").text);
 }
 
 synced_mem_status sm_trace_file_close(const struct sm_traced *top, size_t count, uint64_t lost)

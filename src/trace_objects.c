@@ -40,13 +40,13 @@ struct sm_traced *sm_traced_find(const struct synced_mem *mem)
     return object;
 }
 
-void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const char *function)
+void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by)
 {
     object->turns += object->last == sm_other((enum sm_side)to);
     object->last = (unsigned char)to;
     object->transfers[to]++;
     object->bytes[to] += bytes;
-    object->moved_by[to] = function;
+    object->moved_by[to] = *by;
     object->stale_by[to] = object->lost_by[to];
 }
 

@@ -158,11 +158,12 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     return status;
 }
 
-synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t begin, size_t end, struct sm_stream *stream)
+synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
+                                   struct sm_stream *stream)
 {
     synced_mem_status status = sm_flight_order(to, true, stream);
     if (status == SYNCED_MEM_OK && end > begin)
-        status = sm_device_zero(stream->device, (char *)sm_copy_data(to) + begin, end - begin, stream->handle);
+        status = sm_device_fill(stream->device, (char *)sm_copy_data(to) + begin, value, end - begin, stream->handle);
     return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;
 }
 

@@ -1,4 +1,4 @@
-/* Moving bytes between two copies, and filling one with zeros: queued in the order that the work in flight on them asks
+/* Moving bytes between two copies, and filling one: queued in the order that the work in flight on them asks
  * for, and entered there as work in flight. */
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
@@ -38,8 +38,9 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket 
  * write of the other, which is arriving. Failure: as above, for all. */
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream);
 
-/* Queues a fill of the bytes from begin to end of a device copy with zeros, and enters it. Otherwise as above. */
-synced_mem_status sm_transfer_zeros(struct sm_copy *to, size_t begin, size_t end, struct sm_stream *stream);
+/* Queues a fill of the bytes from begin to end of a device copy with the value, and enters it. Otherwise as above. */
+synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
+                                   struct sm_stream *stream);
 
 /* Makes a device copy's allocation on the stream its write: an access waits until the memory may be used. */
 synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream);

@@ -1,6 +1,8 @@
 /* Debug mode: who uses an old pointer dies of it, and is told; all else works as without. */
 #include "debug_kit.h"
 
+#include "caller.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -82,6 +84,64 @@ START_TEST(discarded)
 {
     dies(read_discarded, "synced_mem: an object without a name (5000 bytes): its host copy at 0x");
     SAID("is stale since synced_mem_resize_discard;");
+}
+END_TEST
+
+/* ---- Who made it old ---- */
+
+void fw_discard(synced_mem *mem);
+
+/* A framework's one wrapper. */
+__attribute__((noinline, visibility("default"))) void fw_discard(synced_mem *mem)
+{
+    OK(synced_mem_resize_discard(mem, SIZE));
+}
+
+void fw_layer(synced_mem *mem);
+
+__attribute__((noinline, visibility("default"))) void fw_layer(synced_mem *mem)
+{
+    synced_mem_scope_begin("layer3");
+    fw_discard(mem);
+    synced_mem_scope_end();
+}
+
+static bool in_train;
+
+static void read_what_a_layer_discarded(void)
+{
+    if (in_train)
+        synced_mem_scope_begin("train");
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    fw_layer(mem);
+    synced_mem_scope_begin("later");
+    touch_to_read(data);
+}
+
+static void read_what_nobody_knows_who_discarded(void)
+{
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    sm_caller_wanted = false;
+    OK(synced_mem_resize_discard(mem, SIZE));
+    touch_to_read(data);
+}
+
+START_TEST(call_places)
+{
+    for (int i = 0; i < 2; i++) {
+        in_train = i > 0;
+        dies(read_what_a_layer_discarded, "is stale since synced_mem_resize_discard;");
+        SAID(in_train ? " expired then\nsynced_mem: that call was made in 'train/layer3' at fw_discard+0x"
+                      : " expired then\nsynced_mem: that call was made in 'layer3' at fw_discard+0x");
+        const char *const at = strstr(said, " at fw_discard+0x");
+        const char *const caller = strstr(at, " < ");
+        ck_assert_msg(caller && strncmp(caller, " < fw_layer+0x", 14) == 0, "%s", said);
+        ck_assert_ptr_nonnull(strchr(caller, '\n'));
+    }
+    dies(read_what_nobody_knows_who_discarded, " is stale since a call of the library; the pointer");
+    ck_assert_ptr_null(strstr(said, "that call"));
 }
 END_TEST
 
@@ -218,6 +278,7 @@ Suite *suite(void)
         return all;
     TCase *const host = add_case_in_children(all, "on the host alone");
     tcase_add_test(host, discarded);
+    tcase_add_test(host, call_places);
     tcase_add_test(host, many_objects);
     tcase_add_test(host, off);
     return all;

@@ -89,9 +89,12 @@ static const struct cell {
     [SYNCED_MEM_SYNCED] = {{SYNCED_MEM_SYNCED, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 0}},
 };
 
-/* Asked again for the same, there is nothing to do: the runtime is not called at all. */
+/* Asked again for the same, there is nothing to do: the runtime is not called at all. In debug mode who writes is looked
+ * at each time. */
 static void check_hot(synced_mem *mem, int mode, synced_mem_stream stream, const void *data)
 {
+    if (mode != READ && old_pointers_fault())
+        return;
     const synced_mem_stats before = stats_now();
     const unsigned calls = gpu_calls(NULL);
     for (int i = 0; i < 3; i++)

@@ -2,6 +2,7 @@
 #include "trace_kit.h"
 
 #include "trace_file.h"
+#include "trace_timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -263,6 +264,43 @@ START_TEST(summaries)
 }
 END_TEST
 
+/* Events are neither kept nor lost, and no transfer is timed. */
+START_TEST(summary_without_a_file)
+{
+    synced_mem *const mem = make_named("counted", SIZE);
+    OK(synced_mem_trace_start(NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_start(NULL));
+    const uint64_t events = stats_now().event_records;
+    for (int i = 0; i < 600; i++) {
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+        OK(synced_mem_resize_discard(mem, SIZE));
+    }
+    ck_assert_uint_eq(sm_trace_buffered(), 0);
+    if (gpu_expected()) {
+        ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+        ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, NULL));
+        ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+        ck_assert_uint_eq(sm_timing_pending(), 0);
+        ck_assert_uint_le(stats_now().event_records - events, 3);
+    }
+    summary();
+    if (gpu_expected())
+        HAS("counted#1                                                  1        1    4.8 KiB        1    4.8 KiB\n");
+    else
+        HAS("(nothing was moved while there was a trace)");
+    OK(synced_mem_trace_stop());
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
+    summary();
+    if (gpu_expected())
+        HAS("counted#1");
+    start(); /* with a file again, which has what comes then */
+    OK(synced_mem_resize_discard(mem, SIZE));
+    stop();
+    HAS("\"events_lost\":0");
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 START_TEST(many_objects)
 {
     enum { MANY = 3000 };
@@ -304,6 +342,7 @@ Suite *suite(void)
     tcase_add_test(cases, escapes);
     tcase_add_test(cases, calls_inside_callbacks);
     tcase_add_test(cases, summaries);
+    tcase_add_test(cases, summary_without_a_file);
     tcase_add_test(cases, many_objects);
     return all;
 }

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,7 +72,6 @@ END_TEST
 
 START_TEST(bad_calls)
 {
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_trace_start(NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
     SAYS("there is no trace");
     FAILS(SYNCED_MEM_ERR_FILE, synced_mem_trace_start("/nowhere/to/be found.json"));
@@ -88,6 +88,59 @@ START_TEST(bad_calls)
     stop();
 }
 END_TEST
+
+/* ---- Standard input, output and error are the program's, open or not ---- */
+
+static int standard;
+
+static void is_closed_in_child(const void *unused)
+{
+    (void)unused;
+    leaves_something = true;
+    ck_assert_int_eq(fcntl(standard, F_GETFD), -1);
+}
+
+START_TEST(standard_descriptors)
+{
+    standard = _i;
+    const int kept = dup(standard);
+    ck_assert_int_eq(close(standard), 0);
+    start();
+    const bool closed = fcntl(standard, F_GETFD) == -1;
+    const bool closed_in_child = in_a_child(is_closed_in_child, NULL);
+    const synced_mem_status status = synced_mem_trace_stop();
+    ck_assert_int_eq(dup2(kept, standard), standard);
+    OK(status);
+    ck_assert(closed);
+    ck_assert(closed_in_child);
+    read_file(path);
+    HAS("end of the trace");
+    ck_assert_int_eq(unlink(path), 0);
+    (void)close(kept);
+}
+END_TEST
+
+START_TEST(no_other_descriptor)
+{
+    struct rlimit before;
+    const int kept = dup(STDIN_FILENO);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit standard_ones = {.rlim_cur = 3, .rlim_max = before.rlim_max};
+    name_file();
+    ck_assert_int_eq(close(STDIN_FILENO), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &standard_ones), 0);
+    const synced_mem_status status = synced_mem_trace_start(path);
+    const bool closed = fcntl(STDIN_FILENO, F_GETFD) == -1;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(dup2(kept, STDIN_FILENO), STDIN_FILENO);
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_FILE);
+    ck_assert(closed);
+    (void)unlink(path);
+    (void)close(kept);
+}
+END_TEST
+
+/* ---- Slow files ---- */
 
 /* While one thread is held up by a slow file, others go on. */
 static void *read_all(void *from)
@@ -170,5 +223,7 @@ Suite *suite(void)
     tcase_add_test(cases, more_than_there_is_room_for);
     tcase_add_test(cases, shutdown_and_on);
     tcase_add_test(cases, bad_calls);
+    tcase_add_loop_test(cases, standard_descriptors, STDIN_FILENO, STDERR_FILENO + 1);
+    tcase_add_test(cases, no_other_descriptor);
     return all;
 }

@@ -58,6 +58,9 @@ END_TEST
 
 /* ---- The environment ---- */
 
+/* SYNCED_MEM_TRACE_SUMMARY; NULL: it is not set. */
+static const char *asks_for_summary;
+
 /* What a new process does that knows nothing of the library yet. *said: on stderr. */
 static int run(void (*act)(void), const char *value, bool set_user, char *said, size_t room)
 {
@@ -71,6 +74,8 @@ static int run(void (*act)(void), const char *value, bool set_user, char *said, 
         insecure = set_user;
         leaves_something = true;
         (void)setenv("SYNCED_MEM_TRACE", value, 1);
+        if (asks_for_summary)
+            (void)setenv("SYNCED_MEM_TRACE_SUMMARY", asks_for_summary, 1);
         (void)gpu_start(fixture_schedule());
         act();
         exit(EXIT_SUCCESS);
@@ -132,6 +137,49 @@ START_TEST(environment)
     ck_assert_int_eq(run(stop_at_once, path, false, said, sizeof said), 0);
     HAS("end of the trace");
     ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(run(use, "", false, said, sizeof said), 0);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* A child that goes on says nothing of its own. */
+static void use_and_fork(void)
+{
+    use();
+    const pid_t child = fork();
+    if (child == 0)
+        exit(EXIT_SUCCESS);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+}
+
+static unsigned summaries_in(const char *said)
+{
+    (void)snprintf(text, sizeof text, "%s", said);
+    return count_of("objects that went back and forth most");
+}
+
+START_TEST(environment_that_asks_for_a_summary)
+{
+    char said[4096];
+    struct stat facts;
+    name_file();
+    asks_for_summary = "1";
+    ck_assert_int_eq(run(use_and_fork, "", false, said, sizeof said), 0);
+    ck_assert_uint_eq(summaries_in(said), 1);
+    HAS(gpu_expected() ? "used#1 " : "(nothing was moved while there was a trace)");
+    ck_assert_int_eq(run(use, path, false, said, sizeof said), 0);
+    ck_assert_uint_eq(summaries_in(said), 1);
+    read_file(path);
+    HAS("used#1");
+    ck_assert_int_eq(unlink(path), 0);
+    ck_assert_int_eq(run(stop_at_once, "", false, said, sizeof said), 0);
+    ck_assert_uint_eq(summaries_in(said), 1);
+    ck_assert_int_eq(run(use, "/nowhere/x", false, said, sizeof said), 0);
+    ck_assert_uint_eq(summaries_in(said), 0);
+    ck_assert_int_eq(run(use, path, true, said, sizeof said), 0);
+    ck_assert_str_eq(said, "");
+    ck_assert_int_ne(stat(path, &facts), 0);
+    asks_for_summary = "0";
     ck_assert_int_eq(run(use, "", false, said, sizeof said), 0);
     ck_assert_str_eq(said, "");
 }
@@ -213,6 +261,7 @@ Suite *suite(void)
     tcase_add_test(cases, forked_child);
     TCase *const processes = add_case_in_children(all, "processes");
     tcase_add_test(processes, environment);
+    tcase_add_test(processes, environment_that_asks_for_a_summary);
     tcase_add_test(processes, environment_that_names_no_file);
     tcase_add_test(processes, environment_of_a_set_user_id_process);
     tcase_add_test(processes, a_file_for_each_process);

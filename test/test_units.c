@@ -350,7 +350,7 @@ START_TEST(seam_without_gpu)
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),
-        sm_device_zero(0, data, 1, NULL),
+        sm_device_fill(0, data, 0, 1, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),
         sm_device_event_record(0, event, NULL),

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 char path[64];
-char text[4 << 20];
+char text[16 << 20];
 
 bool leaves_something;
 

@@ -13,7 +13,7 @@ enum { SIZE = 5000, MUCH = 3 << 20, FULL = 60000 };
 
 /* The file's name, and what was read last. */
 extern char path[64];
-extern char text[4 << 20];
+extern char text[16 << 20];
 
 /* What a child has inherited it does not free, nor is a lost device's freed: the leak sanitizer asks here before it
  * looks. */

@@ -57,8 +57,12 @@ int main(int argc, char **argv)
     synced_mem *weight = make("conv1.weight");
     synced_mem *output = make("conv1.output");
     for (int i = 0; i < ITERATIONS; i++) {
+        synced_mem_scope_begin("forward");
         forward(weight, output, fixed);
+        synced_mem_scope_end();
+        synced_mem_scope_begin("update");
         update(weight);
+        synced_mem_scope_end();
     }
     if (!synced_mem_cpu_data(output))
         check(synced_mem_last_error());

@@ -1,5 +1,6 @@
 #!/bin/sh
 # pingpong.sh PROGRAM PYTHON CHECK PAGE: the program prints what the page says, before and after, and its trace is one.
+# Call places are each machine's own.
 set -eu
 program=$1
 python=$2
@@ -14,5 +15,8 @@ for run in "" fixed; do
     # The block of the page that follows the line with this call.
     awk -v call="\$ ./pingpong${run:+ $run}" '$0 == call { on = 1; next } on && /^```/ { exit } on' "$page" \
         >"$directory/shown"
+    for text in shown printed; do
+        sed -i -E '/^        (stale )?at /d' "$directory/$text"
+    done
     diff "$directory/shown" "$directory/printed"
 done
