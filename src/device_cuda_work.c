@@ -60,13 +60,14 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
         check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", device, size));
 }
 
-static synced_mem_status zero_here(int device, char *data, size_t size, synced_mem_stream stream)
+static synced_mem_status fill_here(int device, char *data, unsigned char value, size_t size,
+                                   synced_mem_stream stream)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     size_t done = 0;
     do {
         const size_t piece = sm_cuda_in_piece(data + done, size - done);
-        status = check(cudaMemsetAsync(data + done, 0, piece, stream), "cudaMemsetAsync", device, size);
+        status = check(cudaMemsetAsync(data + done, value, piece, stream), "cudaMemsetAsync", device, size);
         if (status != SYNCED_MEM_OK)
             return done > 0 ? give_up(device, stream, status) : status;
         done += piece;
@@ -79,5 +80,5 @@ synced_mem_status sm_device_fill(int device, void *data, unsigned char value, si
 {
     struct before before;
     const synced_mem_status status = go_to(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, zero_here(device, data, size, stream));
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, fill_here(device, data, value, size, stream));
 }

@@ -110,11 +110,11 @@ START_TEST(a_fill_across_a_border)
 {
     const struct across it = begin();
     memset(it.border - HALF, 5, SIZE);
-    OK(sm_device_zero(0, it.border - HALF, SIZE, NULL));
+    OK(sm_device_fill(0, it.border - HALF, 0, SIZE, NULL));
     gpu_sync_device(0);
     ck_assert_int_eq(it.border[-HALF] | it.border[-1] | it.border[0] | it.border[HALF - 1], 0);
     emu_fail("cudaMemsetAsync", 2, cudaErrorUnknown, false);
-    ck_assert_int_eq(sm_device_zero(0, it.border - HALF, SIZE, NULL), SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(sm_device_fill(0, it.border - HALF, 0, SIZE, NULL), SYNCED_MEM_ERR_CUDA);
     ck_assert_uint_eq(emu_pending(), 0);
     end(&it);
 }

@@ -212,6 +212,7 @@ static cudaError_t wait_for_device(int device)
     struct emu_clock *queued = emu_device_clock(device);
     emu_force_device(device);
     emu_host_saw(queued);
+    emu_order_saw_device(device);
     emu_ghosts_seen(device, 0);
     emu_pools_synchronized();
     return emu.devices[device].sticky;

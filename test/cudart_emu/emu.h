@@ -235,6 +235,7 @@ struct emu_stream {
     struct emu_stream *next_captured; /* of the same capture */
     unsigned lane;                    /* from 1; 0 before its first operation */
     struct emu_clock *clock;          /* of its last operation */
+    void *fiber;                      /* of ThreadSanitizer; its address stands for the stream's work */
     struct emu_origin born;
 };
 
@@ -354,6 +355,8 @@ struct emu_device {
     struct emu_stream legacy;
     struct emu_arena arena;
     struct emu_pool *default_pool, *current_pool;
+    /* Addresses for ThreadSanitizer: of the device's work, its legacy stream's, and its blocking streams'. */
+    uint64_t order, order_of_legacy, order_of_blocking;
 };
 
 struct emu_state {

@@ -77,6 +77,7 @@ static cudaError_t wait_for(struct CUevent_st *event)
     emu_force(op);
     emu_ghosts_seen(device, op->stream_id);
     emu_host_saw(emu_clock_ref(op->clock));
+    emu_order_saw(op);
     emu_op_unref(op);
     emu_pools_synchronized();
     return emu.devices[device].sticky;
@@ -99,6 +100,7 @@ static cudaError_t query(cudaEvent_t event)
     if (done) {
         emu_ghosts_seen(device, op->stream_id);
         emu_host_saw(emu_clock_ref(op->clock));
+        emu_order_saw(op);
     }
     emu_op_unref(op);
     if (!done)
@@ -164,6 +166,8 @@ static cudaError_t query_in_function(cudaEvent_t event)
     emu_lock();
     const bool live = event != NULL && emu_slot_is_live(&emu.events, event);
     const bool pending = live && event->record != NULL && event->record->state != EMU_OP_DONE;
+    if (live && event->record != NULL && !pending)
+        emu_order_saw(event->record);
     emu_unlock();
     return !live ? cudaErrorInvalidResourceHandle : pending ? cudaErrorNotReady : cudaSuccess;
 }

@@ -150,7 +150,35 @@ void emu_race_host_free(struct emu_alloc *alloc);
 void emu_race_uses_done(struct emu_alloc *alloc);
 void emu_history_clear(struct emu_history *history);
 
+/* ---- order_tsan.c, or order_none.c without ThreadSanitizer: the order that it sees ---- */
+/* Hide what the thread does between the two. Pairs may be nested. All other functions need the lock. */
+void emu_hide(void);
+void emu_show(void);
+/* The thread's past is before the operation. */
+void emu_order_queued(struct emu_op *op);
+/* The stream comes after an operation that is done. */
+void emu_order_after(struct emu_stream *stream, struct emu_op *before);
+/* A host function's turn has come; its thread is about to call it; it has returned. */
+void emu_order_begins(struct emu_stream *stream, struct emu_op *op);
+void emu_order_function_begins(struct emu_op *op);
+void emu_order_function_ended(struct emu_op *op);
+/* The operation is done. It still has its stream and its uses. */
+void emu_order_done(struct emu_stream *stream, struct emu_op *op);
+/* The thread learned that this is done: the operation, the stream's work, the device's, or what used the memory. */
+void emu_order_saw(const struct emu_op *op);
+void emu_order_saw_stream(const struct emu_stream *stream);
+void emu_order_saw_device(int device);
+void emu_order_saw_uses(const struct emu_alloc *alloc);
+void emu_order_stream_gone(struct emu_stream *stream);
+/* Host memory that one thread frees and another allocates. */
+void emu_order_given_back(const void *start);
+void emu_order_handed_out(const void *start);
+/* The call reads, or has written, pageable memory in the thread's name. */
+void emu_order_read(const void *start, size_t size);
+void emu_order_written(const void *start, size_t size);
+
 /* ---- stream.c ---- */
+void emu_stream_free(struct emu_stream *stream);
 cudaError_t emu_stream_of(cudaStream_t handle, struct emu_stream **stream);
 bool emu_is_legacy(const struct emu_stream *stream);
 void emu_stream_forget(struct emu_stream *stream);

@@ -39,6 +39,7 @@ static cudaError_t host_alloc(void **out, size_t size, unsigned flags)
     if (start == NULL)
         return cudaErrorMemoryAllocation;
     emu.pinned_used += span;
+    emu_order_handed_out(start);
     memset(start, EMU_FRESH, span);
     struct emu_alloc *alloc = emu_alloc_new(EMU_PINNED, start, size, span, emu_self()->device);
     /* What unified addressing makes of every allocation. */
@@ -57,6 +58,7 @@ static cudaError_t free_host(void *start)
     emu_alloc_ref(alloc);
     emu_force_uses(alloc);
     emu_race_uses_done(alloc);
+    emu_order_saw_uses(alloc);
     emu_race_host_free(alloc);
     /* Kernels run with the lock released, so that another thread may have freed the same meanwhile. */
     const bool ours = alloc->in_tree;

@@ -29,7 +29,12 @@ static void call_function(struct emu_op *op)
     emu_self()->last_error = cudaSuccess;
     running = op;
     emu_unlock();
+    /* A device runs kernels, so their accesses are not this thread's. */
+    if (op->kind == EMU_OP_KERNEL)
+        emu_hide();
     op->function(op->argument);
+    if (op->kind == EMU_OP_KERNEL)
+        emu_show();
     emu_lock();
     running = NULL;
     *emu_self() = before;
@@ -51,7 +56,9 @@ static void *run_host_functions(void *unused)
         }
         worker.first = op->next_function;
         worker.busy = true;
+        emu_order_function_begins(op);
         call_function(op);
+        emu_order_function_ended(op);
         worker.busy = false;
         emu_complete(op);
     }

@@ -35,12 +35,14 @@ void *emu_allocate(size_t size)
 
 void emu_lock(void)
 {
+    emu_hide();
     pthread_mutex_lock(&emu.lock);
 }
 
 void emu_unlock(void)
 {
     pthread_mutex_unlock(&emu.lock);
+    emu_show();
 }
 
 static void after_fork_in_child(void)
@@ -197,6 +199,8 @@ static void reset_device(struct emu_device *device, int number)
     device->used = 0;
     device->attribute_count = 0;
     device->default_pool = device->current_pool = NULL;
+    emu_order_saw_device(number);
+    emu_order_stream_gone(&device->legacy);
     device->legacy = (struct emu_stream){.device = number, .blocking = true, .id = (uint64_t)number + 1};
     for (int peer = 0; peer < EMU_MAX_DEVICES; peer++) {
         device->peer_possible[peer] = peer != number;

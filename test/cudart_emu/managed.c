@@ -16,6 +16,7 @@ static cudaError_t malloc_managed(void **out, size_t size, unsigned flags)
     char *start = emu_span_take(emu_host_arena(), size);
     if (start == NULL)
         return cudaErrorMemoryAllocation;
+    emu_order_handed_out(start);
     memset(start, EMU_FRESH, size);
     struct emu_alloc *alloc = emu_alloc_new(EMU_MANAGED, start, size, size, emu_self()->device);
     alloc->flags = flags;

@@ -145,9 +145,11 @@ void emu_memory_release(struct emu_alloc *alloc)
         break;
     case EMU_PINNED:
         emu.pinned_used -= alloc->span;
+        emu_order_given_back(alloc->start);
         emu_span_give(&emu.host, alloc->start, alloc->span);
         break;
     case EMU_MANAGED:
+        emu_order_given_back(alloc->start);
         emu_span_give(&emu.host, alloc->start, alloc->span);
         break;
     case EMU_REGISTERED:
@@ -233,6 +235,8 @@ static cudaError_t wait_and_free(struct emu_alloc *alloc)
     emu_force_device(alloc->device);
     emu_force_uses(alloc);
     emu_host_saw(queued);
+    emu_order_saw_device(alloc->device);
+    emu_order_saw_uses(alloc);
     emu_race_uses_done(alloc);
     emu_race_host_free(alloc);
     cudaError_t error = emu.devices[alloc->device].sticky;

@@ -74,7 +74,7 @@ void emu_per_thread_reset(void)
         next = stream->next_kept;
         emu_race_stream_gone(stream);
         if (stream->head == NULL)
-            free(stream);
+            emu_stream_free(stream);
     }
     emu.kept_streams = NULL;
 }

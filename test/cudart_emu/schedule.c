@@ -86,7 +86,7 @@ void emu_op_discard(struct emu_op *op)
 
 void emu_op_after(struct emu_op *op, struct emu_op *before)
 {
-    if (before == NULL || before->state == EMU_OP_DONE)
+    if (before == NULL)
         return;
     if (op->dep_count == op->dep_room) {
         const unsigned room = 2 * op->dep_room;
@@ -194,6 +194,7 @@ void emu_op_queue(struct emu_op *op)
     stream->tail = op;
     stream->pending++;
     emu.pending++;
+    emu_order_queued(op);
     on_queued(op);
 }
 
@@ -258,6 +259,7 @@ static void perform(struct emu_op *op)
 void emu_complete(struct emu_op *op)
 {
     struct emu_stream *stream = op->stream;
+    emu_order_done(stream, op);
     stream->head = op->next;
     stream->pending--;
     stream->tries = 0;
@@ -291,6 +293,7 @@ static void run(struct emu_op *op)
         device->sticky = op->fault != cudaSuccess ? op->fault : device->break_code;
     /* A broken device does nothing more, but memory is accounted for. */
     if (device->sticky == cudaSuccess && op->kind == EMU_OP_HOST) {
+        emu_order_begins(op->stream, op);
         emu_start_host_function(op);
         return;
     }
@@ -305,6 +308,7 @@ static struct emu_op *undone_dep(struct emu_op *op)
         struct emu_op *dep = op->deps[op->dep_count - 1];
         if (dep->state != EMU_OP_DONE)
             return dep;
+        emu_order_after(op->stream, dep);
         op->dep_count--;
         emu_op_unref(dep);
     }
@@ -463,6 +467,13 @@ static bool reaches(struct emu_stream *stream, uint64_t number, uint64_t *from)
     return true;
 }
 
+static void push_undone_deps(struct stack *stack, const struct emu_op *op)
+{
+    for (unsigned i = 0; i < op->dep_count; i++)
+        if (op->deps[i]->state != EMU_OP_DONE)
+            push(stack, op->deps[i]);
+}
+
 /* Marks in every stream how far it is ordered before what would be queued on this one next. */
 static void mark_ordered_before(struct emu_stream *stream)
 {
@@ -472,8 +483,7 @@ static void mark_ordered_before(struct emu_stream *stream)
     emu.mark++;
     emu_op_after(next, stream->tail);
     add_legacy_order(next);
-    for (unsigned i = 0; i < next->dep_count; i++)
-        push(&stack, next->deps[i]);
+    push_undone_deps(&stack, next);
     while (stack.count > 0) {
         struct emu_op *top = stack.ops[--stack.count];
         uint64_t from;
@@ -481,9 +491,8 @@ static void mark_ordered_before(struct emu_stream *stream)
         if (!reaches(top->stream, top->number, &from))
             continue;
         for (struct emu_op *op = top->stream->head; op != NULL && op->number <= top->number; op = op->next)
-            for (unsigned i = 0; op->number > from && i < op->dep_count; i++)
-                if (op->deps[i]->state != EMU_OP_DONE)
-                    push(&stack, op->deps[i]);
+            if (op->number > from)
+                push_undone_deps(&stack, op);
     }
     if (stack.ops != stack.few)
         free(stack.ops);
@@ -541,13 +550,13 @@ void emu_schedule_reset(void)
             continue;
         emu_race_stream_gone(handle->stream);
         if (handle->stream->head == NULL)
-            free(handle->stream);
+            emu_stream_free(handle->stream);
     }
     for (size_t i = 0; i < emu.active_count; i++) {
         struct emu_stream *stream = emu.active[i];
         forget_queue(stream);
         if (stream != &emu.devices[stream->device].legacy)
-            free(stream);
+            emu_stream_free(stream);
     }
     emu.active_count = 0;
     emu.pending = 0;

@@ -27,11 +27,17 @@ bool emu_is_legacy(const struct emu_stream *stream)
     return stream == &emu.devices[stream->device].legacy;
 }
 
+void emu_stream_free(struct emu_stream *stream)
+{
+    emu_order_stream_gone(stream);
+    free(stream);
+}
+
 /* The stream has nothing queued any more. */
 void emu_stream_forget(struct emu_stream *stream)
 {
     if (stream->handle == NULL && !stream->kept && !emu_is_legacy(stream))
-        free(stream);
+        emu_stream_free(stream);
 }
 
 cudaError_t emu_queue_and_wait(struct emu_op *op)
@@ -42,6 +48,7 @@ cudaError_t emu_queue_and_wait(struct emu_op *op)
     emu_force(op);
     emu_ghosts_seen(device, op->stream_id);
     emu_host_saw(emu_clock_ref(op->clock));
+    emu_order_saw(op);
     emu_op_unref(op);
     emu_pools_synchronized();
     return emu.devices[device].sticky;
@@ -71,6 +78,7 @@ bool emu_stream_try(struct emu_stream *stream)
             return false;
     emu_ghosts_seen(stream->device, stream->id);
     emu_race_idle(stream);
+    emu_order_saw_stream(stream);
     emu_pools_synchronized();
     return true;
 }
@@ -113,7 +121,7 @@ static cudaError_t destroy(cudaStream_t handle)
     stream->handle = NULL;
     emu_race_stream_gone(stream);
     if (stream->head == NULL)
-        free(stream);
+        emu_stream_free(stream);
     return cudaSuccess;
 }
 

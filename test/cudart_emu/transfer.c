@@ -72,8 +72,14 @@ static cudaError_t queue_copy(const struct copy *copy)
         memcpy(op->staging, copy->from, copy->size);
         op->from = op->staging;
     }
-    if (wait)
-        return emu_queue_and_wait(op);
+    if (!captured && copy->source == NULL)
+        emu_order_read(copy->from, copy->size);
+    if (wait) {
+        const cudaError_t error = emu_queue_and_wait(op);
+        if (error == cudaSuccess && copy->target == NULL)
+            emu_order_written(copy->to, copy->size);
+        return error;
+    }
     emu_op_ref(op);
     emu_op_queue(op);
     if (at_once)
