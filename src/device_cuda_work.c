@@ -60,8 +60,7 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
         check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", device, size));
 }
 
-static synced_mem_status fill_here(int device, char *data, unsigned char value, size_t size,
-                                   synced_mem_stream stream)
+static synced_mem_status fill_here(int device, char *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     size_t done = 0;
