@@ -76,6 +76,14 @@ unsigned gpu_mismatches(bool all);
 /* Waits for the device's work, and reads. */
 void gpu_read(void *to, const void *from, size_t size);
 
+/* ---- Failures ---- */
+
+/* Makes the nth call from now on fail, whoever makes it, of a kind that queues work, or waits for it: which names the
+ * kind. Not more than 64 at a time. False: here no call can be made to fail. */
+bool gpu_fail(unsigned which, unsigned nth);
+/* Those that have not come to pass do not. */
+void gpu_fail_no_more(void);
+
 /* ---- What the runtime tells of itself; 0 where it does not ---- */
 
 /* How often a call of the runtime's was made; NULL: all of them. */

@@ -165,6 +165,21 @@ void gpu_read(void *to, const void *from, size_t size)
     MUST(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost));
 }
 
+/* ---- Failures ---- */
+
+bool gpu_fail(unsigned which, unsigned nth)
+{
+    static const char *const kinds[] = {"cudaMemcpyAsync",     "cudaMemcpyAsync", "cudaEventRecord",
+                                        "cudaEventSynchronize", "cudaEventQuery",  "cudaStreamWaitEvent"};
+    emu_fail(kinds[which % (sizeof kinds / sizeof *kinds)], nth, cudaErrorUnknown, false);
+    return true;
+}
+
+void gpu_fail_no_more(void)
+{
+    emu_fail_clear();
+}
+
 /* ---- What the runtime tells of itself ---- */
 
 static void add_up(const char *call, unsigned count, void *sum)

@@ -197,6 +197,16 @@ void gpu_read(void *to, const void *from, size_t size)
     (void)to, (void)from, (void)size;
 }
 
+bool gpu_fail(unsigned which, unsigned nth)
+{
+    (void)which, (void)nth;
+    return false;
+}
+
+void gpu_fail_no_more(void)
+{
+}
+
 void gpu_note_host_read(const void *data, size_t size)
 {
     (void)data, (void)size;

@@ -112,7 +112,8 @@ static inline int device_of_stream(int stream)
     X(HOST_READ, host_read)                                                                                            \
     X(SET_DEVICE, set_device)                                                                                          \
     X(SYNC_STREAM, sync_stream)                                                                                        \
-    X(DELAY, delay)
+    X(DELAY, delay)                                                                                                    \
+    X(FAILING, failing)
 
 enum code {
 #define CODE(code, name) OP_##code,

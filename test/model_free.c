@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SHARED_OBJECTS = 3, SHARED_SIZE = 300, OWN_SIZE = 500 };
+enum { SHARED_OBJECTS = 3, SHARED_SIZE = 300, OWN_SIZE = 500, LATEST = 6 };
 
 struct own {
     uint64_t random;
@@ -30,14 +30,56 @@ static void must(bool so, const char *what)
         fail("threads at the same time: %s (%s)", what, synced_mem_last_error_message());
 }
 
+/* Calls of the runtime fail now and then, those of the library's own threads too. */
+static bool failing; /* changes only while there is one thread */
+static _Thread_local unsigned tries;
+
+/* Whether a call that failed is to be made again: after a while nothing is left that it could have failed for. */
+static bool again(bool succeeded)
+{
+    enum { MOST_TRIES = 200 };
+    if (succeeded)
+        tries = 0;
+    if (succeeded || !failing || tries == MOST_TRIES)
+        return false;
+    must(synced_mem_last_error() == SYNCED_MEM_ERR_CUDA, "an error that was not made");
+    tries++;
+    return true;
+}
+
+static void fail_sometimes(uint64_t *random)
+{
+    if (failing && random_below(random, 3) == 0)
+        (void)gpu_fail(random_next(random), 1 + random_below(random, LATEST));
+}
+
+/* Where any can. */
+static void let_calls_fail(bool so)
+{
+    failing = so && machine.gpu && gpu_fail(0, LATEST);
+    gpu_fail_no_more();
+}
+
 /* ---- One thread ---- */
+
+static void expect(const void *data, size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    unsigned char expected[OWN_SIZE];
+    pattern_write(expected, size, pattern);
+    gpu_expect(data, size, expected, stream);
+}
 
 /* All of it, whether or not the contents were asked for. */
 static void kernel_writes(struct own *own)
 {
     const bool all = random_below(&own->random, 2) == 0;
-    void *const data = all ? synced_mem_overwrite_gpu_data_on(own->mem, own->stream)
-                           : synced_mem_mutable_gpu_data_on(own->mem, own->stream);
+    void *data;
+    do
+        data = all ? synced_mem_overwrite_gpu_data_on(own->mem, own->stream)
+                   : synced_mem_mutable_gpu_data_on(own->mem, own->stream);
+    while (again(data != NULL));
+    if (data && !all)
+        expect(data, OWN_SIZE, own->pattern, own->stream);
     must(data != NULL, "no device pointer");
     own->pattern = 1 + random_below(&own->random, 250);
     gpu_fill(data, OWN_SIZE, own->pattern, own->stream);
@@ -45,16 +87,20 @@ static void kernel_writes(struct own *own)
 
 static void kernel_reads(synced_mem *mem, size_t size, unsigned pattern, synced_mem_stream stream)
 {
-    unsigned char expected[OWN_SIZE];
-    const void *const data = synced_mem_gpu_data_on(mem, stream);
+    const void *data;
+    do
+        data = synced_mem_gpu_data_on(mem, stream);
+    while (again(data != NULL));
     must(data != NULL, "no device pointer to read");
-    pattern_write(expected, size, pattern);
-    gpu_expect(data, size, expected, stream);
+    expect(data, size, pattern, stream);
 }
 
 static void host_writes(struct own *own)
 {
-    void *const data = synced_mem_mutable_cpu_data(own->mem);
+    void *data;
+    do
+        data = synced_mem_mutable_cpu_data(own->mem);
+    while (again(data != NULL));
     must(data != NULL, "no host pointer");
     own->pattern = 1 + random_below(&own->random, 250);
     gpu_note_host_write(data, OWN_SIZE);
@@ -63,10 +109,22 @@ static void host_writes(struct own *own)
 
 static void host_reads(synced_mem *mem, size_t size, unsigned pattern)
 {
-    const void *const data = synced_mem_cpu_data(mem);
+    const void *data;
+    do
+        data = synced_mem_cpu_data(mem);
+    while (again(data != NULL));
     must(data != NULL, "no host pointer to read");
     gpu_note_host_read(data, size);
     must(pattern_is(data, size, pattern), "other contents than were written");
+}
+
+static void let_go(synced_mem *mem)
+{
+    synced_mem_status status;
+    do
+        status = synced_mem_release(mem);
+    while (again(status == SYNCED_MEM_OK));
+    must(status == SYNCED_MEM_OK, "no release");
 }
 
 static void use_own_on_host(struct own *own)
@@ -80,7 +138,7 @@ static void use_own_on_host(struct own *own)
              "no reference");
         break;
     case 2:
-        must(synced_mem_release(own->mem) == SYNCED_MEM_OK, "no release");
+        let_go(own->mem);
         must(synced_mem_create(&own->mem, OWN_SIZE, NULL) == SYNCED_MEM_OK, "no object");
         own->pattern = 0;
         break;
@@ -108,7 +166,9 @@ static void use_own_on_device(struct own *own)
         (void)synced_mem_async_cpu_pull(own->mem, own->stream);
         break;
     default:
-        must(synced_mem_gpu_data(own->mem) != NULL, "no device pointer");
+        while (again(synced_mem_gpu_data(own->mem) != NULL))
+            continue;
+        must(tries == 0, "no device pointer");
         break;
     }
 }
@@ -137,15 +197,18 @@ static void *thread_of(void *argument)
         must(synced_mem_set_cpu_data(own->mem, own->memory) == SYNCED_MEM_OK, "the memory was not taken");
     (void)pthread_barrier_wait(&together);
     for (int i = 0; i < STEPS; i++) {
+        fail_sometimes(&own->random);
         use_common(own);
         if (machine.gpu && random_below(&own->random, 3) > 0)
             use_own_on_device(own);
         else
             use_own_on_host(own);
     }
-    must(synced_mem_release(own->mem) == SYNCED_MEM_OK, "no release");
+    let_go(own->mem);
     if (machine.gpu) {
-        must(synced_mem_stream_done(own->stream) == SYNCED_MEM_OK, "the stream is not done");
+        while (again(synced_mem_stream_done(own->stream) == SYNCED_MEM_OK))
+            continue;
+        must(tries == 0, "the stream is not done");
         gpu_stream_destroy(own->stream);
     }
     return NULL;
@@ -196,6 +259,7 @@ static void play_round(uint64_t *random)
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);
     (void)pthread_barrier_destroy(&together);
+    gpu_fail_no_more();
     for (int i = 0; i < SHARED_OBJECTS; i++)
         must(synced_mem_release(common[i]) == SYNCED_MEM_OK, "no release");
 }
@@ -206,8 +270,10 @@ void play_freely(uint64_t seed, int rounds)
     if (machine.gpu)
         gpu_make_current(0);
     stage(seed);
-    for (int i = 0; i < rounds; i++)
+    for (int i = 0; i < rounds; i++) {
+        let_calls_fail(i % 2 != 0);
         play_round(&seed);
+    }
     if (machine.gpu)
         gpu_sync_device(0);
     must(gpu_mismatches(true) == 0, "a kernel read other contents than were written");

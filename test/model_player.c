@@ -286,7 +286,7 @@ void check_contents(const struct object *object, const void *data, const char *w
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
-           play_setting(op) || play_mistake(op) || play_act(op);
+           play_setting(op) || play_mistake(op) || play_failing(op) || play_act(op);
 }
 
 void perform(const struct op *op)

@@ -191,5 +191,6 @@ bool play_stream(const struct op *op);
 bool play_setting(const struct op *op);
 bool play_mistake(const struct op *op);
 bool play_act(const struct op *op);
+bool play_failing(const struct op *op);
 
 #endif
