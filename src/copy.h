@@ -52,7 +52,7 @@ struct sm_copy {
     bool write_is_owed : 1;         /* a later turn comes after write too */
     bool pinned : 1; /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
     bool asked : 1;  /* of the caller's: the runtime, whether it is */
-    bool in_hand : 1; /* of a retired copy: a thread is at it; guarded by the list's lock */
+    bool in_hand;    /* of a retired copy: a thread is at it; guarded by the list's lock, as nothing above is */
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in
