@@ -346,10 +346,11 @@ END_TEST
 START_TEST(while_it_is_unregistered)
 {
     begin();
-    OK(synced_mem_host_pool_set_decay(1));
     OK(synced_mem_release(pushed_large(one)));
     gpu_stream_sync(one);
     OK(synced_mem_reap());
+    OK(synced_mem_host_pool_trim(SIZE_MAX)); /* takes it out of the caches */
+    OK(synced_mem_host_pool_set_decay(1));
     (void)usleep(5000);
     run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
     no_more_host_memory();
