@@ -63,7 +63,7 @@ struct sm_copy {
     /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long
      * as the memory is there, whatever use has ended since. */
     bool streamless : 1;
-    bool in_hand : 1; /* of a retired copy: a thread is at it; guarded by the list's lock */
+    bool in_hand; /* of a retired copy: a thread is at it; guarded by the list's lock, as nothing above is */
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in

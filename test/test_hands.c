@@ -233,7 +233,7 @@ static synced_mem *pushed_large(synced_mem_stream stream)
 
 static void no_more_host_memory(void)
 {
-    emu_set_pinned_memory(1);
+    emu_set_pinned_memory(emu_live_bytes(EMU_PINNED) + emu_live_bytes(EMU_REGISTERED));
 }
 
 static bool come_to_be(atomic_int *what, int value)
@@ -346,13 +346,14 @@ END_TEST
 START_TEST(while_it_is_unregistered)
 {
     begin();
-    OK(synced_mem_host_pool_set_decay(1));
     OK(synced_mem_release(pushed_large(one)));
     gpu_stream_sync(one);
     OK(synced_mem_reap());
+    OK(synced_mem_host_pool_trim(SIZE_MAX)); /* takes it out of the caches */
+    OK(synced_mem_host_pool_set_decay(1));
     (void)usleep(5000);
     run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
-    emu_set_pinned_memory(2 << 20); /* as much as there is */
+    no_more_host_memory();
     OK(synced_mem_reap());
     join_second();
     OK(synced_mem_host_pool_set_decay(0));
@@ -368,7 +369,7 @@ START_TEST(while_another_is_refused)
     OK(synced_mem_release(pushed_large(one)));
     gpu_stream_sync(one);
     OK(synced_mem_reap());
-    emu_set_pinned_memory(2 << 20);
+    no_more_host_memory();
     run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(mem));
     join_second();
