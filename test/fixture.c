@@ -1,6 +1,7 @@
 /* What all suites share. */
 #include "fixture.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -185,6 +186,47 @@ void close_stream(synced_mem_stream stream)
 }
 
 /* ---- Processes ---- */
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+static bool sleeps(const char *thread)
+{
+    char path[64];
+    char text[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    FILE *const file = fopen(path, "r");
+    if (!file)
+        return true;
+    const char *const line = fgets(text, sizeof text, file);
+    const char *const name_end = line ? strrchr(text, ')') : NULL;
+    (void)fclose(file);
+    return name_end && strncmp(name_end, ") S", 3) == 0;
+}
+
+static bool others_sleep(void)
+{
+    bool all = true;
+    DIR *const threads = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(threads);
+    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid() && !sleeps(entry->d_name))
+            all = false;
+    (void)closedir(threads);
+    return all;
+}
+
+void let_others_sleep(void)
+{
+    enum { LOOK_US = 1000, IN_A_ROW = 3 };
+    for (int slept = 0; slept < IN_A_ROW;) {
+        slept = others_sleep() ? slept + 1 : 0;
+        (void)usleep(LOOK_US);
+    }
+}
+#else
+void let_others_sleep(void)
+{
+}
+#endif
 
 bool in_a_child(void (*function)(const void *argument), const void *argument)
 {

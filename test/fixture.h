@@ -112,6 +112,11 @@ void close_stream(synced_mem_stream stream);
 
 /* ---- Processes ---- */
 
+/* Before a fork beside threads that finish something and then sleep. The locks of a sanitizer's allocator are not held
+ * across a fork: where another thread is inside it, the child waits for ever in one of its first allocations. Without a
+ * sanitizer there is nothing to wait for. */
+void let_others_sleep(void);
+
 /* Runs the function in a process of its own; whether it exited with success. */
 bool in_a_child(void (*function)(const void *argument), const void *argument);
 

@@ -119,6 +119,7 @@ static void use_in_child(const void *seen)
     sm_mutex_unlock(&mutex);
     sm_events_add(&events);
     ck_assert_uint_eq(sm_events_seen(&events), *(const unsigned *)seen + 1);
+    _exit(EXIT_SUCCESS);
 }
 
 START_TEST(a_fork_beside_sleepers)

@@ -6,6 +6,7 @@
 #include "slab.h"
 #include "space.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 

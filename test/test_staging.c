@@ -107,6 +107,7 @@ START_TEST(after_a_shutdown)
     for (int i = 0; i < 3; i++) {
         synced_mem *const mem = make_in(mine, 1);
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+        let_others_sleep(); /* copy threads free what is done */
         ck_assert(in_a_child(use_in_child, NULL));
         OK(synced_mem_release(mem));
         OK(synced_mem_shutdown());
