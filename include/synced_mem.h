@@ -546,7 +546,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream
  * @param stream  see the facts for every function. Work queued on it afterwards sees the contents. It may be destroyed
  *                without more ado if nothing else was asked for on it
  * Blocking: not when the host copy is page-locked; from pageable memory it returns when the source has been read out,
- * which for transfers that are staged (see synced_mem_set_staging()) comes after earlier work on the device copy. The
+ * so that the caller may write memory of its own. For transfers that are staged (see synced_mem_set_staging()) that
+ * comes after earlier work on the device copy; where no memory can be page-locked, after earlier work on the stream. The
  * stream waits for earlier work on the object's memory where it must.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
@@ -560,7 +561,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes SYNCED,
  * the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone.
  * Blocking: not when the host copy is page-locked, nor when the transfer is staged (see synced_mem_set_staging()); into
- * pageable memory it otherwise returns when the bytes have arrived. What the stream, or another, then writes to the
+ * pageable memory it otherwise may block until the bytes have arrived. What the stream, or another, then writes to the
  * device copy comes after the transfer; if the library's threads have yet to queue that, the call that asks for the
  * pointer waits on the host until they have.
  * Unified placement: nothing is moved; the host copy has arrived when what writes the contents, up to now, is done.
@@ -902,7 +903,8 @@ typedef struct synced_mem_staging {
     /** Of a buffer, from 64 KiB to 64 MiB; each thread at work has two, from the library's page-locked memory. Default:
      * 2 MiB. */
     size_t buffer_bytes;
-    /** Transfers of fewer bytes are left to the CUDA runtime. Default: 1 MiB; SIZE_MAX: all are. */
+    /** Transfers of fewer bytes are not staged: pulls are left to the CUDA runtime, pushes are made through one buffer of
+     * their size. Pushes larger than a buffer are always staged. Default: 1 MiB. */
     size_t minimum_bytes;
 } synced_mem_staging;
 

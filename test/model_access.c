@@ -4,6 +4,8 @@
 #include "gpu.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* What a call is made on. */
 struct call {
@@ -173,6 +175,21 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
     shared->kernels++;
 }
 
+/* A push has read pageable memory when it returns, so that the caller may write its own: here something else for the time
+ * of a call of the runtime's. */
+static void rewrite_source(const struct op *op, const struct object *object, int stream)
+{
+    const struct block *const block = object->copy[CPU].block;
+    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || object->copy[CPU].registered)
+        return;
+    if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* then the memory is protected */
+        return;
+    code_line("/* the caller writes its pageable memory, and puts it back */");
+    memset(block->data, 0xEE, object->size);
+    (void)gpu_stream_is_idle(world.streams[stream]);
+    memcpy(block->data, object->bytes, object->size);
+}
+
 static bool transfer_one(const struct op *op, bool push)
 {
     struct call call;
@@ -191,8 +208,10 @@ static bool transfer_one(const struct op *op, bool push)
     else
         call_failed(call.object, device_of_stream(call.stream));
     check_facts(call.object);
-    if (ok && push && moves)
+    if (ok && push && moves) {
+        rewrite_source(op, call.object, call.stream);
         read_pushed(op, call.object, call.stream);
+    }
     return true;
 }
 

@@ -216,7 +216,7 @@ static void *thread_of(void *argument)
 
 /* ---- All ---- */
 
-/* Every transfer of pageable memory is staged, or none. */
+/* Every transfer of pageable memory is staged, or only pushes of more than a buffer. */
 static void stage(uint64_t seed)
 {
     const synced_mem_staging staging = {.struct_size = sizeof staging,

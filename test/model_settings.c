@@ -8,7 +8,7 @@ enum { MILLISECONDS = 3, LARGE_RESERVE = 100000 };
 /* More than all objects of the test could want. */
 #define LARGE_LIMIT ((size_t)1 << 32)
 
-/* Of pageable memory every transfer is staged, in buffers as small as can be; or none is. */
+/* Of pageable memory every transfer is staged, in buffers as small as can be; or only pushes of more than a buffer. */
 static bool set_staging(const struct op *op)
 {
     const bool all = op->b % 3 != 0;

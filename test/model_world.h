@@ -78,12 +78,12 @@ struct world {
     struct object objects[OBJECTS];
     struct block blocks[BLOCKS];
     synced_mem_stream streams[STREAMS];
-    int current[THREADS]; /* device of each thread */
-    int thread;           /* that plays */
-    bool staged;          /* transfers of pageable memory, all of them */
+    int current[THREADS];  /* device of each thread */
+    int thread;            /* that plays */
+    bool staged;           /* transfers of pageable memory, all of them; else only pushes of more than a buffer */
     unsigned copy_threads; /* once staging is set */
     bool staging_set;
-    bool helped; /* there may be copy threads, which take memory of the pool's when they will */
+    bool helped;           /* there may be copy threads, which take memory of the pool's when they will */
     bool allocated[SIDES]; /* an allocator for all objects was set, some time since the shutdown */
     unsigned long time;
     int alive;

@@ -143,11 +143,10 @@ START_TEST(pull_into_pageable_memory)
     if (!gpu_expected())
         return;
     synced_mem_stream stream = open_stream(_i);
-    void *const mine = malloc(SIZE);
+    void *const mine = calloc(1, SIZE);
     synced_mem *const mem = make(SIZE);
     OK(synced_mem_set_cpu_data(mem, mine));
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
-    memset(mine, 0, SIZE);
     OK(synced_mem_async_cpu_pull(mem, stream));
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), mine);
     ck_assert(pattern_is(mine, SIZE, 1));

@@ -401,13 +401,17 @@ static void write_again(void *data, void *user, synced_mem_stream stream)
     host_writes(data, 9);
 }
 
-/* The shutdown waits for adopted memory that is still in use. */
+/* The shutdown waits for adopted memory that is still in use, and for the buffer of a push from pageable memory. */
 static void adopted_to_the_end(enum way way)
 {
-    (void)way;
+    static char pageable[SIZE];
     struct things it = begin();
-    host_writes(it.host, 1);
-    OK(synced_mem_adopt_cpu_data(it.mem, it.host, write_again, NULL));
+    host_writes(way == ONE ? it.host : pageable, 1);
+    if (way == ONE)
+        OK(synced_mem_adopt_cpu_data(it.mem, it.host, write_again, NULL));
+    else
+        OK(synced_mem_adopt_data(it.mem, pageable, it.device, keep, NULL));
+    MUST(synced_mem_mutable_cpu_data(it.mem));
     push(&it, it.one, ONE);
     OK(synced_mem_release(it.mem));
     it.mem = NULL;
@@ -522,7 +526,7 @@ static const struct {
                {grow_behind_pull, 1},     {push_unready, WAYS},
                {access_unready, 2},       {no_event, 1},
                {out_of_sight, 1},         {out_of_sight_on_device, 1},
-               {adopt_over_pull, 1},      {adopted_to_the_end, 1},
+               {adopt_over_pull, 1},      {adopted_to_the_end, 2},
                {failed_read, 1},          {without_pools, 1}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 

@@ -75,7 +75,7 @@ static void pageable_transfers(void)
     synced_mem_staging staging = {.struct_size = sizeof staging};
     CHECK(synced_mem_get_staging(&staging) == SYNCED_MEM_OK); /* the defaults */
     staging.threads = 2;
-    staging.minimum_bytes = 4 * MIB; /* smaller transfers of pageable memory are left to the CUDA runtime */
+    staging.minimum_bytes = 4 * MIB; /* smaller pulls into pageable memory are left to the CUDA runtime */
     CHECK(synced_mem_set_staging(&staging) == SYNCED_MEM_OK);
     /* [end] */
     synced_mem *const mem = make(8 * MIB);
