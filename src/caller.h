@@ -47,8 +47,8 @@ static inline bool sm_caller_is_wanted(void)
 }
 
 /* At the beginning of what a public function does off the hot path, and at its end, by sm_report(), which no object may
- * be locked at. */
-static inline void sm_caller_begin(const char *function, const struct synced_mem *mem)
+ * be locked at. Has no frame of its own in any build, see place.h. */
+static inline __attribute__((always_inline)) void sm_caller_begin(const char *function, const struct synced_mem *mem)
 {
     if (sm_caller_is_wanted())
         sm_caller_set(function, mem);

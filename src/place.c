@@ -10,7 +10,7 @@
 #include <unwind.h>
 
 /* Of places, and those that are looked at to find one. */
-enum { PLACES = 2048, NEIGHBOURS = 16, ADDRESSES = SM_PLACE_DEPTH + 1 };
+enum { PLACES = 2048, NEIGHBOURS = 16, ADDRESSES = SM_PLACE_DEPTH + SM_PLACE_OWN };
 
 static struct {
     struct sm_lock lock;
@@ -59,16 +59,20 @@ static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const ch
     return !info.dli_sname || strcmp(info.dli_sname, function) != 0;
 }
 
-/* The compiler may or may not have left a frame of the public function's. */
+/* The compiler may or may not have left the public function's frame, and that of a function between it and the one that
+ * asks: what is up to the public function is the library's. */
 static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char frame[SM_PLACE_FRAME];
     unsigned shown = 0;
     size_t used = 0;
     out[0] = 0;
-    for (unsigned i = 0; i < ADDRESSES && addresses[i] != 0 && shown < SM_PLACE_DEPTH; i++)
-        if (describe_frame(frame, addresses[i], function) || i > 0)
-            used += (size_t)sprintf(out + used, "%s%s", shown++ > 0 ? " < " : "", frame);
+    for (unsigned i = 0; i < ADDRESSES && addresses[i] != 0 && shown < SM_PLACE_DEPTH; i++) {
+        const bool own = !describe_frame(frame, addresses[i], function) && i < SM_PLACE_OWN;
+        used = own ? 0 : used + (size_t)sprintf(out + used, "%s%s", shown > 0 ? " < " : "", frame);
+        shown = own ? 0 : shown + 1;
+        out[used] = 0;
+    }
 }
 
 /* ---- Places; with the lock held ---- */

@@ -7,11 +7,18 @@
 
 #include <stdint.h>
 
-/* Call places that are shown, and the room for what is said of one of them. */
-enum { SM_PLACE_DEPTH = 8, SM_PLACE_FRAME = 128, SM_PLACE_TEXT = SM_PLACE_DEPTH * (SM_PLACE_FRAME + 3) };
+/* Call places that are shown, the frames of the library's that may be in front of them, and the room for what is said of
+ * one. */
+enum {
+    SM_PLACE_DEPTH = 8,
+    SM_PLACE_OWN = 2,
+    SM_PLACE_FRAME = 128,
+    SM_PLACE_TEXT = SM_PLACE_DEPTH * (SM_PLACE_FRAME + 3)
+};
 
 struct sm_place {
-    uintptr_t addresses[SM_PLACE_DEPTH + 1]; /* what calls return to, the innermost first; 0 behind the last */
+    /* What calls return to, the innermost first; 0 behind the last. */
+    uintptr_t addresses[SM_PLACE_DEPTH + SM_PLACE_OWN];
     /* "inner+0x1f < outer+0x20": printable, and nothing in it is to be escaped */
     char text[SM_PLACE_TEXT];
 };

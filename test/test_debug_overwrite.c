@@ -62,9 +62,8 @@ static void overwrite_memory_of_the_callers(void)
     synced_mem *const mem = make(SIZE);
     OK(synced_mem_set_cpu_data(mem, memory + LESS));
     overwrite_part_of(mem, SIZE, 2);
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 3);
     OK(synced_mem_resize_discard(mem, LESS));
-    OK(synced_mem_resize(mem, LESS));
-    host_fill(memory + LESS, SIZE, 3);
     overwrite_part_of(mem, LESS, 4);
     for (size_t i = 0; i < sizeof memory; i++)
         if (i < LESS || i >= LESS + SIZE)
