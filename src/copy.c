@@ -335,19 +335,27 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
- * none runs any more. */
-synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
+synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 {
-    if (!copy->streamless || copy->source == SYNCED_MEM_SOURCE_BORROWED)
+    if (!copy->streamless)
         return SYNCED_MEM_OK;
     struct sm_use *const use = sm_flight_reserve();
     if (!use)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     struct sm_stream *const any = sm_stream_any(copy->device);
     sm_flight_given(copy, use, any, false);
-    const synced_mem_status status = sm_flight_end(copy, any);
-    copy->streamless = status != SYNCED_MEM_OK;
+    return sm_flight_end(copy, any);
+}
+
+/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
+ * none runs any more. */
+synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
+{
+    if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_copy_track_streamless(copy);
+    if (status == SYNCED_MEM_OK)
+        copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
 }
 

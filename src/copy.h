@@ -126,8 +126,10 @@ void sm_copy_retire(struct sm_copy *copy);
 /* With full hands, of a copy that was let go of, see retired.h and hands.h: gives its memory back if it can be. True: it
  * is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
-/* The memory is about to go: whoever was given its pointer without a stream may use it until now, so one more event on the
- * legacy stream ends that. ERR_CAPTURING: not yet, as a blocking stream captures. */
+/* Whoever was given the pointer without a stream may use it until now: one event on the legacy stream enters that as work
+ * in flight. ERR_CAPTURING: not now, as a blocking stream captures. */
+synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
+/* The same for memory that is about to go. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 /* Of a copy whose memory is gone. */
 void sm_copy_give_record(struct sm_copy *copy);

@@ -141,6 +141,41 @@ START_TEST(nobody_gets_the_memory)
 }
 END_TEST
 
+/* ---- A kernel that is late, and contents that come ---- */
+
+enum { STAGED = 2 << 20 };
+
+static void write_and_move(synced_mem *mem, size_t size, bool push)
+{
+    host_fill(synced_mem_mutable_cpu_data(mem), size, 3);
+    if (push)
+        OK(synced_mem_async_gpu_push(mem, other));
+}
+
+/* The host has written since, and what it wrote comes behind the kernel. Pageable memory of that size is staged. */
+START_TEST(contents_come_behind)
+{
+    const size_t size = _i / 4 % 2 ? STAGED : SIZE;
+    const bool push = _i / 2 % 2;
+    begin(_i % 2);
+    void *const host = malloc(size);
+    ck_assert_ptr_nonnull(host);
+    synced_mem *const mem = make_on(size, 0);
+    OK(synced_mem_set_cpu_data(mem, host));
+    void *const old = synced_mem_mutable_gpu_data(mem);
+    gpu_fill(old, size, 1, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 1));
+    gpu_fill(old, size, 2, _i / 8 ? blocking : NULL);
+    write_and_move(mem, size, push);
+    ck_assert_ptr_eq(synced_mem_gpu_data(mem), old);
+    emu_run_all();
+    ck_assert(device_is(old, size, 3));
+    OK(synced_mem_release(mem));
+    free(host);
+    finish();
+}
+END_TEST
+
 /* ---- Memory of the caller's ---- */
 
 static int called;
@@ -398,6 +433,7 @@ Suite *suite(void)
     Suite *const of = suite_create("old_pointers");
     TCase *const tests = add_case(of, "old_pointers");
     tcase_add_loop_test(tests, nobody_gets_the_memory, 0, 2 * WAYS * KINDS * CASES);
+    tcase_add_loop_test(tests, contents_come_behind, 0, 16);
     tcase_add_test(tests, adopted_memory_stays);
     tcase_add_test(tests, borrowed_memory_goes);
     tcase_add_loop_test(tests, a_capture_keeps_it, 0, 2 * KINDS);
