@@ -99,7 +99,7 @@ static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode 
     const synced_mem_status status = make_ready(mem, SM_GPU, mode);
     if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
         return status;
-    sm_fill_unwritten_device(mem);
+    sm_fill_unwritten_device(mem, NULL);
     return make_ready(mem, SM_GPU, mode);
 }
 
@@ -177,19 +177,27 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
     }
 }
 
+/* As work of the library's own: who hands back memory of the caller's waits for the fill. */
+static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    const synced_mem_status status = make_ready_on(mem, mode, stream);
+    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
+        return status;
+    sm_fill_unwritten_device(mem, stream);
+    return make_ready_on(mem, mode, stream);
+}
+
 static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
 {
     struct sm_use *use;
     synced_mem_status status = reserve(mode, &use);
     if (status == SYNCED_MEM_OK)
-        status = make_ready_on(mem, mode, stream);
+        status = make_device_ready_on(mem, mode, stream);
     if (status != SYNCED_MEM_OK) {
         free(use);
         return status;
     }
     sm_flight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
-    if (is_to_be_filled(mode))
-        sm_fill_unwritten_on(mem, stream);
     *out = finish(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }

@@ -317,21 +317,11 @@ void sm_fill_unwritten_host(struct synced_mem *mem)
     memset(sm_copy_data(copy), SM_DEBUG_UNWRITTEN, sm_size(mem));
 }
 
-void sm_fill_unwritten_device(struct synced_mem *mem)
-{
-    struct sm_stream *lane;
-    const struct sm_detail first = sm_detail_get();
-    if (sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &lane) == SYNCED_MEM_OK)
-        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_DEBUG_UNWRITTEN, 0, sm_size(mem), lane);
-    sm_detail_set(&first);
-}
-
-void sm_fill_unwritten_on(struct synced_mem *mem, const struct sm_stream *stream)
+void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
-    if (sm_size(mem) > 0)
-        (void)sm_device_fill(stream->device, sm_copy_data(sm_copy_of(mem, SM_GPU)), SM_DEBUG_UNWRITTEN, sm_size(mem),
-                             stream->handle);
+    if (stream || sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream) == SYNCED_MEM_OK)
+        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_DEBUG_UNWRITTEN, 0, sm_size(mem), stream);
     sm_detail_set(&first);
 }
 

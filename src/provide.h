@@ -34,10 +34,9 @@ synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_
                              struct sm_ticket **wait);
 
 /* Debug mode: fill a copy that is ready to be overwritten, so that what the caller leaves unwritten shows. On the
- * device the fill is in flight afterwards; or on the stream, whose turn to write it is. A fill that fails leaves the
- * copy as it is, and the access goes on. */
+ * device the fill is in flight afterwards, on the stream, or on one of the library's own (NULL): whether the copy is
+ * ready is to be asked again. A fill that the runtime refuses leaves the copy as it was. */
 void sm_fill_unwritten_host(struct synced_mem *mem);
-void sm_fill_unwritten_device(struct synced_mem *mem);
-void sm_fill_unwritten_on(struct synced_mem *mem, const struct sm_stream *stream);
+void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream);
 
 #endif

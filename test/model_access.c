@@ -92,6 +92,15 @@ static void check_pointer(const struct object *object, enum side side, const voi
         fail("the pointer %p is not aligned to %zu bytes", data, alignment);
 }
 
+/* In debug mode what is to be overwritten on the host is filled. */
+static void check_filled(const struct object *object, const void *data)
+{
+    const char *const debug = getenv("SYNCED_MEM_DEBUG");
+    for (size_t i = 0; debug && strcmp(debug, "1") == 0 && i < object->size; i++)
+        if (((const unsigned char *)data)[i] != 0xff)
+            fail("byte %zu of what is to be overwritten is not filled", i);
+}
+
 /* The transfers are known before: only what is not there and is wanted is moved. */
 static void access_object(const struct op *op, const struct call *call, enum side side, enum mode mode)
 {
@@ -112,6 +121,8 @@ static void access_object(const struct op *op, const struct call *call, enum sid
             ref_gpu(object, mode, call->stream, (void *)data);
         if (side == CPU && mode != OVERWRITE)
             check_contents(object, data, op_name(op->code));
+        if (side == CPU && mode == OVERWRITE)
+            check_filled(object, data);
     } else {
         call_failed(object, device);
     }

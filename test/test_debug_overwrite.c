@@ -152,6 +152,30 @@ static void overwrite_memory_of_the_callers_on_the_device(void)
     gpu_free(memory);
 }
 
+/* Without a kernel of the caller's the fill is all that is in flight. */
+static void hand_back_what_is_being_filled(void)
+{
+    char *const memory = gpu_alloc(0, SIZE);
+    static unsigned char seen[SIZE];
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_on(SIZE, 0);
+    for (int way = 0; way < 2; way++) {
+        OK(synced_mem_set_gpu_data(mem, memory));
+        gpu_delay(stream);
+        ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, stream));
+        OK(way == 0 ? synced_mem_release_data(mem) : synced_mem_resize_discard(mem, 2 * SIZE));
+        gpu_fill(memory, SIZE, 1, other);
+        gpu_read(seen, memory, SIZE);
+        ck_assert(pattern_is(seen, SIZE, 1));
+        OK(synced_mem_resize_discard(mem, SIZE));
+    }
+    OK(synced_mem_release(mem));
+    gpu_free(memory);
+    close_stream(stream);
+    close_stream(other);
+}
+
 /* One memory for both sides. */
 static void overwrite_unified(void)
 {
@@ -181,6 +205,7 @@ START_TEST(on_the_device)
         return;
     lives(overwrite_on_the_device);
     lives(overwrite_memory_of_the_callers_on_the_device);
+    lives(hand_back_what_is_being_filled);
     lives(overwrite_unified);
 }
 END_TEST
