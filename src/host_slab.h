@@ -12,7 +12,7 @@
 struct sm_host_slab {
     char *start;
     size_t bytes;
-    size_t locked; /* of them, from the start: page-locked */
+    size_t locked;  /* of them, from the start: page-locked */
     int device;     /* in whose context it was registered */
     unsigned place; /* see host_node.h */
     /* The pool's, guarded by its lock. */
