@@ -35,6 +35,14 @@ static void end(struct pushed *it)
     free(it->mine);
 }
 
+/* What was given up is the emulated machine's to forget. */
+static void end_with_loss(struct pushed *it)
+{
+    end(it);
+    OK(synced_mem_shutdown());
+    emu_reset(0);
+}
+
 static void push_succeeds(const struct pushed *it)
 {
     OK(synced_mem_async_gpu_push(it->mem, it->stream));
@@ -68,8 +76,7 @@ START_TEST(no_event)
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it.mem, it.stream));
     ck_assert_uint_eq(stats_now().quarantined, before + 1);
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 1));
-    gpu_stream_sync(it.stream);
-    OK(synced_mem_release(it.mem));
+    end_with_loss(&it);
 }
 END_TEST
 
@@ -86,8 +93,7 @@ START_TEST(no_buffer_and_no_wait)
     SAYS("cudaStreamSynchronize");
     ck_assert_int_eq(synced_mem_head(it.mem), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 1));
-    gpu_stream_sync(it.stream);
-    OK(synced_mem_release(it.mem));
+    end_with_loss(&it);
 }
 END_TEST
 
@@ -126,6 +132,7 @@ START_TEST(the_device_is_lost)
     synced_mem_host_pool_stats pool = {.struct_size = sizeof pool};
     OK(synced_mem_host_pool_get_stats(&pool));
     ck_assert_uint_eq(pool.requested_bytes, 0);
+    emu_reset(0);
     free(it.mine);
 }
 END_TEST
