@@ -352,7 +352,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
 /** The size of the contents, in bytes: as made, or as resized last; 0 for NULL. @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
-/** The head: which copies hold the current contents; UNINITIALIZED for NULL. @since 0.1 */
+/** The head: which copies hold the current contents, or will when the transfer to them arrives; UNINITIALIZED for NULL.
+ * A transfer that has failed shows once another call has looked at the object. @since 0.1 */
 SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 
 /** The object's CUDA device; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL. @since 0.1 */

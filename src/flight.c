@@ -17,10 +17,10 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
     *slot = ticket;
 }
 
-/* Whether the contents were to arrive by the ticket, and never will. */
-static bool is_lost_arrival(const struct sm_copy *copy, const struct sm_ticket *ticket)
+/* Whether the contents were to arrive, and never will. */
+static bool is_lost_arrival(const struct sm_copy *copy)
 {
-    return copy->arriving && ticket == copy->write && sm_ticket_state(ticket) == SM_TICKET_LOST;
+    return copy->arriving && sm_ticket_state(copy->write) == SM_TICKET_LOST;
 }
 
 /* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
@@ -31,7 +31,7 @@ static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
     case SM_TICKET_PENDING:
         return true;
     case SM_TICKET_LOST:
-        return is_lost_arrival(copy, ticket);
+        return ticket == copy->write && is_lost_arrival(copy);
     case SM_TICKET_DONE:
         break;
     }
@@ -175,18 +175,7 @@ struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflictin
 
 struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_owed && is_lost_arrival(copy, copy->write))
-        return copy->write;
-    return sm_flight_queueing(copy, conflicting);
-}
-
-/* No stream can be made to wait for contents that never arrive. */
-static synced_mem_status wait_for_write(const struct sm_copy *copy, struct sm_stream *stream)
-{
-    const synced_mem_status status = sm_stream_wait(stream, copy->write);
-    if (status == SYNCED_MEM_OK && is_lost_arrival(copy, copy->write))
-        return sm_ticket_wait_queued(copy->write);
-    return status;
+    return is_lost_arrival(copy) ? copy->write : sm_flight_queueing(copy, conflicting);
 }
 
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
@@ -205,14 +194,14 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_flight_settle(copy, conflicting, stream);
     if (status == SYNCED_MEM_OK && !copy->write_is_owed)
-        status = wait_for_write(copy, stream);
+        status = sm_stream_wait(stream, copy->write);
     if (status == SYNCED_MEM_OK)
         status = sm_stream_wait(stream, copy->turn);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, false);
-    return status;
+    return status == SYNCED_MEM_OK && is_lost_arrival(copy) ? sm_ticket_wait_queued(copy->write) : status;
 }
 
 static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)

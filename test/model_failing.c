@@ -105,8 +105,8 @@ static void access(struct failing *failing, unsigned kind)
 static void move(const struct failing *failing, bool push)
 {
     synced_mem *const mem = failing->object->mem;
-    const synced_mem_status status = push ? synced_mem_async_gpu_push(mem, failing->handle)
-                                          : synced_mem_async_cpu_pull(mem, failing->handle);
+    const synced_mem_status status =
+        push ? synced_mem_async_gpu_push(mem, failing->handle) : synced_mem_async_cpu_pull(mem, failing->handle);
     (void)answered(push ? "async_gpu_push" : "async_cpu_pull", status,
                    OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA | 1u << SYNCED_MEM_ERR_INVALID_STATE);
 }

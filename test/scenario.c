@@ -9,76 +9,7 @@
 #include <string.h>
 
 /* What the caller brings has the alignment that some of the objects ask for. */
-enum { STEPS = 40, ALIGNMENT = 4096, ROOM = 104 * 1024 };
-
-static const enum step scenarios[][STEPS] = {
-    /* Without a GPU. An object that names its device leaves the caller free to be on another. */
-    {CREATE, CPU_READ, CPU_WRITE, RELEASE_DATA, CPU_OVERWRITE, CPU_READ, RELEASE, SHUTDOWN, CREATE, CPU_WRITE, RELEASE},
-    {CREATE_NAMED, CPU_WRITE, SET_CPU, CPU_READ, CPU_WRITE, ADOPT_CPU, CPU_READ, RELEASE_DATA, CPU_READ, RETAIN,
-     RELEASE, RELEASE},
-    {CREATE, CPU_WRITE, SHRINK,  REGROW,   CPU_READ, GROW, CPU_READ, SET_CPU,   SHRINK, CPU_WRITE,
-     GROW,   CPU_READ,  DISCARD, CPU_READ, QUERY,    WAIT, REAP,     ADOPT_CPU, GROW,   RELEASE},
-    {CREATE_ALLOC, CPU_READ, CPU_WRITE, GROW, RELEASE_DATA, CPU_OVERWRITE, SHRINK, CPU_READ, DISCARD, RELEASE},
-    /* Back and forth */
-    {CREATE, CPU_WRITE, GPU_READ, CPU_READ, GPU_WRITE, CPU_READ, CPU_WRITE, GPU_WRITE, CPU_WRITE, GPU_READ, GPU_WRITE,
-     RELEASE},
-    {CREATE_NAMED, GPU_READ, CPU_READ, GPU_OVERWRITE, CPU_WRITE, GPU_OVERWRITE, CPU_OVERWRITE, GPU_READ, RELEASE,
-     SHUTDOWN, CREATE_NAMED, CPU_WRITE, GPU_READ, RELEASE},
-    /* Pushes */
-    {CREATE, CPU_WRITE, PUSH_STREAM, GPU_READ, CPU_WRITE, PUSH_LEGACY, CPU_WRITE, PUSH_STREAM, GPU_WRITE, CPU_READ,
-     CPU_OVERWRITE, PUSH_STREAM, RELEASE},
-    {CREATE_NAMED, CPU_WRITE, PUSH_STREAM, PUSH_LEGACY, RELEASE_CPU, CPU_READ, RELEASE_GPU, PUSH_STREAM, RELEASE_DATA,
-     CPU_WRITE, PUSH_LEGACY, GPU_READ, RELEASE},
-    /* Sides that come and go */
-    {CREATE, CPU_WRITE, RELEASE_CPU, GPU_READ, RELEASE_GPU, CPU_READ, GPU_READ, RELEASE_GPU, GPU_WRITE, RELEASE_CPU,
-     RELEASE_GPU, RELEASE_CPU, CPU_WRITE, RELEASE_DATA, GPU_READ, RELEASE},
-    /* Memory of the caller's */
-    {CREATE, SET_CPU, PUSH_STREAM, SET_GPU, CPU_READ, SET_BOTH, GPU_WRITE, CPU_WRITE, PUSH_STREAM, RELEASE_CPU,
-     CPU_READ, GPU_READ, RELEASE},
-    {CREATE_NAMED, ADOPT_CPU, PUSH_STREAM, CPU_WRITE, GPU_WRITE, RELEASE_DATA, ADOPT_GPU, CPU_READ, GPU_WRITE, RELEASE},
-    {CREATE, ADOPT_BOTH, GPU_READ, CPU_WRITE, PUSH_STREAM, SET_CPU, GPU_READ, RELEASE_GPU, PUSH_LEGACY, RELEASE},
-    {CREATE, REGISTER_CPU, PUSH_STREAM, GPU_WRITE, SET_CPU, REGISTER_CPU, PUSH_N, GPU_WRITE, PULL_STREAM, SHRINK, GROW,
-     CPU_READ, RELEASE},
-    {CREATE_NAMED, REGISTER_CPU, WRITE_ON, RELEASE_CPU, CPU_READ, RELEASE},
-    /* Memory from allocators */
-    {CREATE_ALLOC, CPU_WRITE, READ_ON, WRITE_ON_2, CPU_READ, GPU_WRITE, GROW, PULL_STREAM, RELEASE_GPU, PUSH_N,
-     RELEASE},
-    {CREATE_ALLOC, OVERWRITE_ON, PULL_N, CPU_WRITE, GROW, PUSH_STREAM, RELEASE_CPU, READ_ON_2, DISCARD, GPU_READ,
-     RELEASE_DATA, GPU_OVERWRITE, RELEASE_GPU, RELEASE, REAP},
-    /* Streams */
-    {CREATE, CPU_WRITE, READ_ON, READ_ON_2, WRITE_ON, READ_ON_2, WRITE_ON_2, CPU_READ, WRITE_ON, DONE_ON, CPU_WRITE,
-     OVERWRITE_ON, READ_ON_2, STREAM_DONE, WRITE_ON_2, RELEASE},
-    {CREATE_NAMED, WRITE_ON,      PULL_2,      WRITE_ON_2,  STREAM_DONE, PULL_STREAM, READ_ON,
-     READ_ON_2,    CPU_WRITE,     PUSH_STREAM, WRITE_ON_2,  GPU_READ,    READ_ON,     GPU_WRITE,
-     WRITE_ON,     GPU_OVERWRITE, READ_ON,     RELEASE_GPU, CPU_READ,    RELEASE},
-    {CREATE, OVERWRITE_ON, PULL_STREAM, QUERY, WAIT, CPU_WRITE, PUSH_N, READ_ON_2, WRITE_ON, PULL_N, QUERY, CPU_READ,
-     WRITE_ON_2, DONE_ON, RELEASE_DATA, REAP, WRITE_ON, RELEASE, REAP},
-    {CREATE_NAMED, SET_GPU_ON, READ_ON_2, CPU_READ, SET_CPU_ON, READ_ON, CPU_WRITE, PUSH_N, SET_BOTH_ON, WRITE_ON_2,
-     PULL_STREAM, RELEASE_GPU, CPU_READ, RELEASE_CPU, RELEASE},
-    {CREATE, ADOPT_BOTH_ON, READ_ON_2, WRITE_ON, PULL_2, RELEASE_DATA, REAP, RELEASE},
-    {CREATE, ADOPT_GPU_ON, PULL_STREAM, RELEASE_DATA, WAIT, ADOPT_CPU_ON, READ_ON, RELEASE},
-    /* Sizes */
-    {CREATE, CPU_WRITE, GPU_READ, SHRINK, READ_ON, REGROW, WRITE_ON, REGROW, GROW, READ_ON_2, CPU_READ, GPU_WRITE, GROW,
-     PULL_STREAM, SHRINK, REGROW, CPU_READ, RELEASE},
-    {CREATE_NAMED, WRITE_ON, SET_GPU, WRITE_ON,  GROW,        CPU_READ, DISCARD,  READ_ON, SET_BOTH, SHRINK,
-     PUSH_STREAM,  GROW,     READ_ON, CPU_WRITE, PUSH_STREAM, GROW,     WRITE_ON, PULL_N,  DISCARD,  RELEASE},
-    /* Unified placement */
-    {CREATE_MAPPED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,       CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
-     GPU_WRITE,     CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,         WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
-     PULL_N,        CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MAPPED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
-    {CREATE_MAPPED, WRITE_ON, GROW,        SHRINK,    READ_ON,      REGROW,       CPU_READ,    GROW,        CPU_WRITE,
-     SHRINK,        REGROW,   GROW,        GPU_READ,  REGROW,       DISCARD,      READ_ON_2,   RELEASE_CPU, RELEASE_GPU,
-     CPU_READ,      READ_ON,  RELEASE_GPU, CPU_WRITE, RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ,    RELEASE},
-    {CREATE_MANAGED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,        CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
-     GPU_WRITE,      CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,          WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
-     PULL_N,         CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MANAGED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
-    {CREATE_MANAGED, WRITE_ON,     GROW,         SHRINK,      READ_ON,  REGROW,   CPU_READ,
-     GROW,           CPU_WRITE,    SHRINK,       REGROW,      GROW,     GPU_READ, REGROW,
-     DISCARD,        READ_ON_2,    RELEASE_CPU,  RELEASE_GPU, CPU_READ, READ_ON,  RELEASE_GPU,
-     CPU_WRITE,      RELEASE_DATA, OVERWRITE_ON, STREAM_DONE, CPU_READ, RELEASE},
-};
-const int scenario_count = sizeof scenarios / sizeof scenarios[0];
-const int scenario_count_without_gpu = 4;
+enum { ALIGNMENT = 4096, ROOM = 104 * 1024 };
 
 /* Where all is on the host, it is enough for pages of its own; to compare more than a little takes time. */
 static size_t usual_size(int scenario)
@@ -99,6 +30,8 @@ static struct {
     const void *host; /* where the host has the contents, or NULL */
     int caller_on;    /* the caller's current device */
     bool given_up;    /* the device is lost */
+    bool staged;      /* contents may be lost after the call that was to move them */
+    bool compares;    /* what kernels read */
     int owed, called; /* callbacks */
     const char *doing;
 } now;
@@ -146,7 +79,7 @@ static char *aligned(void *memory)
 
 static void prepare_allocators(int scenario)
 {
-    if (scenarios[scenario][0] != CREATE_ALLOC)
+    if (scenario_steps[scenario][0] != CREATE_ALLOC)
         return;
     mine.cpu_slots = (struct slots){.memory = aligned_alloc(ALIGNMENT, SLOTS * ROOM), .size = ROOM};
     ck_assert_ptr_nonnull(mine.cpu_slots.memory);
@@ -176,7 +109,7 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.stream = gpu_stream_create(on, false);
     mine.second = gpu_stream_create(on, false);
     mine.kernels = gpu_stream_create(on, true);
-    now.caller_on = scenarios[scenario][0] != CREATE && !at_home ? 0 : on;
+    now.caller_on = scenario_steps[scenario][0] != CREATE && !at_home ? 0 : on;
     gpu_make_current(now.caller_on);
 }
 
@@ -255,18 +188,43 @@ static synced_mem_status on_device(void *data, bool write, synced_mem_stream str
     return judge(data);
 }
 
+/* A kernel sees the contents. */
+static void compare(const void *data, synced_mem_stream stream)
+{
+    unsigned char expected[ROOM];
+    if (!now.compares)
+        return;
+    pattern_write(expected, now.filled, now.pattern);
+    memset(expected + now.filled, 0, now.size - now.filled);
+    gpu_expect(data, now.size, expected, stream);
+}
+
 /* A kernel on the stream reads what the library gave for it. */
 static synced_mem_status read_on(synced_mem_stream stream)
 {
     const void *const data = synced_mem_gpu_data_on(now.mem, stream);
     if (data && stream == mine.stream && !gpu_try_copy(mine.seen, data, now.size, stream))
         now.given_up = true;
+    if (data)
+        compare(data, stream);
     return judge(data);
 }
 
 static synced_mem_status write_on(synced_mem_stream stream)
 {
-    return on_device(synced_mem_mutable_gpu_data_on(now.mem, stream), true, stream);
+    void *const data = synced_mem_mutable_gpu_data_on(now.mem, stream);
+    if (data)
+        compare(data, stream);
+    return on_device(data, true, stream);
+}
+
+/* Of all transfers of pageable memory, in as many chunks as can be. */
+static synced_mem_status stage(unsigned threads)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = 1};
+    now.staged = true;
+    return synced_mem_set_staging(&staging);
 }
 
 static synced_mem_status query(void)
@@ -467,6 +425,9 @@ static synced_mem_status perform(enum step step)
         STEP(RETAIN, retain())
         STEP(RELEASE, give_up())
         STEP(SHUTDOWN, synced_mem_shutdown())
+        STEP(STAGE_ALONE, stage(0))
+        STEP(STAGE, stage(1))
+        STEP(STAGE_MANY, stage(3))
     }
 #undef STEP
     return SYNCED_MEM_OK;
@@ -481,11 +442,12 @@ static void check_caller(void)
     REQUIRE(now.called <= now.owed);
 }
 
-/* A copy that was arriving when the device was lost is invalid from then on; the one it came from is not. */
+/* A copy that was arriving when the device was lost, or its transfer failed, is invalid from then on; the one it came
+ * from is not. */
 static void check_as_before(const struct facts *before, enum outcome expected)
 {
     const synced_mem_state head = synced_mem_head(now.mem);
-    const bool may_lose = expected == MAY_BREAK && before->head == SYNCED_MEM_SYNCED;
+    const bool may_lose = (expected == MAY_BREAK || now.staged) && before->head == SYNCED_MEM_SYNCED;
     REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED));
     REQUIRE(synced_mem_size(now.mem) == before->size);
     if (now.host && (head & SYNCED_MEM_AT_CPU))
@@ -540,9 +502,14 @@ static bool take(enum step step, enum outcome expected)
     return false;
 }
 
+void scenario_compare(bool so)
+{
+    now.compares = so;
+}
+
 void scenario_run(int scenario, enum outcome expected)
 {
-    const enum step *step = scenarios[scenario];
+    const enum step *step = scenario_steps[scenario];
     while (*step != END && take(*step, expected))
         step++;
     if (!now.given_up)
@@ -560,6 +527,7 @@ void scenario_check_end(enum outcome expected)
     for (int tries = 1; tries < tries_of(expected) && status != SYNCED_MEM_OK; tries++)
         status = synced_mem_shutdown();
     check_caller();
+    REQUIRE(gpu_mismatches(now.compares) == 0);
     REQUIRE(status == SYNCED_MEM_OK || expected == MAY_BREAK);
     const synced_mem_stats stats = stats_now();
     REQUIRE(stats.objects == 0);

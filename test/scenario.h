@@ -59,9 +59,14 @@ enum step {
     RETAIN,
     RELEASE,
     SHUTDOWN,
+    STAGE_ALONE, /* from now on all transfers of pageable memory, by the callers alone */
+    STAGE,       /* with a copy thread */
+    STAGE_MANY,
 };
 
-/* Which of the lists below there are, and those that need no GPU come first. */
+/* The lives; those that need no GPU come first. */
+enum { STEPS = 40 };
+extern const enum step scenario_steps[][STEPS];
 extern const int scenario_count;
 extern const int scenario_count_without_gpu;
 
@@ -80,6 +85,9 @@ enum outcome {
 
 /* Goes through the steps; exits with a message if anything is wrong. At the end the object is gone. */
 void scenario_run(int scenario, enum outcome expected);
+
+/* Whether kernels compare what they read with what was written; not at first. */
+void scenario_compare(bool so);
 
 /* Whatever was there: the library shut down, and nothing of its own left. */
 void scenario_check_end(enum outcome expected);

@@ -81,6 +81,7 @@ static void run_failing(const void *argument)
     emu_fail(failure->call, failure->nth, failure->code, failure->sticky);
     if (failure->then)
         emu_fail(failure->then, 1, failure->code, false);
+    scenario_compare(!failure->sticky);
     scenario_run(failure->scenario, outcome);
     scenario_check_end(outcome);
     emu_fail_clear();
