@@ -79,7 +79,7 @@ static char *aligned(void *memory)
 
 static void prepare_allocators(int scenario)
 {
-    if (scenarios[scenario][0] != CREATE_ALLOC)
+    if (scenario_steps[scenario][0] != CREATE_ALLOC)
         return;
     mine.cpu_slots = (struct slots){.memory = aligned_alloc(ALIGNMENT, SLOTS * ROOM), .size = ROOM};
     ck_assert_ptr_nonnull(mine.cpu_slots.memory);
@@ -109,7 +109,7 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.stream = gpu_stream_create(on, false);
     mine.second = gpu_stream_create(on, false);
     mine.kernels = gpu_stream_create(on, true);
-    now.caller_on = scenarios[scenario][0] != CREATE && !at_home ? 0 : on;
+    now.caller_on = scenario_steps[scenario][0] != CREATE && !at_home ? 0 : on;
     gpu_make_current(now.caller_on);
 }
 
@@ -509,7 +509,7 @@ void scenario_compare(bool so)
 
 void scenario_run(int scenario, enum outcome expected)
 {
-    const enum step *step = scenarios[scenario];
+    const enum step *step = scenario_steps[scenario];
     while (*step != END && take(*step, expected))
         step++;
     if (!now.given_up)

@@ -66,7 +66,7 @@ enum step {
 
 /* The lives; those that need no GPU come first. */
 enum { STEPS = 40 };
-extern const enum step scenarios[][STEPS];
+extern const enum step scenario_steps[][STEPS];
 extern const int scenario_count;
 extern const int scenario_count_without_gpu;
 

@@ -16,7 +16,7 @@
             REGROW, WRITE_ON, PULL_STREAM, RELEASE_CPU, CPU_READ, RELEASE                                              \
     }
 
-const enum step scenarios[][STEPS] = {
+const enum step scenario_steps[][STEPS] = {
     /* Without a GPU. An object that names its device leaves the caller free to be on another. */
     {CREATE, CPU_READ, CPU_WRITE, RELEASE_DATA, CPU_OVERWRITE, CPU_READ, RELEASE, SHUTDOWN, CREATE, CPU_WRITE, RELEASE},
     {CREATE_NAMED, CPU_WRITE, SET_CPU, CPU_READ, CPU_WRITE, ADOPT_CPU, CPU_READ, RELEASE_DATA, CPU_READ, RETAIN,
@@ -89,5 +89,5 @@ const enum step scenarios[][STEPS] = {
     STAGED_MEMORY(STAGE),
     STAGED_MEMORY(STAGE_MANY),
 };
-const int scenario_count = sizeof scenarios / sizeof scenarios[0];
+const int scenario_count = sizeof scenario_steps / sizeof scenario_steps[0];
 const int scenario_count_without_gpu = 4;

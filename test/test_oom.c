@@ -38,7 +38,7 @@ void *__wrap_calloc(size_t count, size_t size)
     return is_refused() ? NULL : __real_calloc(count, size);
 }
 
-static int count_scenarios(void)
+static int scenarios(void)
 {
     return gpu_expected() ? scenario_count : scenario_count_without_gpu;
 }
@@ -87,6 +87,6 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("oom");
     TCase *const tests = add_case_in_children(made, "oom");
-    tcase_add_loop_test(tests, each_allocation_fails, 0, count_scenarios());
+    tcase_add_loop_test(tests, each_allocation_fails, 0, scenarios());
     return made;
 }

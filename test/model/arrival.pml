@@ -1,0 +1,245 @@
+/*
+ * Contents that the library's threads bring, or fail to bring: the head of one object, staged transfers between its
+ * copies, and two threads that make CALLS calls in all. A transfer ends at any moment, also while a call holds the
+ * object's lock. Asserted: what a call gives has the contents, and the last copy that has them is never given up.
+ * object.pml has the order of all other work. With WITHOUT set, that place of losses.h is left out.
+ */
+#include "losses.h"
+#ifdef WITHOUT
+#define KEEP(place) ((place) != WITHOUT)
+#else
+#define KEEP(place) true
+#endif
+
+#define CPU 0
+#define GPU 1
+#define BIT(side) (1 << (side))
+
+/* Of a copy's write: a stream can be made to wait for DONE as well, so that PENDING makes no difference here. */
+#define DONE 0
+#define QUEUEING 1
+#define LOST 2
+
+#define READ 0
+#define MUTABLE 1
+
+byte head = BIT(CPU);
+byte ticket[2];
+bit arriving[2];
+bit has[2]; /* the contents */
+bit locked;
+byte calls = CALLS;
+
+#define IS_LOST(side, place) (KEEP(place) && arriving[side] && ticket[side] == LOST)
+
+/* call.c: lose() */
+inline lose(side)
+{
+    if
+    :: arriving[side] && ticket[side] == LOST ->
+        arriving[side] = 0;
+        if
+        :: head & ~BIT(side) -> head = head & ~BIT(side)
+        :: else
+        fi
+    :: else
+    fi
+}
+
+inline enter()
+{
+    atomic {
+        !locked;
+        locked = 1;
+        lose(CPU);
+        lose(GPU)
+    }
+}
+
+inline leave()
+{
+    d_step {
+        assert(has[CPU] || has[GPU]);
+        locked = 0
+    }
+}
+
+/* With the lock released; afterwards all is looked at again. */
+inline wait_for(side)
+{
+    leave();
+    ticket[side] != QUEUEING;
+    lost = ticket[side] == LOST;
+    enter()
+}
+
+/* provide.c: when nothing is in flight on the target. */
+inline begin(side)
+{
+    d_step {
+        assert(has[1 - (side)]);
+        has[side] = 0;
+        ticket[side] = QUEUEING;
+        arriving[side] = 1;
+        head = head | BIT(side)
+    }
+}
+
+inline only(side)
+{
+    d_step {
+        assert(has[side]);
+        head = BIT(side);
+        has[1 - (side)] = 0;
+        arriving[1 - (side)] = 0
+    }
+}
+
+/* A stream, or the host, waits until the contents are queued, or there. */
+inline access(side, mode, place)
+{
+    do
+    :: !(head & BIT(side)) && ticket[side] == QUEUEING -> wait_for(side)
+    :: else ->
+        if
+        :: !(head & BIT(side)) -> begin(side)
+        :: else
+        fi;
+        if
+        :: ticket[side] == QUEUEING || IS_LOST(side, place) ->
+            wait_for(side);
+            if
+            :: lost -> break
+            :: else
+            fi
+        :: else ->
+            if
+            :: mode == MUTABLE && ticket[1 - (side)] == QUEUEING -> wait_for(1 - (side))
+            :: else ->
+                assert(has[side]);
+                if
+                :: mode == MUTABLE -> only(side)
+                :: else
+                fi;
+                break
+            fi
+        fi
+    od
+}
+
+/* A pull returns before the contents are there; a push when they are queued. */
+inline move(side)
+{
+    do
+    :: head == BIT(side) -> break
+    :: head == BIT(1 - (side)) && ticket[side] == QUEUEING -> wait_for(side)
+    :: head == BIT(1 - (side)) && ticket[side] != QUEUEING ->
+        begin(side);
+        if
+        :: side == GPU -> wait_for(side)
+        :: else
+        fi;
+        break
+    :: head == (BIT(CPU) | BIT(GPU)) ->
+        if
+        :: side == GPU && ticket[side] == QUEUEING ->
+            wait_for(side);
+            if
+            :: lost -> break
+            :: else
+            fi
+        :: else ->
+            d_step {
+                if
+                :: IS_LOST(side, LOST_FOR_MOVE)
+                :: else -> assert(has[side] || ticket[side] == QUEUEING)
+                fi
+            };
+            break
+        fi
+    od
+}
+
+/* To a size that only the side's copy has room for. */
+inline resize(side)
+{
+    do
+    :: (head & BIT(side)) && (ticket[side] == QUEUEING || IS_LOST(side, LOST_FOR_RESIZE)) -> wait_for(side)
+    :: else ->
+        if
+        :: head & BIT(side) ->
+            only(side);
+            ticket[1 - (side)] = DONE
+        :: else
+        fi;
+        break
+    od
+}
+
+inline release(side)
+{
+    do
+    :: head == BIT(side) && ticket[1 - (side)] != QUEUEING -> begin(1 - (side))
+    :: ticket[1 - (side)] == QUEUEING || IS_LOST(1 - (side), LOST_FOR_RELEASE) ->
+        wait_for(1 - (side));
+        if
+        :: lost -> break
+        :: else
+        fi
+    :: else ->
+        only(1 - (side));
+        ticket[side] = DONE;
+        break
+    od
+}
+
+proctype caller()
+{
+    bit lost;
+    do
+    :: atomic { calls > 0 -> calls-- };
+        enter();
+        if
+        :: true -> access(CPU, READ, LOST_FOR_HOST)
+        :: true -> access(CPU, MUTABLE, LOST_FOR_HOST)
+        :: true -> access(GPU, READ, LOST_FOR_STREAM)
+        :: true -> access(GPU, MUTABLE, LOST_FOR_STREAM)
+        :: true -> move(CPU)
+        :: true -> move(GPU)
+        :: true -> resize(CPU)
+        :: true -> resize(GPU)
+        :: true -> release(CPU)
+        :: true -> release(GPU)
+        fi;
+        lost = 0;
+        leave()
+    :: calls == 0 -> break
+    od
+}
+
+/* A thread of the library's, or whoever waits for the transfer. */
+proctype mover(bit side)
+{
+end:
+    do
+    :: atomic {
+        ticket[side] == QUEUEING ->
+        if
+        :: has[side] = has[1 - side];
+            ticket[side] = DONE
+        :: ticket[side] = LOST
+        fi
+    }
+    od
+}
+
+init
+{
+    atomic {
+        has[CPU] = 1;
+        run caller();
+        run caller();
+        run mover(CPU);
+        run mover(GPU)
+    }
+}
