@@ -44,13 +44,13 @@ static bool hold(void *cell, const void *argument)
     struct synced_mem *const mem = cell;
     const struct filter *const filter = argument;
     unsigned references = atomic_load_explicit(&mem->references, memory_order_acquire);
+    bool held = false;
     if (references == 0 || !filter->wanted(mem, filter->user))
         return false;
-    while (references > 0)
-        if (atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1, memory_order_acquire,
-                                                  memory_order_acquire))
-            return true;
-    return false;
+    while (references > 0 && !held)
+        held = atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1,
+                                                     memory_order_acquire, memory_order_acquire);
+    return held;
 }
 
 void sm_objects_each(bool (*wanted)(const struct synced_mem *mem, void *user),
