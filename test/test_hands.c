@@ -76,21 +76,19 @@ static void join_second(void)
 static atomic_int in_waits; /* threads that wait for an event */
 static void (*at_each_refusal)(void);
 
-cudaError_t __real_cudaEventQuery(cudaEvent_t event);
-cudaError_t __wrap_cudaEventQuery(cudaEvent_t event);
-cudaError_t __wrap_cudaEventQuery(cudaEvent_t event)
-{
-    come_to(AT_THE_QUERY);
-    return __real_cudaEventQuery(event);
-}
-
-cudaError_t __real_cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
-cudaError_t __wrap_cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
-{
-    come_to(AT_THE_RECORD);
-    return __real_cudaEventRecord(event, stream);
-}
+#define WRAP(name, moment, parameters, arguments)                                                                      \
+    cudaError_t __real_##name parameters;                                                                              \
+    cudaError_t __wrap_##name parameters;                                                                              \
+    cudaError_t __wrap_##name parameters                                                                               \
+    {                                                                                                                  \
+        come_to(moment);                                                                                               \
+        return __real_##name arguments;                                                                                \
+    }
+WRAP(cudaEventQuery, AT_THE_QUERY, (cudaEvent_t event), (event))
+WRAP(cudaEventRecord, AT_THE_RECORD, (cudaEvent_t event, cudaStream_t stream), (event, stream))
+WRAP(cudaFreeAsync, AT_THE_FREE, (void *data, cudaStream_t stream), (data, stream))
+WRAP(cudaHostUnregister, AT_THE_UNREGISTER, (void *data), (data))
+WRAP(cudaMemGetInfo, AT_THE_ROOM, (size_t *free, size_t *total), (free, total))
 
 cudaError_t __real_cudaEventSynchronize(cudaEvent_t event);
 cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event);
@@ -100,30 +98,6 @@ cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
     const cudaError_t code = __real_cudaEventSynchronize(event);
     atomic_fetch_sub(&in_waits, 1);
     return code;
-}
-
-cudaError_t __real_cudaFreeAsync(void *data, cudaStream_t stream);
-cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream);
-cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream)
-{
-    come_to(AT_THE_FREE);
-    return __real_cudaFreeAsync(data, stream);
-}
-
-cudaError_t __real_cudaHostUnregister(void *data);
-cudaError_t __wrap_cudaHostUnregister(void *data);
-cudaError_t __wrap_cudaHostUnregister(void *data)
-{
-    come_to(AT_THE_UNREGISTER);
-    return __real_cudaHostUnregister(data);
-}
-
-cudaError_t __real_cudaMemGetInfo(size_t *free, size_t *total);
-cudaError_t __wrap_cudaMemGetInfo(size_t *free, size_t *total);
-cudaError_t __wrap_cudaMemGetInfo(size_t *free, size_t *total)
-{
-    come_to(AT_THE_ROOM);
-    return __real_cudaMemGetInfo(free, total);
 }
 
 cudaError_t __real_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream);
