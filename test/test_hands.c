@@ -88,7 +88,7 @@ WRAP(cudaEventQuery, AT_THE_QUERY, (cudaEvent_t event), (event))
 WRAP(cudaEventRecord, AT_THE_RECORD, (cudaEvent_t event, cudaStream_t stream), (event, stream))
 WRAP(cudaFreeAsync, AT_THE_FREE, (void *data, cudaStream_t stream), (data, stream))
 WRAP(cudaHostUnregister, AT_THE_UNREGISTER, (void *data), (data))
-WRAP(cudaMemGetInfo, AT_THE_ROOM, (size_t *free, size_t *total), (free, total))
+WRAP(cudaMemGetInfo, AT_THE_ROOM, (size_t * free, size_t *total), (free, total))
 
 cudaError_t __real_cudaEventSynchronize(cudaEvent_t event);
 cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event);
