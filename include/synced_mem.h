@@ -328,7 +328,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  * finished; adopted memory that is still due gets its callback. The library can be used again afterwards.
  * Blocking: waits on the host for pending transfers on memory that was let go of. Call it when no other thread is in
  * the library.
- * @return SYNCED_MEM_OK; ERR_INVALID_STATE (objects are alive: nothing was done); GPU errors.
+ * @return SYNCED_MEM_OK; ERR_INVALID_STATE (objects are alive, of which the detail names three: nothing was done); GPU
+ *         errors.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
@@ -938,8 +939,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  * Memory that another thread's call is just looking at, or freeing, is waited for before the fourth step. If other
  * threads have let go of memory since the first, the first three are taken again, at most 16 times. A callback or an
  * allocator of the caller's that runs in another thread is not waited for.
- * If nothing helps, the detail of the error says who holds how much. Memory for the library's small records takes no
- * such steps. The steps that were taken are counted in synced_mem_stats.
+ * If nothing helps, the detail of the error says who holds how much, and names the three largest objects there. Memory
+ * for the library's small records takes no such steps. The steps that were taken are counted in synced_mem_stats.
  */
 
 /** What the handler is told. */
@@ -1204,6 +1205,19 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
+
+/**
+ * Prints every living object as synced_mem_print() does, in no fixed order, and then how many these are. In a forked
+ * child the parent's objects, whose memory can't be looked at, take two lines.
+ * @param file  open to write; flushed, not closed; written to with no lock of the library's held
+ * Blocking: only for another thread's call on an object that is being printed.
+ * Ownership: none taken; but an object whose last reference is given up while it is printed goes when it was printed,
+ * in this call, which then does what synced_mem_release() does.
+ * Threads: safe. Objects that are made or given up meanwhile may be there or not.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
+ * @since 0.2
+ */
+SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
 /**
  * Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's

@@ -6,6 +6,7 @@
 #include "debug.h"
 #include "gpu.h"
 #include "host_pool.h"
+#include "objects.h"
 #include "staging.h"
 #include "stats.h"
 #include "unified.h"
@@ -228,6 +229,11 @@ static const char *placement_of(const synced_mem *mem)
     return names[sm_placement(mem)];
 }
 
+static void print_title(const synced_mem *mem, FILE *file)
+{
+    (void)fprintf(file, "'%s' at %p\n", sm_name_text(synced_mem_name(mem)).text, (const void *)mem);
+}
+
 static synced_mem_status print_object(const synced_mem *mem, FILE *file)
 {
     struct sm_call call;
@@ -244,12 +250,12 @@ static synced_mem_status print_object(const synced_mem *mem, FILE *file)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sights[side] = sight_of(mem, side);
     (void)sm_leave(&call, SYNCED_MEM_OK);
-    (void)fprintf(file, "'%s' at %p\n", sm_name_text(synced_mem_name(mem)).text, (const void *)mem);
+    print_title(mem, file);
     (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", bytes, sm_size_text(bytes).text, sm_head_name(head), device,
                   placement_of(mem));
     print_copy(file, "host", &sights[SM_CPU]);
     print_copy(file, "device", &sights[SM_GPU]);
-    return sm_check_printed(file);
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file)
@@ -257,5 +263,43 @@ synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file)
     synced_mem_status status = mem ? sm_check_file(file) : sm_no_object();
     if (status == SYNCED_MEM_OK)
         status = print_object(mem, file);
+    if (status == SYNCED_MEM_OK)
+        status = sm_check_printed(file);
     return SM_REPORT(status, mem);
+}
+
+/* ---- All objects ---- */
+
+struct listing {
+    FILE *file;
+    uint64_t objects;
+};
+
+static bool any(const struct synced_mem *mem, void *listing)
+{
+    (void)mem, (void)listing;
+    return true;
+}
+
+static void list(const struct synced_mem *mem, void *user)
+{
+    struct listing *const listing = user;
+    listing->objects++;
+    if (print_object(mem, listing->file) != SYNCED_MEM_OK) {
+        print_title(mem, listing->file);
+        (void)fprintf(listing->file, "  %zu bytes, the parent process's\n", sm_size(mem));
+    }
+}
+
+synced_mem_status synced_mem_print_all(FILE *file)
+{
+    struct listing listing = {.file = file};
+    synced_mem_status status = sm_check_file(file);
+    if (status == SYNCED_MEM_OK) {
+        sm_objects_each(any, list, &listing);
+        (void)fprintf(file, "%llu %s\n", (unsigned long long)listing.objects,
+                      listing.objects == 1 ? "object" : "objects");
+        status = sm_check_printed(file);
+    }
+    return sm_report(status, __func__, NULL);
 }

@@ -7,6 +7,7 @@
 #include "hands.h"
 #include "host_pool.h"
 #include "managed_pool.h"
+#include "objects.h"
 #include "process.h"
 #include "stats.h"
 
@@ -99,18 +100,20 @@ static bool ask(struct sm_relief *relief, const struct refusal *refusal)
 
 static void say_who_holds_host_memory(const struct sm_detail *first)
 {
+    const struct sm_objects_text largest = sm_objects_largest(-1);
     (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
                   "%s; the library holds %llu bytes pageable and %llu page-locked, with %llu copies retired and %llu "
-                  "quarantined",
+                  "quarantined; largest objects there: %s",
                   first->text, (unsigned long long)sm_count_of(SM_COUNT_pageable_bytes),
                   (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes),
                   (unsigned long long)sm_count_of(SM_COUNT_retired),
-                  (unsigned long long)sm_count_of(SM_COUNT_quarantined));
+                  (unsigned long long)sm_count_of(SM_COUNT_quarantined), largest.text);
 }
 
 /* What can't be learned is said to be 0. */
 static void say_who_holds_device_memory(const struct sm_detail *first, int device)
 {
+    const struct sm_objects_text largest = sm_objects_largest(device);
     struct sm_pool_numbers numbers = {.known = false};
     size_t free = 0;
     size_t total = 0;
@@ -118,12 +121,13 @@ static void say_who_holds_device_memory(const struct sm_detail *first, int devic
     (void)sm_device_memory_info(device, &free, &total);
     (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
                   "%s; the library uses %llu of %llu bytes reserved there, with %llu copies retired and %llu "
-                  "quarantined, and %llu bytes managed, %llu page-locked; of the device's %zu bytes %zu are free",
+                  "quarantined, and %llu bytes managed, %llu page-locked; of the device's %zu bytes %zu are free; "
+                  "largest objects there: %s",
                   first->text, (unsigned long long)numbers.used, (unsigned long long)numbers.reserved,
                   (unsigned long long)sm_count_of(SM_COUNT_retired),
                   (unsigned long long)sm_count_of(SM_COUNT_quarantined),
                   (unsigned long long)sm_count_of(SM_COUNT_managed_bytes),
-                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free);
+                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free, largest.text);
 }
 
 static void fail(const struct sm_detail *first, const struct refusal *refusal)

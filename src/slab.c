@@ -21,6 +21,17 @@ static void **link_of(const struct sm_cells *cells, void *cell)
     return (void **)((char *)cell + cells->cell - sizeof(void *));
 }
 
+/* A chunk's first cell; there is room for the struct. */
+static size_t offset_in(const struct chunk *chunk)
+{
+    return SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE;
+}
+
+static size_t cells_in(const struct sm_cells *cells, const struct chunk *chunk)
+{
+    return (chunk->bytes - ROOM_FOR_RECORD - offset_in(chunk)) / cells->cell;
+}
+
 static bool grow(struct sm_cells *cells)
 {
     const struct chunk *const last = cells->chunks;
@@ -31,10 +42,8 @@ static bool grow(struct sm_cells *cells)
         return false;
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
     cells->chunks = chunk;
-    const size_t before =
-        SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE; /* of the first cell; there is room for the struct */
-    cells->fresh = (char *)chunk + before;
-    cells->fresh_cells = (bytes - ROOM_FOR_RECORD - before) / cells->cell;
+    cells->fresh = (char *)chunk + offset_in(chunk);
+    cells->fresh_cells = cells_in(cells, chunk);
     return true;
 }
 
@@ -236,4 +245,40 @@ void sm_slab_trim(struct sm_slab *slab)
         dissolve(slab, slab->batches[--slab->batch_count]);
     sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);
+}
+
+/* ---- Walks ---- */
+
+/* With the slab locked. Chunks that are new since the walk has begun come before those that it looks at. */
+static void *find_in(const struct sm_cells *cells, struct sm_slab_walk *walk,
+                     bool (*wanted)(void *cell, const void *user), const void *user)
+{
+    const struct chunk *const chunk = walk->chunk;
+    const size_t count = cells_in(cells, chunk);
+    while (walk->cell < count) {
+        char *const cell = (char *)(uintptr_t)chunk + offset_in(chunk) + walk->cell++ * cells->cell;
+        if (wanted(cell, user))
+            return cell;
+    }
+    return NULL;
+}
+
+void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
+                   const void *user)
+{
+    void *found = NULL;
+    sm_lock(&slab->lock);
+    const struct chunk *chunk = walk->begun ? walk->chunk : slab->cells.chunks;
+    walk->begun = true;
+    while (chunk && !found) {
+        walk->chunk = chunk;
+        found = find_in(&slab->cells, walk, wanted, user);
+        if (!found) {
+            chunk = chunk->next;
+            walk->chunk = chunk;
+            walk->cell = 0;
+        }
+    }
+    sm_unlock(&slab->lock);
+    return found;
 }

@@ -63,4 +63,15 @@ void sm_slab_give(struct sm_slab *slab, void *cell);
 /* Returns the chunks to the system if no cell is given out. */
 void sm_slab_trim(struct sm_slab *slab);
 
+/* How far a walk over the cells has come; zeros at first. */
+struct sm_slab_walk {
+    bool begun;
+    const void *chunk; /* NULL, once it has begun: there are no more */
+    size_t cell;       /* of the chunk's, the next to be looked at */
+};
+/* The next cell that is wanted, of all that were ever given out; NULL: there are no more. wanted() is called with the
+ * slab locked. Between two calls the slab must not be trimmed. */
+void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
+                   const void *user);
+
 #endif

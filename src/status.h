@@ -7,7 +7,7 @@
 
 #include "synced_mem.h"
 
-#define SM_DETAIL_BYTES 640
+#define SM_DETAIL_BYTES 896
 
 /* Records what failed for the calling thread and returns the status. */
 #if defined(__GNUC__)

@@ -9,8 +9,9 @@
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "move.h"
+#include "objects.h"
 #include "page_lock.h"
-#include "slab.h"
+#include "process.h"
 #include "spare.h"
 #include "staged.h"
 #include "stats.h"
@@ -27,8 +28,6 @@ enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767 };
 
 static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
 static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
-
-static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
 
 /* ---- Life ---- */
 
@@ -112,7 +111,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
         status = create_extras(options, &extras);
     if (status != SYNCED_MEM_OK)
         return status;
-    struct synced_mem *const mem = sm_slab_take(&objects);
+    struct synced_mem *const mem = sm_objects_take();
     if (!mem) {
         free(extras);
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
@@ -121,7 +120,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     mem->extras = extras;
     sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
-    atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
+    sm_objects_add(mem);
     sm_count_up(SM_COUNT_objects, 1);
     *out = mem;
     return SYNCED_MEM_OK;
@@ -164,7 +163,7 @@ static synced_mem_status destroy(struct synced_mem *mem)
     sm_trace_forget(mem);
     free(mem->extras);
     mem->extras = NULL;
-    sm_slab_give(&objects, mem);
+    sm_objects_give(mem);
     sm_count_down(SM_COUNT_objects, 1);
     return SYNCED_MEM_OK;
 }
@@ -202,7 +201,8 @@ static synced_mem_status shut_down(void)
     if (check_not_forked() != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_FORKED;
     if (alive > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu objects are alive", (unsigned long long)alive);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s", (unsigned long long)alive,
+                       alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_spares(-1);
@@ -226,7 +226,7 @@ static synced_mem_status shut_down(void)
         sm_allocator_shutdown();
     sm_adopted_trim();
     sm_copy_trim();
-    sm_slab_trim(&objects);
+    sm_objects_trim();
     return status;
 }
 
