@@ -40,6 +40,56 @@ install_missing() {
     exit 1
 }
 
+# Unpacks Debian's packages for another architecture into a folder. Neither the system's packages nor its list of
+# architectures change, and apt needs no rights for it.
+unpack_packages() { # ARCHITECTURE FOLDER PACKAGE...
+    architecture=$1
+    folder=$2
+    shift 2
+    if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$*" ]; then return 0; fi
+    rm -rf "$folder"
+    mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/packages"
+    foreign="-oAPT::Architecture=$architecture -oAPT::Architectures=$architecture -oDir::State::Lists=$folder/apt/lists
+        -oDir::Cache=$folder/apt/cache -oAPT::Sandbox::User=$(id -un)"
+    # shellcheck disable=SC2086
+    if ! (cd "$folder/apt/packages" && apt-get $foreign -qq update && apt-get $foreign -qq download "$@") \
+        >"$folder/apt/log" 2>&1; then
+        tail -n 5 "$folder/apt/log" >&2
+        echo "apt-get can't download for $architecture: $* (is there a network?)" >&2
+        return 1
+    fi
+    for package in "$folder"/apt/packages/*.deb; do dpkg -x "$package" "$folder" || return 1; done
+    rm -rf "$folder/apt"
+    echo "$*" >"$folder/.complete"
+}
+
+# Meson's cross file for Debian's compiler, with the packages in the folder, and programs run under qemu-user.
+write_cross_file() { # FILE FOLDER
+    compiler="'aarch64-linux-gnu-gcc'"
+    if command -v ccache >/dev/null 2>&1; then compiler="'ccache', $compiler"; fi
+    cat >"$1" <<END
+[binaries]
+c = [$compiler]
+ar = 'aarch64-linux-gnu-ar'
+ld = 'aarch64-linux-gnu-ld'
+nm = 'aarch64-linux-gnu-nm'
+objcopy = 'aarch64-linux-gnu-objcopy'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu']
+
+[properties]
+pkg_config_libdir = '$2/usr/lib/aarch64-linux-gnu/pkgconfig'
+sys_root = '$2'
+
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+END
+}
+
 # What a configured build folder hangs on, beside the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
