@@ -12,6 +12,8 @@
 
 /* Whether the runtime could have devices at all; without, every GPU call of the library answers ERR_NO_GPU. */
 bool gpu_expected(void);
+/* Whether the runtime is the emulated one: its calls cost next to nothing, and what happens is certain. */
+bool gpu_is_emulated(void);
 /* How many times a suite is run, each time with another schedule of the runtime's. */
 int gpu_schedules(void);
 /* In the test's process, before all else; answers how many devices there are. */

@@ -10,6 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+bool gpu_is_emulated(void)
+{
+    return false;
+}
+
 int gpu_schedules(void)
 {
     return 1;

@@ -13,6 +13,11 @@
 /* Every seed is another order of execution; seed 0 runs everything as late as it may. */
 enum { SEEDS = 21, DEVICES = 4 };
 
+bool gpu_is_emulated(void)
+{
+    return true;
+}
+
 int gpu_schedules(void)
 {
     return SEEDS;
@@ -169,7 +174,7 @@ void gpu_read(void *to, const void *from, size_t size)
 
 bool gpu_fail(unsigned which, unsigned nth)
 {
-    static const char *const kinds[] = {"cudaMemcpyAsync",     "cudaMemcpyAsync", "cudaEventRecord",
+    static const char *const kinds[] = {"cudaMemcpyAsync",      "cudaMemcpyAsync", "cudaEventRecord",
                                         "cudaEventSynchronize", "cudaEventQuery",  "cudaStreamWaitEvent"};
     emu_fail(kinds[which % (sizeof kinds / sizeof *kinds)], nth, cudaErrorUnknown, false);
     return true;

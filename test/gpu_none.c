@@ -8,6 +8,11 @@ bool gpu_expected(void)
     return false;
 }
 
+bool gpu_is_emulated(void)
+{
+    return false;
+}
+
 int gpu_schedules(void)
 {
     return 1;

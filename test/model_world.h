@@ -58,8 +58,8 @@ struct object {
     void *host;
     bool host_reads, host_writes;
     void *device_data;
-    void *old; /* a pointer that was asked for without a stream: kernels may read by it until the memory goes */
-    int writer;         /* a stream, NO_STREAM, or NOBODY */
+    void *old;  /* a pointer that was asked for without a stream: kernels may read by it until the memory goes */
+    int writer; /* a stream, NO_STREAM, or NOBODY */
     stream_set readers; /* NO_STREAM is one of them */
 
     /* Kernels that may be pending, by stream, and those on pointers that were asked for without one. */

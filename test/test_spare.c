@@ -460,14 +460,15 @@ static void use(struct used *used, bool writing, synced_mem_stream stream, unsig
 }
 
 /* Objects come and go on streams, and a stream vanishes when the objects that it used are gone: their memory is what
- * nothing more is said of. Nobody else ever gets it. */
+ * nothing more is said of. Nobody else ever gets it. On a real runtime a handle is not always the next stream's, and one
+ * that is nobody's can't be asked about. */
 START_TEST(streams_that_vanish)
 {
     enum { STEPS = 400 };
     synced_mem_stream streams[STREAMS];
     struct used all[OBJECTS] = {{.mem = NULL}};
     unsigned seed = (unsigned)_i + 7 * fixture_schedule();
-    if (!gpu_expected())
+    if (!gpu_is_emulated())
         return;
     for (int i = 0; i < STREAMS; i++)
         streams[i] = open_stream(NON_BLOCKING);
@@ -486,7 +487,7 @@ START_TEST(streams_that_vanish)
             for (int i = 0; i < OBJECTS; i++)
                 if (all[i].by & 1u << on)
                     let_go(&all[i]);
-            (void)vanish(&streams[on]);
+            ck_assert(vanish(&streams[on]));
         }
     }
     ck_assert_uint_eq(gpu_mismatches(true), 0);

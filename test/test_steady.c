@@ -174,6 +174,55 @@ START_TEST(readers_in_turn_ask_nothing)
 }
 END_TEST
 
+/*
+ * What a training loop does: an input goes up on a stream for copies, kernels read it and the weights and write a
+ * result, and the result comes back. Each step has these hazards, and pays for nothing else:
+ * - events: the push and the pull; behind the kernels that read the last input, and those that wrote the result
+ * - streams: the push waits for those readers, the kernels for the push, the pull for the kernels
+ * - host: until the last push has read the input's memory; and for the pull
+ */
+START_TEST(steady_state)
+{
+    enum { WARM_UP = 10, EVENTS = 4, STREAM_WAITS = 3, HOST_WAITS = 2 };
+    synced_mem_stats before = {.struct_size = sizeof before};
+    const unsigned fills = old_pointers_fault() ? 1 : 0; /* of what an overwrite on a stream returns */
+    unsigned created = 0;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream copies = open_stream(NON_BLOCKING);
+    synced_mem_stream kernels = open_stream(NON_BLOCKING);
+    synced_mem *const input = make_on(64, 0);
+    synced_mem *const weights = make_on(64, 0);
+    synced_mem *const result = make_on(64, 0);
+    for (unsigned step = 0; step < WARM_UP + STEPS; step++) {
+        if (step == WARM_UP) {
+            before = stats_now();
+            created = gpu_calls("cudaEventCreateWithFlags") + gpu_calls("cudaEventDestroy");
+        }
+        host_fill(synced_mem_overwrite_cpu_data(input), 64, step + 1);
+        OK(synced_mem_async_gpu_push(input, copies));
+        const void *const from = synced_mem_gpu_data_on(input, kernels);
+        gpu_fill(synced_mem_mutable_gpu_data_on(weights, kernels), 64, step, kernels);
+        gpu_copy(synced_mem_overwrite_gpu_data_on(result, kernels), from, 64, kernels);
+        OK(synced_mem_async_cpu_pull(result, copies));
+        ck_assert(host_is(synced_mem_cpu_data(result), 64, step + 1));
+    }
+    const synced_mem_stats after = stats_now();
+    ck_assert_uint_eq(after.event_records - before.event_records, STEPS * (EVENTS + fills));
+    ck_assert_uint_eq(after.stream_waits - before.stream_waits, STEPS * STREAM_WAITS);
+    ck_assert_uint_eq(after.host_waits - before.host_waits, STEPS * HOST_WAITS);
+    ck_assert_uint_eq(after.events, before.events);
+    ck_assert_uint_eq(after.host_allocations, before.host_allocations);
+    ck_assert_uint_eq(after.gpu_allocations, before.gpu_allocations);
+    ck_assert_uint_eq(gpu_calls("cudaEventCreateWithFlags") + gpu_calls("cudaEventDestroy"), created);
+    OK(synced_mem_release(input));
+    OK(synced_mem_release(weights));
+    OK(synced_mem_release(result));
+    close_stream(copies);
+    close_stream(kernels);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("steady");
@@ -181,5 +230,6 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_new_stream_every_step, 0, 2 * KINDS_OF_STEPS);
     tcase_add_test(tests, a_new_thread_every_step);
     tcase_add_loop_test(tests, readers_in_turn_ask_nothing, 1, 7);
+    tcase_add_test(tests, steady_state);
     return made;
 }

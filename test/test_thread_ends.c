@@ -24,15 +24,14 @@ static void read_late(void *unused)
 {
     (void)unused;
     const void *const data = synced_mem_gpu_data_on(ends.mem, own);
-    ends.failed = !data || !gpu_try_copy(ends.seen, data, SIZE, own) ||
-                  sm_stream_find(0, own, &ends.after) != SYNCED_MEM_OK;
+    ends.failed =
+        !data || !gpu_try_copy(ends.seen, data, SIZE, own) || sm_stream_find(0, own, &ends.after) != SYNCED_MEM_OK;
 }
 
 static void *write_and_end(void *unused)
 {
     void *const data = synced_mem_mutable_gpu_data_on(ends.mem, own);
-    ends.failed = !data || !gpu_try_fill(data, SIZE, 2, own) ||
-                  sm_stream_find(0, own, &ends.before) != SYNCED_MEM_OK;
+    ends.failed = !data || !gpu_try_fill(data, SIZE, 2, own) || sm_stream_find(0, own, &ends.before) != SYNCED_MEM_OK;
     return pthread_setspecific(key, &key) == 0 ? unused : &key;
 }
 
