@@ -41,15 +41,14 @@ static void add_since(struct text *text, const struct sm_guard *guard)
     for (size_t i = 0; i < sizeof scope; i++)
         scope[i] = atomic_load_explicit(&guard->scope[i], memory_order_relaxed);
     scope[sizeof scope - 1] = 0;
-    if (!place && !scope[0])
-        return;
-    add(text, "synced_mem: that call was made");
+    const bool known = place || scope[0];
+    add(text, known ? "synced_mem: that call was made" : "");
     add(text, scope[0] ? " in '" : "");
     add(text, scope);
     add(text, scope[0] ? "'" : "");
     add(text, place ? " at " : "");
     add(text, place ? place->text : "");
-    add(text, "\n");
+    add(text, known ? "\n" : "");
 }
 
 /* "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data; the

@@ -180,19 +180,12 @@ static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_st
     synced_mem_status status = SYNCED_MEM_OK;
     if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_LANE)
         status = ticket_of_source(transfer->from, stream, &after);
+    if (transfer->direction == SM_H2D)
+        status = sm_transfer_order(transfer->to, lane);
     if (status == SYNCED_MEM_OK)
         status = sm_staged_begin(transfer, lane, after);
     sm_ticket_drop(after);
     return status;
-}
-
-/* Kernels that were launched through a pointer of before, which was given without a stream, may use the target still. What
- * a staged transfer comes after its lane has to be told; others are put behind all that is in flight anyway. */
-static synced_mem_status come_after_old_pointers(struct sm_copy *to, struct sm_stream *lane)
-{
-    const bool streamless = to->streamless;
-    const synced_mem_status status = sm_copy_track_streamless(to);
-    return status == SYNCED_MEM_OK && streamless && lane ? sm_flight_order(to, true, lane) : status;
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -213,10 +206,6 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
         status = sm_stream_lane(stream->device, side == SM_GPU ? SM_LANE_H2D : SM_LANE_D2H, &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
         status = make_device_memory(mem, on, &fresh);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    if (side == SM_GPU && !fresh)
-        status = come_after_old_pointers(sm_copy_of(mem, SM_GPU), staged ? on : NULL);
     if (status != SYNCED_MEM_OK)
         return status;
     *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,

@@ -109,13 +109,19 @@ static synced_mem_status wait_for_source(const struct sm_transfer *transfer, str
     return status;
 }
 
+synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_copy_track_streamless(to);
+    return status == SYNCED_MEM_OK ? sm_flight_order(to, true, stream) : status;
+}
+
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     synced_mem_status status = get_bounce_or_read(transfer, stream->device);
     if (status == SYNCED_MEM_OK)
         status = sm_flight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(transfer->to, true, stream);
+        status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
         status = queue_traced(transfer, stream);
     if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
@@ -161,7 +167,7 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
                                    struct sm_stream *stream)
 {
-    synced_mem_status status = sm_flight_order(to, true, stream);
+    synced_mem_status status = sm_transfer_order(to, stream);
     if (status == SYNCED_MEM_OK && end > begin)
         status = sm_device_fill(stream->device, (char *)sm_copy_data(to) + begin, value, end - begin, stream->handle);
     return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;

@@ -176,6 +176,22 @@ START_TEST(contents_come_behind)
 }
 END_TEST
 
+/* Memory that an object keeps, though its contents are given up, is filled with zeros behind the kernel. */
+START_TEST(zeros_come_behind)
+{
+    const enum kind kind = (enum kind)(_i / 2);
+    begin(_i % 2);
+    synced_mem *const mem = make_used(kind, ON_LEGACY, false);
+    OK(synced_mem_resize_discard(mem, SIZE - 1));
+    const void *const data = synced_mem_gpu_data(mem);
+    emu_run_all();
+    ck_assert(device_is(seen, SIZE, 1));
+    ck_assert(device_is(data, SIZE - 1, 0));
+    OK(synced_mem_release(mem));
+    finish();
+}
+END_TEST
+
 /* ---- Memory of the caller's ---- */
 
 static int called;
@@ -434,6 +450,7 @@ Suite *suite(void)
     TCase *const tests = add_case(of, "old_pointers");
     tcase_add_loop_test(tests, nobody_gets_the_memory, 0, 2 * WAYS * KINDS * CASES);
     tcase_add_loop_test(tests, contents_come_behind, 0, 16);
+    tcase_add_loop_test(tests, zeros_come_behind, 0, 2 * KINDS);
     tcase_add_test(tests, adopted_memory_stays);
     tcase_add_test(tests, borrowed_memory_goes);
     tcase_add_loop_test(tests, a_capture_keeps_it, 0, 2 * KINDS);

@@ -58,6 +58,15 @@ A_FRAME void fw_backward(synced_mem *mem)
     RETURNS;
 }
 
+/* A name that is no plain text: UTF-8, as compilers of other languages make them. */
+void fw_strange(synced_mem *mem) __asm__("fw_stra\303\237e");
+
+A_FRAME void fw_strange(synced_mem *mem)
+{
+    (void)fw_get(mem, false);
+    RETURNS;
+}
+
 #define AT(caller) "\"at\":\"fw_get\\+0x[0-9a-f]+ < " caller "\\+0x[0-9a-f]+ < "
 
 START_TEST(places)
@@ -67,7 +76,10 @@ START_TEST(places)
     fw_backward(mem);
     fw_forward(mem);
     fw_backward(mem);
+    OK(synced_mem_release_data(mem));
+    fw_strange(mem);
     stop();
+    MATCHES("\"after\":\"AT_CPU\"," AT("fw_stra\\?\\?e"));
     MATCHES("\"before\":\"UNINITIALIZED\",\"after\":\"AT_CPU\"," AT("fw_backward"));
     MATCHES("\"cat\":\"allocation\"[^\n]*" AT("fw_backward"));
     if (gpu_expected()) {
