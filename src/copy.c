@@ -21,6 +21,8 @@
 #include "status.h"
 #include "trace.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -30,6 +32,9 @@ static char nowhere;
 struct sm_copy sm_no_copy = {.data = &nowhere};
 
 static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
+
+static_assert(offsetof(struct sm_copy, writes) + sizeof(unsigned) <= sizeof(struct sm_copy) - sizeof(void *),
+              "a free record keeps its count: the slab's link takes the last word");
 
 /* ---- Memory ---- */
 

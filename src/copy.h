@@ -44,19 +44,12 @@ struct sm_copy {
     struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
     struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list, or in a bin of spares */
-    union {
-        struct {
-            unsigned given;    /* counts the calls that gave out its pointer */
-            unsigned arrivals; /* counts the transfers to it */
-        };
-        uint64_t kept_at; /* of spare device memory: its place in the order of age */
-    };
-    unsigned writes;             /* counts what may have changed the contents; goes on from copy to copy */
-    signed char device;          /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source;        /* synced_mem_source */
-    unsigned char untracked : 2; /* enum sm_untracked */
-    bool arriving : 1;           /* the contents are those that write will bring; if it fails they are lost */
-    bool write_is_owed : 1;      /* a later turn comes after write too */
+    unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
+    signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
+    unsigned char source;           /* synced_mem_source */
+    unsigned char untracked : 2;    /* enum sm_untracked */
+    bool arriving : 1;              /* the contents are those that write will bring; if it fails they are lost */
+    bool write_is_owed : 1;         /* a later turn comes after write too */
     bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
     bool is_spare : 1; /* device memory that was let go of, and kept; see spare.h */
@@ -64,6 +57,13 @@ struct sm_copy {
      * as the memory is there, whatever use has ended since. */
     bool streamless : 1;
     bool in_hand; /* of a retired copy: a thread is at it; guarded by the list's lock, as nothing above is */
+    union {
+        struct {
+            unsigned given;    /* counts the calls that gave out its pointer */
+            unsigned arrivals; /* counts the transfers to it */
+        };
+        uint64_t kept_at; /* of spare device memory: its place in the order of age */
+    };
 };
 
 /* Stands in an object for a copy that is not there, so that the hot path finds a pointer, if of no use, when a call in

@@ -240,7 +240,7 @@ static void release_side(const struct op *op, struct object *object)
     const bool needed = object->head == 1u << side;
     const bool moves = needed && object->size > 0 && !is_shared(object);
     const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
-    if (side == GPU && !needed)
+    if (side == GPU && !needed && !is_shared(object)) /* whose memory stays */
         late_kernel(op, object);
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);

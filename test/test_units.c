@@ -300,6 +300,24 @@ START_TEST(copies)
 }
 END_TEST
 
+/* The count goes on: it tells that the record is another copy's now. */
+START_TEST(a_record_used_again)
+{
+    char memory[64];
+    struct sm_copy *first;
+    struct sm_copy *again;
+    OK(sm_copy_wrap(memory, sizeof memory, -1, NULL, NULL, &first));
+    for (int i = 0; i < 3; i++) {
+        const unsigned writes = first->writes;
+        sm_copy_unwrap(first);
+        OK(sm_copy_wrap(memory, sizeof memory, -1, NULL, NULL, &again));
+        ck_assert_ptr_eq(again, first);
+        ck_assert_uint_gt(again->writes, writes);
+    }
+    sm_copy_unwrap(again);
+}
+END_TEST
+
 /* ---- The seam ---- */
 
 /* Whatever the library asks of a runtime that is not there is refused, and nothing is ever given out. */
@@ -555,6 +573,7 @@ Suite *suite(void)
     tcase_add_test(tests, records_used_again);
     tcase_add_test(tests, legacy_stream);
     tcase_add_test(tests, copies);
+    tcase_add_test(tests, a_record_used_again);
     tcase_add_test(tests, seam_without_gpu);
     tcase_add_test(tests, lanes);
     tcase_add_test(tests, long_details);
