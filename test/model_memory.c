@@ -317,8 +317,9 @@ static void handed_in(const struct handing *handing)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
     object->copy[CPU].filling |= handing->filling;
-    object->copy[CPU].registered =
-        handing->op->code == OP_REGISTER_CPU && object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
+    if (handing->sides[CPU])
+        object->copy[CPU].registered =
+            handing->op->code == OP_REGISTER_CPU && object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
     if (!handing->sides[GPU])
         return;
     object->device_data = handing->blocks[GPU]->data;
