@@ -227,15 +227,15 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     turn_to(object, mode, domain);
 }
 
-/* What is staged to the host goes on by itself if there are copy threads, on none of the caller's streams; the runtime
- * moves pageable memory in the call. */
+/* What is staged to the host goes on by itself if there are copy threads, which may be there from before; none of the
+ * caller's streams has a part in it. The runtime moves pageable memory in the call. */
 static stream_set pulled_on(const struct object *object, int stream)
 {
     if (is_shared(object))
         return 0;
     if (!host_is_pageable(object))
         return in_set(stream);
-    return world.staged && world.copy_threads > 0 && object->size > 0 ? in_set(LIBRARY) : 0;
+    return world.staged && world.helped && object->size > 0 ? in_set(LIBRARY) : 0;
 }
 
 /* A read of the host copy: the pointers that write it end. */
