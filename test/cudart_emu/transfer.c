@@ -80,6 +80,8 @@ static cudaError_t queue_copy(const struct copy *copy)
             emu_order_written(copy->to, copy->size);
         return error;
     }
+    if (!captured && copy->target == NULL) /* at any time from now on */
+        emu_order_written(copy->to, copy->size);
     emu_op_ref(op);
     emu_op_queue(op);
     if (at_once)
