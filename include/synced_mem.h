@@ -59,7 +59,7 @@
 
 /** The version of this header, first part; synced_mem_version() tells that of the library that is running. */
 #define SYNCED_MEM_VERSION_MAJOR 0
-#define SYNCED_MEM_VERSION_MINOR 1 /**< second part */
+#define SYNCED_MEM_VERSION_MINOR 2 /**< second part */
 #define SYNCED_MEM_VERSION_PATCH 0 /**< third part */
 
 /** Before each function that the library exports. */

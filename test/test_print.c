@@ -76,7 +76,7 @@ START_TEST(statistics)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     stats_text();
-    HAS("synced_mem 0.1.0\n");
+    HAS("synced_mem 0.2.0\n");
     HAS("  objects                                                           1\n");
     HAS("5000 bytes      4.8 KiB\n");
     HAS("pool of page-locked memory\n");
