@@ -270,7 +270,7 @@ static ssize_t give_up(void *cookie, const char *data, size_t size)
     return (ssize_t)size;
 }
 
-/* What is printed first is written when it is more than the buffer has room for. */
+/* The first lines are written when the buffer has no room for more. */
 START_TEST(given_up_while_it_is_printed)
 {
     const cookie_io_functions_t functions = {.write = give_up};
