@@ -38,8 +38,11 @@
  * and leaves the head as it is; what it returns may be captured, and is not tracked, as no kernel has run. Any other
  * call on that stream, and a call elsewhere that would have to wait for work on it, answers SYNCED_MEM_ERR_CAPTURING,
  * and the capture goes on. Before each launch of the graph ask for its pointers on the stream it is launched on: an
- * access like any other. Calls on other streams work while one captures; work on the legacy stream, to which
- * accessors without a stream may have to turn, does not while a blocking stream of the device captures.
+ * access like any other. Calls on other streams work while one captures, with one exception: no event can be recorded
+ * on the legacy stream while a blocking stream of the device captures. Accessors without a stream may need such an
+ * event. So may, on any stream, a transfer or a fill that the library makes into device memory whose pointer was ever
+ * asked for without a stream. Both answer SYNCED_MEM_ERR_CAPTURING then. Such memory of the library's that goes
+ * meanwhile is kept until the capture has ended.
  *
  * Fork. In a child of a process that has used a GPU through the library, host copies that were valid are readable
  * through synced_mem_cpu_data() where nothing was arriving in them, and new objects can be made and used on the host.
@@ -59,7 +62,7 @@
 
 /** The version of this header, first part; synced_mem_version() tells that of the library that is running. */
 #define SYNCED_MEM_VERSION_MAJOR 0
-#define SYNCED_MEM_VERSION_MINOR 1 /**< second part */
+#define SYNCED_MEM_VERSION_MINOR 2 /**< second part */
 #define SYNCED_MEM_VERSION_PATCH 0 /**< third part */
 
 /** Before each function that the library exports. */
@@ -462,8 +465,10 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * other streams and by the library's transfers before anything conflicts with them, if they are on the legacy stream
  * or on blocking streams of the object's device, as in Caffe; work on a non-blocking stream must have finished before
  * the next conflicting call, or be asked for with synced_mem_gpu_data_on(). Among themselves kernels that use
- * pointers asked for without a stream are ordered by the caller, as with any device pointer. Memory whose pointer was
- * ever asked for so is given to nobody else before such kernels are done, a later host access notwithstanding.
+ * pointers asked for without a stream are ordered by the caller, as with any device pointer. A later host access ends
+ * nothing of this: memory whose pointer was ever asked for so is given to nobody else before such kernels are done.
+ * Transfers and fills that the library makes into it, on any stream, come behind them too. While a blocking stream of
+ * the device captures these answer ERR_CAPTURING, and memory that goes is kept until the capture has ended.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */

@@ -1,4 +1,4 @@
-/* Which public function the calling thread is in, and where it was called. */
+/* The calling thread's public function, and its call place. */
 #include "caller.h"
 
 #include "debug.h"
@@ -15,7 +15,7 @@ void sm_by_caller(struct sm_by *by)
     sm_scope_text(by->scope);
 }
 
-/* Not inlined, as it returns to the public function: what that returns to is the call place. */
+/* Not inlined: it returns to the public function, which returns to the call place. */
 __attribute__((noinline)) void sm_caller_set(const char *function, const struct synced_mem *mem)
 {
     const bool told = sm_trace_on() || sm_debug_on();

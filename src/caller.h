@@ -1,7 +1,7 @@
 /*
- * Which public function the calling thread is in, where it was called, and for which object: that is who caused what is
- * traced, and whose pointer debug mode tells of. Before the library calls back into the caller's code it is put aside, since that code
- * may call the library.
+ * The caller: the public function that a thread is in, its call place and its object. A trace names the caller as the
+ * cause of an event, and debug mode as the cause of an expired pointer. The library puts the caller aside around a call
+ * of the user's code, since that code may call the library.
  */
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
@@ -25,17 +25,17 @@ struct sm_caller {
 
 extern _Thread_local struct sm_caller sm_caller;
 
-/* Who did something, for as long as that is told. */
+/* A copy of the caller, and of the thread's scopes, that outlives the call. */
 struct sm_by {
     const char *function; /* NULL: nobody, or a thread of the library's */
     const struct sm_place *place;
     char scope[SM_SCOPE_TEXT];
 };
 
-/* The calling thread. */
+/* Fills by with the calling thread's. */
 void sm_by_caller(struct sm_by *by);
 
-/* Somebody asks, or has asked: from then on it is kept in all threads. */
+/* Set by the first trace, or debug mode, and never cleared: all threads then keep their caller. */
 extern atomic_bool sm_caller_wanted;
 
 void sm_caller_set(const char *function, const struct synced_mem *mem);
@@ -46,8 +46,8 @@ static inline bool sm_caller_is_wanted(void)
     return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
 }
 
-/* At the beginning of what a public function does off the hot path, and at its end, by sm_report(), which no object may
- * be locked at. Has no frame of its own in any build, see place.h. */
+/* Sets the caller at the beginning of a public function's slow path. It has no frame of its own in any build, see
+ * place.h. sm_report() ends the caller, with no object locked. */
 static inline __attribute__((always_inline)) void sm_caller_begin(const char *function, const struct synced_mem *mem)
 {
     if (sm_caller_is_wanted())
@@ -60,14 +60,14 @@ static inline void sm_caller_end(void)
         sm_caller_clear();
 }
 
-/* The object that the call is about from now on. */
+/* Names the call's object, which was not known when the call began. */
 static inline void sm_caller_is_about(const struct synced_mem *mem)
 {
     if (sm_caller_is_wanted())
         sm_caller.mem = mem;
 }
 
-/* Around a call of the caller's code. */
+/* Puts the caller aside before a call of the user's code, and returns it for sm_caller_put_back(). */
 static inline struct sm_caller sm_caller_put_aside(void)
 {
     assert(!sm_process_is_inside());

@@ -23,7 +23,7 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
  * multiples of it, so that the address tells where: the runtime refuses a copy or a fill that touches two of them. */
 #define SM_CUDA_PIECE ((size_t)64 << 30)
 
-/* How many of the size bytes are in the piece that the address is in. */
+/* The number of bytes, size at most, up to the end of the piece that the address is in. */
 static inline size_t sm_cuda_in_piece(const void *data, size_t size)
 {
     const size_t left = SM_CUDA_PIECE - (uintptr_t)data % SM_CUDA_PIECE;

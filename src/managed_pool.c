@@ -108,7 +108,7 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
                    bytes, device, total, left, elsewhere);
 }
 
-/* What is asked for counts as held meanwhile, which another thread may be refused its own for. */
+/* The request counts as held during the call, so another thread may be refused memory for it. */
 static synced_mem_status ask(int device, size_t bytes, void **out)
 {
     sm_hands_fill();
@@ -122,7 +122,7 @@ static synced_mem_status ask(int device, size_t bytes, void **out)
     return status;
 }
 
-/* Where its pages are preferred to be is but a hint. */
+/* The preferred location is a hint: the call succeeds also where it is refused. */
 static synced_mem_status obtain(int device, size_t bytes, void **out)
 {
     const synced_mem_status status = ask(device, bytes, out);

@@ -46,7 +46,7 @@ static inline void sm_mutex_init(struct sm_mutex *mutex)
     atomic_store_explicit(&mutex->state, SM_MUTEX_OPEN, memory_order_relaxed);
 }
 
-/* How often something has happened. All zeros: never. */
+/* A count of events. All zeros: none has happened. */
 struct sm_events {
     atomic_uint count;
 };

@@ -1,4 +1,4 @@
-/* Scopes: names that the program gives to what a thread is doing, one within the other. */
+/* Scopes: nested names that the program gives to a thread's work. Each thread has its own. */
 #ifndef SM_SCOPE_H
 #define SM_SCOPE_H
 
@@ -7,7 +7,8 @@
 /* Room for the names of the thread's open scopes, "outer/inner". */
 enum { SM_SCOPE_TEXT = 64 };
 
-/* The calling thread's scopes, on one line. The outermost are left out where there is no room for all; "": none. */
+/* Writes the names of the calling thread's open scopes, "outer/inner". Without room for all, the innermost are written.
+ * "": no scope is open. */
 void sm_scope_text(char out[SM_SCOPE_TEXT]);
 
 #endif

@@ -28,11 +28,11 @@ enum sm_stream_kind {
     SM_STREAM_LANE
 };
 
-/* What the hot path compares a handle with where no handle may match: an address of the library's own. */
+/* An address of the library's own, which matches no handle. The hot path compares with it where no stream may match. */
 extern char sm_no_stream;
 #define SM_NO_HANDLE ((synced_mem_stream)(void *)&sm_no_stream)
 
-/* What many programs have for no stream; a record never has it. */
+/* Many programs use this handle for no stream; a record never has it. */
 #define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)
 
 struct sm_stream {

@@ -22,7 +22,7 @@ struct sm_ticket;
 struct sm_timing;
 struct sm_transfer;
 
-/* Who caused something, and for which object. */
+/* The cause of an event, and its object. */
 struct sm_trace_who {
     struct sm_by by;
     uint64_t id; /* the object's number in this trace; 0: no object */

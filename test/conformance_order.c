@@ -258,7 +258,7 @@ static void freeing(void)
     expect_bytes("which had its bytes", 0xa1, kit.pinned_b, SIZE);
 }
 
-/* What an asynchronous copy has done when it returns, behind other work. Of pageable memory nothing says it. */
+/* The effect of an asynchronous copy at its return, behind other work. Nothing is promised of pageable memory. */
 static void returns(void)
 {
     struct kit kit;

@@ -7,7 +7,7 @@ static struct child {
     const void *argument;
 } child;
 
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this before it looks for leaks. */
 static bool is_child;
 
 int __lsan_is_turned_off(void);

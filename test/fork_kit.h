@@ -1,4 +1,4 @@
-/* What suites need that fork. */
+/* Fixtures of the suites that fork. */
 #ifndef FORK_KIT_H
 #define FORK_KIT_H
 

@@ -40,6 +40,11 @@ install_missing() {
     exit 1
 }
 
+# Debian has all architectures in one archive. Systems made from it may have others elsewhere, where apt does not look.
+is_debian() {
+    [ "$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d \"\')" = debian ]
+}
+
 # Unpacks Debian's packages for another architecture into a folder. Neither the system's packages nor its list of
 # architectures change, and apt needs no rights for it.
 unpack_packages() { # ARCHITECTURE FOLDER PACKAGE...

@@ -1,7 +1,7 @@
 /*
  * Plays calls while calls of the runtime fail, also those of the library's own threads, which go on beside the calls.
- * What a call gives is right, or it fails and changes nothing but that contents which were to arrive have not; and once
- * nothing fails any more, the contents are there.
+ * A call returns what is right, or it fails and changes nothing, except that contents which were to arrive may be lost.
+ * Once nothing fails any more, the contents are there.
  */
 #include "model_world.h"
 
@@ -101,7 +101,7 @@ static void access(struct failing *failing, unsigned kind)
     }
 }
 
-/* Which copy has the contents changes beside the calls, so that there may be nothing to move. */
+/* The head may change beside the calls, so that there may be nothing to move. */
 static void move(const struct failing *failing, bool push)
 {
     synced_mem *const mem = failing->object->mem;
@@ -132,7 +132,7 @@ static void make_call(struct failing *failing)
 
 /* ---- The beginning and the end ---- */
 
-/* What the library's threads bring to the host by themselves. */
+/* Waits for the contents that the library's threads bring to the host. */
 static void wait_for_others(void)
 {
     for (int i = 0; i < OBJECTS; i++) {

@@ -53,7 +53,7 @@ static void fail_sometimes(uint64_t *random)
         (void)gpu_fail(random_next(random), 1 + random_below(random, LATEST));
 }
 
-/* Where any can. */
+/* Only a GPU has calls that can fail. */
 static void let_calls_fail(bool so)
 {
     failing = so && machine.gpu && gpu_fail(0, LATEST);

@@ -520,7 +520,7 @@ void scenario_run(int scenario, enum outcome expected)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
 
-/* What was refused was never in use. */
+/* Memory that was refused was never in use. */
 static void check_peaks(void)
 {
     synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};

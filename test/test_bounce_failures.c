@@ -35,7 +35,7 @@ static void end(struct pushed *it)
     free(it->mine);
 }
 
-/* What was given up is the emulated machine's to forget. */
+/* The reset of the emulated machine forgets the buffer that was given up. */
 static void end_with_loss(struct pushed *it)
 {
     end(it);

@@ -271,6 +271,35 @@ START_TEST(legacy_while_a_blocking_stream_captures)
 }
 END_TEST
 
+/* Kernels may use a pointer that was asked for without a stream, though the host has had an access since. A transfer
+ * comes behind them on any stream, so it needs an event on the legacy stream. */
+START_TEST(transfers_to_old_pointers)
+{
+    if (!has_device())
+        return;
+    synced_mem_stream const other = gpu_stream_create(0, false);
+    synced_mem *const old = make_on(SIZE, 0);
+    synced_mem *const on_streams = make_on(SIZE, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(old));
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(on_streams, other));
+    host_fill(synced_mem_mutable_cpu_data(old), SIZE, 3); /* which ends all uses that are known */
+    host_fill(synced_mem_mutable_cpu_data(on_streams), SIZE, 4);
+    begin(cudaStreamCaptureModeRelaxed, true);
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push(old, other));
+    FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_gpu_data_on(old, other));
+    ck_assert_int_eq(synced_mem_head(old), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_async_gpu_push(on_streams, other));
+    end_empty();
+    OK(synced_mem_async_gpu_push(old, other));
+    OK(synced_mem_release_cpu_data(old));
+    ck_assert(host_is(synced_mem_cpu_data(old), SIZE, 3));
+    OK(synced_mem_stream_done(other));
+    OK(synced_mem_release(old));
+    OK(synced_mem_release(on_streams));
+    gpu_stream_destroy(other);
+}
+END_TEST
+
 /* ---- Elsewhere, what need not ---- */
 
 /* Every kind of call of the runtime: allocations, transfers, waits, frees. */
@@ -404,6 +433,7 @@ Suite *suite(void)
     tcase_add_loop_test(elsewhere, waiting_for_a_reader, 0, PLACEMENTS);
     tcase_add_loop_test(elsewhere, release_is_deferred, 0, PLACEMENTS);
     tcase_add_loop_test(elsewhere, legacy_while_a_blocking_stream_captures, 0, PLACEMENTS);
+    tcase_add_test(elsewhere, transfers_to_old_pointers);
     tcase_add_loop_test(elsewhere, work_elsewhere_goes_on, 0, PLACEMENTS * 4 * MODES);
     return made;
 }

@@ -352,7 +352,7 @@ START_TEST(while_another_is_refused)
 }
 END_TEST
 
-/* What is asked for in vain is no reason to refuse another thread the little that it wants. */
+/* A request in vain is no reason to refuse another thread a small one. */
 START_TEST(while_more_is_asked_for)
 {
     synced_mem *const mem = create(2 * ROOM, SYNCED_MEM_PLACEMENT_MANAGED);
@@ -454,7 +454,7 @@ END_TEST
 
 /* ---- In a child ---- */
 
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this before it looks for leaks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);

@@ -169,7 +169,7 @@ START_TEST(reserved_in_vain)
 }
 END_TEST
 
-/* What is refused was never in use: it is in no number, and not expected any more either. */
+/* A refused request was never in use: no statistic counts it, and the pool expects it no more. */
 START_TEST(refused)
 {
     struct sm_pinned memory;

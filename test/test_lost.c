@@ -456,7 +456,7 @@ START_TEST(lost_on_the_way_to_larger_memory)
 }
 END_TEST
 
-/* What a kernel was to write to memory that the host shares, and another stream to read. */
+/* A kernel writes to memory that the host shares, and another stream reads it; the device is lost meanwhile. */
 START_TEST(lost_in_shared_memory)
 {
     synced_mem *mem = NULL;

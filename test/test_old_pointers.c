@@ -10,10 +10,10 @@ enum { SIZE = 40000, NEXT = 6 };
 
 /* ---- A kernel that is late, and its memory that goes ---- */
 
-/* How the object lets go of the memory, and where that comes from. */
+/* Ways in which the object lets go of the memory, and kinds of memory. */
 enum way { RELEASED, SIDE_RELEASED, DISCARDED, GROWN, REPLACED, WAYS };
 enum kind { KEPT, FREED, MANAGED, MAPPED, KINDS };
-/* Which stream the kernel is on, and who used the object last: nobody, or a stream of its own. */
+/* The kernel's stream, and the last user of the object: nobody, or a stream of its own. */
 enum { ON_LEGACY, ON_BLOCKING, AFTER_A_STREAM, CASES };
 
 static void *mine; /* device memory of the test's */
@@ -226,7 +226,7 @@ START_TEST(adopted_memory_stays)
 }
 END_TEST
 
-/* What is borrowed is handed back at once, as the caller knows of his kernels. */
+/* Borrowed memory is handed back at once, as the caller knows of his kernels. */
 START_TEST(borrowed_memory_goes)
 {
     begin(true);

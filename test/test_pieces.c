@@ -18,7 +18,7 @@ static char *reserve(size_t size)
     return data;
 }
 
-/* Where the first piece ends that is no multiple of a piece from the start. */
+/* The first multiple of a piece behind data. */
 static char *border_in(char *data)
 {
     return data + (PIECE - (uintptr_t)data % PIECE);
@@ -50,7 +50,7 @@ START_TEST(more_than_the_driver_takes)
 }
 END_TEST
 
-/* What is no larger than a piece is one, wherever it lies. */
+/* Memory that is no larger than a piece is registered as one, wherever it lies. */
 START_TEST(one_piece)
 {
     char *const data = reserve(2 * PIECE);

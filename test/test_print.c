@@ -76,7 +76,7 @@ START_TEST(statistics)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     stats_text();
-    HAS("synced_mem 0.1.0\n");
+    HAS("synced_mem 0.2.0\n");
     HAS("  objects                                                           1\n");
     HAS("5000 bytes      4.8 KiB\n");
     HAS("pool of page-locked memory\n");
@@ -270,7 +270,7 @@ static ssize_t give_up(void *cookie, const char *data, size_t size)
     return (ssize_t)size;
 }
 
-/* What is printed first is written when it is more than the buffer has room for. */
+/* The first lines are written when the buffer has no room for more. */
 START_TEST(given_up_while_it_is_printed)
 {
     const cookie_io_functions_t functions = {.write = give_up};

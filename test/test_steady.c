@@ -175,7 +175,7 @@ START_TEST(readers_in_turn_ask_nothing)
 END_TEST
 
 /*
- * What a training loop does: an input goes up on a stream for copies, kernels read it and the weights and write a
+ * A training loop: an input goes up on a stream for copies, kernels read it and the weights and write a
  * result, and the result comes back. Each step has these hazards, and pays for nothing else:
  * - events: the push and the pull; behind the kernels that read the last input, and those that wrote the result
  * - streams: the push waits for those readers, the kernels for the push, the pull for the kernels

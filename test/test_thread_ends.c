@@ -1,5 +1,4 @@
-/* What a thread does with its default stream while it ends, in destructors that run after the library's and the
- * runtime's. */
+/* A thread uses its default stream while it ends, in destructors that run after the library's and the runtime's. */
 #include "fixture.h"
 
 #include "stream.h"

@@ -1,4 +1,4 @@
-/* Who did what a trace shows: where the program made the call, and in which of its scopes. */
+/* Call places and scopes in traces. */
 #include "trace_kit.h"
 
 #include "caller.h"
@@ -121,7 +121,7 @@ START_TEST(places_in_the_summary)
 }
 END_TEST
 
-/* What the library's threads do is done for who began it. */
+/* Work of the library's threads has the call place and scopes of the call that began it. */
 START_TEST(staged_transfers)
 {
     if (!gpu_expected())
@@ -189,7 +189,7 @@ static void go_ways(synced_mem *mem, unsigned step)
         fw_deep(mem, way << 8, 12); /* the four outermost are not looked at */
 }
 
-/* Where there are more than there is room for, the rest have none. */
+/* Call places beyond the table's room are not shown. */
 START_TEST(many_places)
 {
     synced_mem *const mem = make(SIZE);

@@ -190,9 +190,9 @@ cudaError_t emu_stream_wait(struct emu_stream *stream);
 bool emu_stream_try(struct emu_stream *stream);
 
 /* ---- transfer.c ---- */
-/* What cudaMemcpyAsync answers for such memory; queues nothing. */
+/* Returns the answer of cudaMemcpyAsync for such memory, and queues nothing. */
 cudaError_t emu_copy_check(void *to, const void *from, size_t size);
-/* Does what it does. read_now: pageable memory is read before this returns. */
+/* Copies as cudaMemcpyAsync does. read_now: pageable memory is read before this returns. */
 cudaError_t emu_copy(void *to, const void *from, size_t size, struct emu_stream *stream, bool read_now);
 
 /* ---- per_thread.c ---- */

@@ -1,5 +1,5 @@
 /*
- * What cudaGetDeviceProperties tells: the attributes once more, in one struct, with a name and an identity.
+ * Answers cudaGetDeviceProperties: the attributes once more, in one struct, with a name and an identity.
  */
 #include "emu.h"
 

@@ -1,4 +1,4 @@
-/* What CUDA's libraries call the types of elements: as in the toolkit's header of this name. */
+/* Names of the types of elements, for CUDA's libraries: as in the toolkit's header of this name. */
 #ifndef CUDART_EMU_LIBRARY_TYPES_H
 #define CUDART_EMU_LIBRARY_TYPES_H
 
