@@ -49,7 +49,8 @@ struct sm_copy {
             unsigned given;    /* counts the calls that gave out its pointer */
             unsigned arrivals; /* counts the transfers to it */
         };
-        uint64_t kept_at; /* of spare device memory: its place in the order of age */
+        uint64_t kept_at;    /* of spare device memory: its place in the order of age */
+        uint64_t retired_at; /* of a retired copy: its place in the order of retirement */
     };
     unsigned writes;             /* counts what may have changed the contents; goes on from copy to copy */
     signed char device;          /* of device, managed and the library's page-locked memory; else -1 */

@@ -8,6 +8,7 @@
 #include "stats.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 /* The earliest first. */
 static struct {
@@ -15,6 +16,7 @@ static struct {
     _Atomic(struct sm_copy *) first; /* anybody may look whether there is one */
     struct sm_copy *last;            /* if there is a first */
     unsigned count;
+    uint64_t times;      /* that a copy was added */
     unsigned generation; /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
@@ -48,6 +50,7 @@ static void append(struct sm_copy *copy)
 {
     copy->next = NULL;
     copy->in_hand = false;
+    copy->retired_at = ++retired.times;
     if (first_retired())
         retired.last->next = copy;
     else
@@ -117,9 +120,9 @@ void sm_retired_end_callback(bool before)
 struct pass {
     unsigned generation;
     unsigned left;            /* of those that were there at its beginning */
-    bool waits;               /* it ends at the first copy that has to be waited for ... */
-    unsigned passed_over;     /* ... but for so many */
-    struct sm_ticket *ticket; /* that one's, held */
+    uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by then */
+    unsigned passed_over;     /* so many of these copies do not end it */
+    struct sm_ticket *ticket; /* of the copy that has ended it, held */
     synced_mem_status status; /* of the first copy that could not be dealt with */
 };
 
@@ -158,7 +161,7 @@ static void note(struct pass *pass, synced_mem_status status)
         pass->status = status;
 }
 
-/* Whether the pass ends here, as the copy is to be waited for. */
+/* Whether the pass ends here, as the copy is to be waited for. It is one of those that the pass waits for. */
 static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status = sm_copy_end_streamless(copy);
@@ -178,7 +181,7 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 static bool try_one(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status;
-    if (pass->waits && is_to_wait_for(pass, copy))
+    if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
     const bool gone = sm_copy_try_dispose(copy, &status);
     note(pass, status);
@@ -197,14 +200,25 @@ static void try_each(struct pass *pass)
     sm_hands_empty(false);
 }
 
-/* What can't be waited for stays, and the rest is waited for all the same. */
+static uint64_t times_retired(void)
+{
+    sm_lock(&retired.lock);
+    const uint64_t times = retired.times;
+    sm_unlock(&retired.lock);
+    return times;
+}
+
+/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile is
+ * not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
+ * nothing, and takes the copy that was waited for last. */
 static synced_mem_status try_each_and_wait(void)
 {
     struct pass pass;
     unsigned stuck = 0;
+    const uint64_t up_to = times_retired();
     synced_mem_status first = SYNCED_MEM_OK;
     do {
-        pass = (struct pass){.waits = true, .passed_over = stuck, .status = first};
+        pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
         try_each(&pass);
         first = pass.status;
         if (pass.ticket) {
@@ -218,15 +232,16 @@ static synced_mem_status try_each_and_wait(void)
     return first;
 }
 
+/* Bounce buffers come last: the device memory that a call is refused is in none of them. */
 synced_mem_status sm_copy_reap(bool wait)
 {
-    struct pass pass = {.waits = false};
-    const synced_mem_status bounced = sm_bounce_reap(wait);
+    struct pass pass = {.waits_up_to = 0};
     if (first_retired() && wait)
         pass.status = try_each_and_wait();
     else if (first_retired())
         try_each(&pass);
+    const synced_mem_status bounced = sm_bounce_reap(wait);
     if (!wait)
         return SYNCED_MEM_OK;
-    return bounced != SYNCED_MEM_OK ? bounced : pass.status;
+    return pass.status != SYNCED_MEM_OK ? pass.status : bounced;
 }

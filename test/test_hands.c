@@ -75,6 +75,7 @@ static void join_second(void)
 
 static atomic_int in_waits; /* threads that wait for an event */
 static void (*at_each_refusal)(void);
+static void (*at_each_wait)(void);
 
 #define WRAP(name, moment, parameters, arguments)                                                                      \
     cudaError_t __real_##name parameters;                                                                              \
@@ -97,6 +98,8 @@ cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
     atomic_fetch_add(&in_waits, 1);
     const cudaError_t code = __real_cudaEventSynchronize(event);
     atomic_fetch_sub(&in_waits, 1);
+    if (at_each_wait)
+        at_each_wait();
     return code;
 }
 
@@ -555,6 +558,50 @@ START_TEST(never_enough)
 }
 END_TEST
 
+static atomic_int pushes;
+
+/* Leaves a host copy retired, or a bounce buffer, with work in flight. */
+static void *push_and_go(void *pageable)
+{
+    static char memory[SIZE];
+    synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_SEPARATE);
+    if (pageable)
+        SOUND(synced_mem_set_cpu_data(mem, memory) == SYNCED_MEM_OK);
+    else
+        SOUND(synced_mem_overwrite_cpu_data(mem));
+    SOUND(synced_mem_async_gpu_push(mem, two) == SYNCED_MEM_OK);
+    release(mem);
+    return NULL;
+}
+
+static void *pushed_is_pageable;
+
+static void let_another_push(void)
+{
+    enum { MOST = 300 };
+    pthread_t thread;
+    if (atomic_fetch_add(&pushes, 1) < MOST)
+        SOUND(pthread_create(&thread, NULL, push_and_go, pushed_is_pageable) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+/* The same where others have work in flight all the time: a refused call waits for the work that it finds, and not for
+ * the work that comes meanwhile. */
+START_TEST(never_idle)
+{
+    enum { ROUNDS = 17, WAITS = 3 };
+    begin();
+    pushed_is_pageable = _i ? &pushes : NULL;
+    let_another_push();
+    at_each_wait = let_another_push;
+    want_too_much(NULL);
+    at_each_wait = NULL;
+    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_int_le(atomic_load(&pushes), ROUNDS * WAITS);
+    ck_assert_uint_eq(stats_now().oom_failures, 1);
+    end();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("hands");
@@ -575,5 +622,6 @@ Suite *suite(void)
     tcase_add_test(forks, forked_meanwhile);
     TCase *const never = add_case(made, "never");
     tcase_add_test(never, never_enough);
+    tcase_add_loop_test(never, never_idle, 0, 2);
     return made;
 }
