@@ -232,16 +232,19 @@ static synced_mem_status try_each_and_wait(void)
     return first;
 }
 
-/* Bounce buffers come last: the device memory that a call is refused is in none of them. */
-synced_mem_status sm_copy_reap(bool wait)
+synced_mem_status sm_retired_reap(bool wait)
 {
     struct pass pass = {.waits_up_to = 0};
     if (first_retired() && wait)
-        pass.status = try_each_and_wait();
-    else if (first_retired())
+        return try_each_and_wait();
+    if (first_retired())
         try_each(&pass);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_reap(bool wait)
+{
+    const synced_mem_status status = sm_retired_reap(wait);
     const synced_mem_status bounced = sm_bounce_reap(wait);
-    if (!wait)
-        return SYNCED_MEM_OK;
-    return pass.status != SYNCED_MEM_OK ? pass.status : bounced;
+    return status != SYNCED_MEM_OK ? status : bounced;
 }

@@ -74,8 +74,6 @@ static void join_second(void)
 }
 
 static atomic_int in_waits; /* threads that wait for an event */
-static void (*at_each_refusal)(void);
-static void (*at_each_wait)(void);
 
 #define WRAP(name, moment, parameters, arguments)                                                                      \
     cudaError_t __real_##name parameters;                                                                              \
@@ -98,18 +96,7 @@ cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
     atomic_fetch_add(&in_waits, 1);
     const cudaError_t code = __real_cudaEventSynchronize(event);
     atomic_fetch_sub(&in_waits, 1);
-    if (at_each_wait)
-        at_each_wait();
     return code;
-}
-
-cudaError_t __real_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream);
-cudaError_t __wrap_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream);
-cudaError_t __wrap_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_t pool, cudaStream_t stream)
-{
-    if (at_each_refusal && size == TOO_MUCH)
-        at_each_refusal();
-    return __real_cudaMallocFromPoolAsync(out, size, pool, stream);
 }
 
 /* ---- What the threads do ---- */
@@ -526,82 +513,6 @@ START_TEST(forked_meanwhile)
 }
 END_TEST
 
-/* ---- Others are never done ---- */
-
-static void *come_and_go(void *unused)
-{
-    synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_SEPARATE);
-    SOUND(synced_mem_overwrite_gpu_data(mem));
-    release(mem);
-    return unused;
-}
-
-static void let_another_come_and_go(void)
-{
-    pthread_t thread;
-    SOUND(pthread_create(&thread, NULL, come_and_go, NULL) == 0 && pthread_join(thread, NULL) == 0);
-}
-
-/* Whoever wants more than there is is told, though others let go of memory all the time. */
-START_TEST(never_enough)
-{
-    enum { ROUNDS = 17 };
-    begin();
-    let_another_come_and_go();
-    at_each_refusal = let_another_come_and_go;
-    want_too_much(NULL);
-    at_each_refusal = NULL;
-    ck_assert_int_eq(atomic_load(&wrong), 0);
-    ck_assert_uint_eq(stats_now().oom_reaps, ROUNDS);
-    ck_assert_uint_eq(stats_now().oom_failures, 1);
-    end();
-}
-END_TEST
-
-static atomic_int pushes;
-
-/* Leaves a host copy retired, or a bounce buffer, with work in flight. */
-static void *push_and_go(void *pageable)
-{
-    static char memory[SIZE];
-    synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_SEPARATE);
-    if (pageable)
-        SOUND(synced_mem_set_cpu_data(mem, memory) == SYNCED_MEM_OK);
-    else
-        SOUND(synced_mem_overwrite_cpu_data(mem));
-    SOUND(synced_mem_async_gpu_push(mem, two) == SYNCED_MEM_OK);
-    release(mem);
-    return NULL;
-}
-
-static void *pushed_is_pageable;
-
-static void let_another_push(void)
-{
-    enum { MOST = 300 };
-    pthread_t thread;
-    if (atomic_fetch_add(&pushes, 1) < MOST)
-        SOUND(pthread_create(&thread, NULL, push_and_go, pushed_is_pageable) == 0 && pthread_join(thread, NULL) == 0);
-}
-
-/* The same where others have work in flight all the time: a refused call waits for the work that it finds, and not for
- * the work that comes meanwhile. */
-START_TEST(never_idle)
-{
-    enum { ROUNDS = 17, WAITS = 3 };
-    begin();
-    pushed_is_pageable = _i ? &pushes : NULL;
-    let_another_push();
-    at_each_wait = let_another_push;
-    want_too_much(NULL);
-    at_each_wait = NULL;
-    ck_assert_int_eq(atomic_load(&wrong), 0);
-    ck_assert_int_le(atomic_load(&pushes), ROUNDS * WAITS);
-    ck_assert_uint_eq(stats_now().oom_failures, 1);
-    end();
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("hands");
@@ -620,8 +531,5 @@ Suite *suite(void)
     TCase *const forks = add_case(made, "forks");
     tcase_add_test(forks, forked_by_a_callback);
     tcase_add_test(forks, forked_meanwhile);
-    TCase *const never = add_case(made, "never");
-    tcase_add_test(never, never_enough);
-    tcase_add_loop_test(never, never_idle, 0, 2);
     return made;
 }
