@@ -4,11 +4,15 @@
 #include "hands.h"
 #include "host_pool.h"
 #include "process.h"
+#include "staging.h"
 #include "stats.h"
 
 #include <stdint.h>
 #include <string.h>
 
+/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits for
+ * its stream would take another one. */
+enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
 /* Stands behind the bytes, in the buffer itself. */
@@ -34,21 +38,11 @@ static struct {
     unsigned generation; /* of the process that they were given back in */
 } used = {.lock = SM_LOCK_INITIALIZER};
 
+static atomic_size_t in_flight; /* bytes that were taken and have not gone back to the pool */
+
 static size_t room_for(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
-{
-    struct sm_pinned memory;
-    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
-    if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK)
-        return NULL;
-    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
-    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
-    memcpy(bounce->data, source, size);
-    return bounce;
 }
 
 const void *sm_bounce_data(const struct sm_bounce *bounce)
@@ -56,15 +50,32 @@ const void *sm_bounce_data(const struct sm_bounce *bounce)
     return bounce->data;
 }
 
+static void count_out(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&in_flight, bytes, memory_order_relaxed);
+}
+
+/* Whether the limit is kept; else the bytes are not counted. */
+static bool count_in(size_t bytes)
+{
+    if (atomic_fetch_add_explicit(&in_flight, bytes, memory_order_relaxed) + bytes <=
+        MOST_IN_FLIGHT * sm_staging_buffer())
+        return true;
+    count_out(bytes);
+    return false;
+}
+
 static void put_back(struct sm_bounce *bounce)
 {
+    const size_t bytes = bounce->bytes;
     sm_ticket_drop(bounce->ticket);
-    sm_host_pool_free(bounce->data, bounce->bytes, bounce->owner);
+    sm_host_pool_free(bounce->data, bytes, bounce->owner);
+    count_out(bytes);
 }
 
 void sm_bounce_lose(struct sm_bounce *bounce)
 {
-    (void)bounce;
+    count_out(bounce->bytes);
     sm_count_up(SM_COUNT_quarantined, 1);
 }
 
@@ -244,6 +255,30 @@ static void give_back_all_ended(void)
         }
         some.after = last;
     }
+}
+
+static bool count_in_or_reap(size_t bytes)
+{
+    if (count_in(bytes))
+        return true;
+    give_back_all_ended();
+    return count_in(bytes);
+}
+
+struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
+{
+    struct sm_pinned memory;
+    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
+    if (!count_in_or_reap(bytes))
+        return NULL;
+    if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK) {
+        count_out(bytes);
+        return NULL;
+    }
+    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
+    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
+    memcpy(bounce->data, source, size);
+    return bounce;
 }
 
 synced_mem_status sm_bounce_reap(bool wait)
