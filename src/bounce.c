@@ -281,9 +281,14 @@ struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
     return bounce;
 }
 
+bool sm_bounce_any(void)
+{
+    return atomic_load_explicit(&used.count, memory_order_relaxed) > 0;
+}
+
 synced_mem_status sm_bounce_reap(bool wait)
 {
-    if (atomic_load_explicit(&used.count, memory_order_relaxed) == 0)
+    if (!sm_bounce_any())
         return SYNCED_MEM_OK;
     const synced_mem_status status = wait ? wait_for_all() : SYNCED_MEM_OK;
     give_back_all_ended();

@@ -23,6 +23,9 @@ void sm_bounce_give(struct sm_bounce *bounce, struct sm_ticket *ticket);
 /* Gives the buffer up for good: nobody can tell when the work on it ends. */
 void sm_bounce_lose(struct sm_bounce *bounce);
 
+/* Whether work on any buffer is in flight, as far as is known without asking the device. */
+bool sm_bounce_any(void);
+
 /* Gives back the buffers whose work has ended. It asks the device once for each stream with such work. wait: waits for
  * all of it first, and returns why a buffer had to stay. */
 synced_mem_status sm_bounce_reap(bool wait);

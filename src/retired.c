@@ -23,6 +23,10 @@ static struct {
 /* The thread runs code of the caller's that a copy is given to. */
 static _Thread_local bool calls_back;
 
+/* Of the process one of whose threads passes by: its generation plus one. 0: no thread does. */
+static atomic_uint passed_by;
+static _Thread_local unsigned passes_by; /* the same if the thread is the one, else 0 */
+
 static struct sm_copy *first_retired(void)
 {
     return atomic_load_explicit(&retired.first, memory_order_relaxed);
@@ -92,6 +96,27 @@ static struct sm_copy *pick(struct sm_copy *copy)
     return copy;
 }
 
+/* ---- Threads that pass by ---- */
+
+/* Only one does at a time: each asks about all retired copies. What the parent's thread has left is overwritten. */
+static bool begin_to_pass_by(void)
+{
+    const unsigned own = sm_process_generation() + 1;
+    unsigned seen = atomic_load_explicit(&passed_by, memory_order_relaxed);
+    if (seen == own || !atomic_compare_exchange_strong(&passed_by, &seen, own))
+        return false;
+    passes_by = own;
+    return true;
+}
+
+static void end_to_pass_by(void)
+{
+    unsigned own = passes_by;
+    passes_by = 0;
+    if (own != 0)
+        (void)atomic_compare_exchange_strong(&passed_by, &own, 0);
+}
+
 /* ---- Into it, and out of it ---- */
 
 void sm_retired_add(struct sm_copy *copy)
@@ -106,6 +131,7 @@ bool sm_retired_begin_callback(void)
 {
     const bool before = calls_back;
     calls_back = true;
+    end_to_pass_by();
     sm_hands_empty(false);
     return before;
 }
@@ -247,4 +273,12 @@ synced_mem_status sm_copy_reap(bool wait)
     const synced_mem_status status = sm_retired_reap(wait);
     const synced_mem_status bounced = sm_bounce_reap(wait);
     return status != SYNCED_MEM_OK ? status : bounced;
+}
+
+void sm_copy_reap_passing_by(void)
+{
+    if ((!first_retired() && !sm_bounce_any()) || !begin_to_pass_by())
+        return;
+    (void)sm_copy_reap(false);
+    end_to_pass_by();
 }
