@@ -85,11 +85,16 @@ static bool is_given_to_caller(const struct sm_copy *copy)
     return copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR;
 }
 
-/* The first, from the copy on, that nobody has in hand. One callback does not lead to the next: all that are due would
- * be on the stack. */
+/* One callback does not lead to the next: all that are due would be on the stack. */
+bool sm_retired_is_for_later(const struct sm_copy *copy)
+{
+    return calls_back && is_given_to_caller(copy);
+}
+
+/* The first, from the copy on, that nobody has in hand and that is not for later. */
 static struct sm_copy *pick(struct sm_copy *copy)
 {
-    while (copy && (copy->in_hand || (calls_back && is_given_to_caller(copy))))
+    while (copy && (copy->in_hand || sm_retired_is_for_later(copy)))
         copy = copy->next;
     if (copy)
         copy->in_hand = true;
