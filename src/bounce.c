@@ -4,10 +4,15 @@
 #include "hands.h"
 #include "host_pool.h"
 #include "process.h"
+#include "staging.h"
 #include "stats.h"
 
+#include <stdint.h>
 #include <string.h>
 
+/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits for
+ * its stream would take another one. */
+enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
 /* Stands behind the bytes, in the buffer itself. */
@@ -20,31 +25,24 @@ struct sm_bounce {
     /* Of the first on its stream: */
     struct sm_bounce *last;
     struct sm_bounce *other; /* the first on another one */
+    uint64_t listed_at;      /* the stream's place in the order of the streams */
 };
 
-/* Buffers with work in flight, by stream. Work on a stream ends in order, so only the first of each is asked about. */
+/* Buffers with work in flight, by stream. Work on a stream ends in order, so only the first of each is asked about. A
+ * stream comes to the end of the list of streams when it has its first buffer. */
 static struct {
     struct sm_lock lock;
     struct sm_bounce *first;
     atomic_uint count;
+    uint64_t times;      /* that a stream was listed */
     unsigned generation; /* of the process that they were given back in */
 } used = {.lock = SM_LOCK_INITIALIZER};
+
+static atomic_size_t in_flight; /* bytes that were taken and have not gone back to the pool */
 
 static size_t room_for(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
-{
-    struct sm_pinned memory;
-    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
-    if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK)
-        return NULL;
-    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
-    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
-    memcpy(bounce->data, source, size);
-    return bounce;
 }
 
 const void *sm_bounce_data(const struct sm_bounce *bounce)
@@ -52,15 +50,32 @@ const void *sm_bounce_data(const struct sm_bounce *bounce)
     return bounce->data;
 }
 
+static void count_out(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&in_flight, bytes, memory_order_relaxed);
+}
+
+/* Whether the limit is kept; else the bytes are not counted. */
+static bool count_in(size_t bytes)
+{
+    if (atomic_fetch_add_explicit(&in_flight, bytes, memory_order_relaxed) + bytes <=
+        MOST_IN_FLIGHT * sm_staging_buffer())
+        return true;
+    count_out(bytes);
+    return false;
+}
+
 static void put_back(struct sm_bounce *bounce)
 {
+    const size_t bytes = bounce->bytes;
     sm_ticket_drop(bounce->ticket);
-    sm_host_pool_free(bounce->data, bounce->bytes, bounce->owner);
+    sm_host_pool_free(bounce->data, bytes, bounce->owner);
+    count_out(bytes);
 }
 
 void sm_bounce_lose(struct sm_bounce *bounce)
 {
-    (void)bounce;
+    count_out(bounce->bytes);
     sm_count_up(SM_COUNT_quarantined, 1);
 }
 
@@ -78,16 +93,17 @@ static void leave_to_parent(void)
 
 static void append(struct sm_bounce *bounce)
 {
-    struct sm_bounce *first = used.first;
-    while (first && first->ticket->stream != bounce->ticket->stream)
-        first = first->other;
+    struct sm_bounce **link = &used.first;
+    while (*link && (*link)->ticket->stream != bounce->ticket->stream)
+        link = &(*link)->other;
+    struct sm_bounce *const first = *link;
     if (first) {
         first->last->next = bounce;
         first->last = bounce;
     } else {
         bounce->last = bounce;
-        bounce->other = used.first;
-        used.first = bounce;
+        bounce->listed_at = ++used.times;
+        *link = bounce;
     }
     atomic_fetch_add_explicit(&used.count, 1, memory_order_relaxed);
 }
@@ -99,6 +115,7 @@ static struct sm_bounce *second_of(const struct sm_bounce *first)
         return first->other;
     second->last = first->last;
     second->other = first->other;
+    second->listed_at = first->listed_at;
     return second;
 }
 
@@ -120,12 +137,28 @@ static struct sm_bounce *take_ended(void)
     return ended;
 }
 
-static unsigned hold_firsts(struct sm_ticket *tickets[MOST_STREAMS])
+/* Some of the streams that were listed after a time, and up to another: those that were listed first. */
+struct some {
+    uint64_t after;
+    uint64_t up_to;
+    unsigned count;
+    unsigned buffers;                        /* of all streams */
+    struct sm_ticket *tickets[MOST_STREAMS]; /* of the first buffer of each stream, or of the last, held */
+};
+
+/* Answers when the last of them was listed. */
+static uint64_t hold_some(struct some *some, bool lasts)
 {
-    unsigned count = 0;
-    for (const struct sm_bounce *first = used.first; first && count < MOST_STREAMS; first = first->other)
-        tickets[count++] = sm_ticket_hold(first->ticket);
-    return count;
+    uint64_t last = some->up_to;
+    some->count = 0;
+    some->buffers = atomic_load_explicit(&used.count, memory_order_relaxed);
+    for (const struct sm_bounce *first = used.first; first && some->count < MOST_STREAMS; first = first->other) {
+        if (first->listed_at <= some->after || first->listed_at > some->up_to)
+            continue;
+        last = first->listed_at;
+        some->tickets[some->count++] = sm_ticket_hold(lasts ? first->last->ticket : first->ticket);
+    }
+    return some->count == MOST_STREAMS ? last : some->up_to;
 }
 
 /* ---- What others call ---- */
@@ -167,31 +200,97 @@ static void give_back_ended(void)
     sm_hands_empty(true);
 }
 
-/* Whether any work has ended. */
-static bool reap_once(bool wait, synced_mem_status *first)
+static uint64_t hold(struct some *some, bool lasts)
 {
-    struct sm_ticket *tickets[MOST_STREAMS];
-    bool any = false;
-    *first = SYNCED_MEM_OK;
     sm_lock(&used.lock);
     leave_to_parent();
-    const unsigned count = hold_firsts(tickets);
+    const uint64_t last = hold_some(some, lasts);
     sm_unlock(&used.lock);
-    for (unsigned i = 0; i < count; i++) {
-        const synced_mem_status status = ask(tickets[i], wait, &any);
+    return last;
+}
+
+static bool ask_each(const struct some *some, bool wait, synced_mem_status *first)
+{
+    bool any = false;
+    for (unsigned i = 0; i < some->count; i++) {
+        const synced_mem_status status = ask(some->tickets[i], wait, &any);
         *first = *first != SYNCED_MEM_OK ? *first : status;
     }
-    if (any)
-        give_back_ended();
     return any;
+}
+
+static uint64_t times_listed(void)
+{
+    sm_lock(&used.lock);
+    const uint64_t times = used.times;
+    sm_unlock(&used.lock);
+    return times;
+}
+
+/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams, for
+ * ever: each stream that is there now is waited for once. */
+static synced_mem_status wait_for_all(void)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct some some = {.up_to = times_listed()};
+    while (some.after < some.up_to) {
+        some.after = hold(&some, true);
+        (void)ask_each(&some, true, &first);
+    }
+    return first;
+}
+
+/* A stream is asked about again while buffers of it end, but not more often than there are buffers. */
+static void give_back_all_ended(void)
+{
+    synced_mem_status ignored = SYNCED_MEM_OK;
+    struct some some = {.up_to = times_listed()};
+    while (some.after < some.up_to) {
+        uint64_t last = hold(&some, false);
+        for (unsigned left = some.buffers; ask_each(&some, false, &ignored); left--) {
+            give_back_ended();
+            if (left == 0)
+                break;
+            last = hold(&some, false);
+        }
+        some.after = last;
+    }
+}
+
+static bool count_in_or_reap(size_t bytes)
+{
+    if (count_in(bytes))
+        return true;
+    give_back_all_ended();
+    return count_in(bytes);
+}
+
+struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
+{
+    struct sm_pinned memory;
+    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
+    if (!count_in_or_reap(bytes))
+        return NULL;
+    if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK) {
+        count_out(bytes);
+        return NULL;
+    }
+    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
+    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
+    memcpy(bounce->data, source, size);
+    return bounce;
+}
+
+bool sm_bounce_any(void)
+{
+    return atomic_load_explicit(&used.count, memory_order_relaxed) > 0;
 }
 
 synced_mem_status sm_bounce_reap(bool wait)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
-    if (atomic_load_explicit(&used.count, memory_order_relaxed) == 0)
+    if (!sm_bounce_any())
         return SYNCED_MEM_OK;
-    while (reap_once(wait, &first))
-        continue;
-    return first;
+    const synced_mem_status status = wait ? wait_for_all() : SYNCED_MEM_OK;
+    give_back_all_ended();
+    return status;
 }

@@ -246,10 +246,12 @@ synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
 /* After a failure too, which may be for want of the very memory that is due. */
 synced_mem_status sm_reap_after(synced_mem_status status)
 {
-    if (status == SYNCED_MEM_OK)
-        return sm_copy_reap(false);
+    if (status == SYNCED_MEM_OK) {
+        sm_copy_reap_passing_by();
+        return SYNCED_MEM_OK;
+    }
     const struct sm_detail detail = sm_detail_get();
-    (void)sm_copy_reap(false);
+    sm_copy_reap_passing_by();
     sm_detail_set(&detail);
     return status;
 }

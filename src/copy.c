@@ -432,8 +432,8 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
 
 static synced_mem_status retire(struct sm_copy *copy)
 {
-    synced_mem_status status;
-    if (sm_copy_try_dispose(copy, &status))
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, &status))
         sm_copy_give_record(copy);
     else
         sm_retired_add(copy);

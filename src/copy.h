@@ -62,7 +62,8 @@ struct sm_copy {
             unsigned given;    /* counts the calls that gave out its pointer */
             unsigned arrivals; /* counts the transfers to it */
         };
-        uint64_t kept_at; /* of spare device memory: its place in the order of age */
+        uint64_t kept_at;    /* of spare device memory: its place in the order of age */
+        uint64_t retired_at; /* of a retired copy: its place in the order of retirement */
     };
 };
 
@@ -141,6 +142,8 @@ void sm_copy_quarantine(struct sm_copy *copy);
  * hand is left to them. With wait set it first waits for the work on each, which stays on its list meanwhile, and says
  * why if any had to stay. */
 synced_mem_status sm_copy_reap(bool wait);
+/* Without waiting, in passing: does nothing while another thread does the same. Its callbacks do not count. */
+void sm_copy_reap_passing_by(void);
 
 /* Frees the device memory that is kept for reuse; -1: on all devices. What can't be freed is retired. */
 synced_mem_status sm_copy_free_spares(int device);

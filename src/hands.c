@@ -12,6 +12,7 @@
 static struct {
     struct sm_events passed;
     atomic_uint waiting;
+    char apart[SM_CACHE_LINE]; /* all threads read the above, and each writes its shard */
     struct shard {
         atomic_uint full;       /* threads with full hands */
         _Atomic uint64_t times; /* that anything was passed */

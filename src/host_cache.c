@@ -174,8 +174,9 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
 
 /* ---- All of it ---- */
 
-void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
+bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
 {
+    bool any = false;
     for (int i = 0; i < SM_SHARDS; i++)
         for (int j = 0; j < BINS; j++) {
             sm_lock(&shards[i].lock);
@@ -184,7 +185,9 @@ void sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
             sm_unlock(&shards[i].lock);
             for (unsigned k = bin.count; k-- > 0;)
                 give(&bin.entries[k]);
+            any = any || bin.count > 0;
         }
+    return any;
 }
 
 uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))

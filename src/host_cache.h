@@ -26,8 +26,8 @@ bool sm_host_cache_take_others(size_t key, struct sm_cached *out);
 /* Keeps a block that had the size. True: another one had to make room, and is the caller's. */
 bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out);
 
-/* Empties all shards, each with its lock held only while it is looked at. */
-void sm_host_cache_flush(void (*give)(const struct sm_cached *cached));
+/* Empties all shards, each with its lock held only while it is looked at. Whether there was anything in them. */
+bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached));
 
 /* The sum of what was asked for and not given back, and how much of that there has been at a time. One thread's is
  * exact; of several that take from their own shards, the sum is looked at when one of them has more than ever. */

@@ -65,7 +65,7 @@ static void give_cached(const struct sm_cached *cached)
 
 static synced_mem_status release_all(bool *any)
 {
-    sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached);
     return sm_host_store_release(0, EVER, any);
 }
 
@@ -76,16 +76,19 @@ bool sm_host_pool_relieve(void)
     if (sm_process_lost_gpu())
         return false;
     sm_hands_fill();
-    (void)release_all(&any);
-    sm_hands_empty(true);
+    const bool flushed = sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(0, EVER, &any);
+    sm_hands_empty(flushed || any);
     return any;
 }
 
-static void release_old(unsigned after)
+/* Whether memory has gone back, or from a cache to where all threads find it. */
+static bool release_old(unsigned after)
 {
     bool any;
-    sm_host_cache_flush(give_cached);
+    const bool flushed = sm_host_cache_flush(give_cached);
     (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+    return flushed || any;
 }
 
 /* As above. */
@@ -95,8 +98,7 @@ void sm_host_pool_decay(void)
     if (after == 0)
         return;
     sm_hands_fill();
-    release_old(after);
-    sm_hands_empty(true);
+    sm_hands_empty(release_old(after));
 }
 
 /* ---- Growing ---- */
@@ -116,7 +118,7 @@ static void make_room(size_t size, size_t bytes)
     growth.wanted = most(growth.wanted, sm_host_cache_requested() + size);
     const size_t most_held = growth.wanted + growth.wanted / SLACK;
     if (after > 0)
-        release_old(after);
+        (void)release_old(after);
     (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
@@ -144,7 +146,7 @@ static synced_mem_status grow(int device, unsigned place, size_t size, bool *gre
 static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     const size_t wanted = growth.wanted;
-    sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached);
     *grew = !sm_host_store_take(place, size, true, out);
     const synced_mem_status status = *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
@@ -234,7 +236,7 @@ void sm_host_pool_set_decay(unsigned milliseconds)
 static void trim(size_t keep)
 {
     bool any;
-    sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached);
     (void)sm_host_store_release(keep, EVER, &any);
     growth.wanted = 0;
 }

@@ -150,10 +150,13 @@ static void keep_or_leave(const struct block *block)
         sm_count_up(SM_COUNT_quarantined, 1);
 }
 
-synced_mem_status sm_managed_pool_shutdown(void)
+/* *any: whether a block was taken off the list. */
+static synced_mem_status give_back_all(bool *any)
 {
     struct block block;
+    *any = false;
     while (take_any(&block)) {
+        *any = true;
         const synced_mem_status status = give_back(&block);
         if (status != SYNCED_MEM_OK) {
             keep_or_leave(&block);
@@ -163,12 +166,19 @@ synced_mem_status sm_managed_pool_shutdown(void)
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_managed_pool_shutdown(void)
+{
+    bool any;
+    return give_back_all(&any);
+}
+
 bool sm_managed_pool_relieve(void)
 {
+    bool any;
     const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
     sm_hands_fill();
-    (void)sm_managed_pool_shutdown();
-    sm_hands_empty(true);
+    (void)give_back_all(&any);
+    sm_hands_empty(any);
     return sm_count_of(SM_COUNT_managed_bytes) < before;
 }
 

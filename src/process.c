@@ -31,6 +31,7 @@ static struct {
     atomic_bool closed;
     struct sm_events opened;
     struct sm_events left;
+    char apart[SM_CACHE_LINE]; /* all threads read the above, and each writes its shard */
     struct shard {
         atomic_uint inside; /* threads */
         char apart[SM_CACHE_LINE];
@@ -94,7 +95,8 @@ static unsigned threads_inside(void)
     return sum;
 }
 
-/* Not for the calling thread itself, which may have been interrupted inside by a signal whose handler forks. */
+/* Not for the calling thread itself, which may have been interrupted inside by a signal whose handler forks. Between
+ * its count and the note of that, in either order, nobody can tell the thread from another one: a fork there waits. */
 static void close_gate(void)
 {
     sm_mutex_lock(&gate.mutex);

@@ -9,6 +9,7 @@
 #include "managed_pool.h"
 #include "objects.h"
 #include "process.h"
+#include "retired.h"
 #include "stats.h"
 
 enum { REAP, WAIT, TRIM, ASK };
@@ -61,9 +62,12 @@ static void reap(const struct refusal *refusal)
 static void wait_for_pending(const struct refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_waits, 1);
-    (void)sm_copy_reap(true);
-    if (refusal->device >= 0)
+    if (refusal->device < 0) {
+        (void)sm_copy_reap(true);
+    } else {
+        (void)sm_retired_reap(true); /* no bounce buffer is device memory */
         sm_stream_wait_for_frees(refusal->device);
+    }
 }
 
 static void trim(const struct refusal *refusal)

@@ -8,6 +8,7 @@
 #include "stats.h"
 
 #include <stdatomic.h>
+#include <stdint.h>
 
 /* The earliest first. */
 static struct {
@@ -15,11 +16,16 @@ static struct {
     _Atomic(struct sm_copy *) first; /* anybody may look whether there is one */
     struct sm_copy *last;            /* if there is a first */
     unsigned count;
+    uint64_t times;      /* that a copy was added */
     unsigned generation; /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
 /* The thread runs code of the caller's that a copy is given to. */
 static _Thread_local bool calls_back;
+
+/* Of the process one of whose threads passes by: its generation plus one. 0: no thread does. */
+static atomic_uint passed_by;
+static _Thread_local unsigned passes_by; /* the same if the thread is the one, else 0 */
 
 static struct sm_copy *first_retired(void)
 {
@@ -48,6 +54,7 @@ static void append(struct sm_copy *copy)
 {
     copy->next = NULL;
     copy->in_hand = false;
+    copy->retired_at = ++retired.times;
     if (first_retired())
         retired.last->next = copy;
     else
@@ -78,15 +85,41 @@ static bool is_given_to_caller(const struct sm_copy *copy)
     return copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR;
 }
 
-/* The first, from the copy on, that nobody has in hand. One callback does not lead to the next: all that are due would
- * be on the stack. */
+/* One callback does not lead to the next: all that are due would be on the stack. */
+bool sm_retired_is_for_later(const struct sm_copy *copy)
+{
+    return calls_back && is_given_to_caller(copy);
+}
+
+/* The first, from the copy on, that nobody has in hand and that is not for later. */
 static struct sm_copy *pick(struct sm_copy *copy)
 {
-    while (copy && (copy->in_hand || (calls_back && is_given_to_caller(copy))))
+    while (copy && (copy->in_hand || sm_retired_is_for_later(copy)))
         copy = copy->next;
     if (copy)
         copy->in_hand = true;
     return copy;
+}
+
+/* ---- Threads that pass by ---- */
+
+/* Only one does at a time: each asks about all retired copies. What the parent's thread has left is overwritten. */
+static bool begin_to_pass_by(void)
+{
+    const unsigned own = sm_process_generation() + 1;
+    unsigned seen = atomic_load_explicit(&passed_by, memory_order_relaxed);
+    if (seen == own || !atomic_compare_exchange_strong(&passed_by, &seen, own))
+        return false;
+    passes_by = own;
+    return true;
+}
+
+static void end_to_pass_by(void)
+{
+    unsigned own = passes_by;
+    passes_by = 0;
+    if (own != 0)
+        (void)atomic_compare_exchange_strong(&passed_by, &own, 0);
 }
 
 /* ---- Into it, and out of it ---- */
@@ -103,6 +136,7 @@ bool sm_retired_begin_callback(void)
 {
     const bool before = calls_back;
     calls_back = true;
+    end_to_pass_by();
     sm_hands_empty(false);
     return before;
 }
@@ -117,9 +151,9 @@ void sm_retired_end_callback(bool before)
 struct pass {
     unsigned generation;
     unsigned left;            /* of those that were there at its beginning */
-    bool waits;               /* it ends at the first copy that has to be waited for ... */
-    unsigned passed_over;     /* ... but for so many */
-    struct sm_ticket *ticket; /* that one's, held */
+    uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by then */
+    unsigned passed_over;     /* so many of these copies do not end it */
+    struct sm_ticket *ticket; /* of the copy that has ended it, held */
     synced_mem_status status; /* of the first copy that could not be dealt with */
 };
 
@@ -158,7 +192,7 @@ static void note(struct pass *pass, synced_mem_status status)
         pass->status = status;
 }
 
-/* Whether the pass ends here, as the copy is to be waited for. */
+/* Whether the pass ends here, as the copy is to be waited for. It is one of those that the pass waits for. */
 static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status = sm_copy_end_streamless(copy);
@@ -178,7 +212,7 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 static bool try_one(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status;
-    if (pass->waits && is_to_wait_for(pass, copy))
+    if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
     const bool gone = sm_copy_try_dispose(copy, &status);
     note(pass, status);
@@ -197,14 +231,25 @@ static void try_each(struct pass *pass)
     sm_hands_empty(false);
 }
 
-/* What can't be waited for stays, and the rest is waited for all the same. */
+static uint64_t times_retired(void)
+{
+    sm_lock(&retired.lock);
+    const uint64_t times = retired.times;
+    sm_unlock(&retired.lock);
+    return times;
+}
+
+/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile is
+ * not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
+ * nothing, and takes the copy that was waited for last. */
 static synced_mem_status try_each_and_wait(void)
 {
     struct pass pass;
     unsigned stuck = 0;
+    const uint64_t up_to = times_retired();
     synced_mem_status first = SYNCED_MEM_OK;
     do {
-        pass = (struct pass){.waits = true, .passed_over = stuck, .status = first};
+        pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
         try_each(&pass);
         first = pass.status;
         if (pass.ticket) {
@@ -218,15 +263,27 @@ static synced_mem_status try_each_and_wait(void)
     return first;
 }
 
+synced_mem_status sm_retired_reap(bool wait)
+{
+    struct pass pass = {.waits_up_to = 0};
+    if (first_retired() && wait)
+        return try_each_and_wait();
+    if (first_retired())
+        try_each(&pass);
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_copy_reap(bool wait)
 {
-    struct pass pass = {.waits = false};
+    const synced_mem_status status = sm_retired_reap(wait);
     const synced_mem_status bounced = sm_bounce_reap(wait);
-    if (first_retired() && wait)
-        pass.status = try_each_and_wait();
-    else if (first_retired())
-        try_each(&pass);
-    if (!wait)
-        return SYNCED_MEM_OK;
-    return bounced != SYNCED_MEM_OK ? bounced : pass.status;
+    return status != SYNCED_MEM_OK ? status : bounced;
+}
+
+void sm_copy_reap_passing_by(void)
+{
+    if ((!first_retired() && !sm_bounce_any()) || !begin_to_pass_by())
+        return;
+    (void)sm_copy_reap(false);
+    end_to_pass_by();
 }

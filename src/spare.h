@@ -12,9 +12,9 @@
  * is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL: nothing. */
 struct sm_copy *sm_spare_keep(struct sm_copy *copy);
 
-/* With full hands, see hands.h. One of that many bytes, with nothing in flight that the stream does not come after anyway. NULL: there is none.
- * *gone: linked, what is no longer kept, and has to be retired: work on it got out of sight, or there was too much.
- * *looked: something was in the hands. */
+/* With full hands, see hands.h. Takes a piece of that many bytes, if the stream comes after all that is in flight on it.
+ * NULL: there is none. *gone: linked, pieces that are no longer kept and have to be retired, as work on them got out of
+ * sight or there was too much. *looked: a piece was in the hands. */
 struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked);
 
 /* All of a device's, linked, to be freed. */

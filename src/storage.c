@@ -438,7 +438,7 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
     status = sm_leave(&call, resize(&call, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
-    (void)sm_copy_reap(false);
+    sm_copy_reap_passing_by();
     sm_detail_set(&first);
     return status;
 }

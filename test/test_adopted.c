@@ -162,6 +162,35 @@ START_TEST(own_device_memory)
 }
 END_TEST
 
+static synced_mem *left_to_release;
+static int depth;
+static int deepest;
+
+static void release_another(void *data, void *user, synced_mem_stream stream)
+{
+    synced_mem *const mem = left_to_release;
+    left_to_release = NULL;
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    OK(synced_mem_release(mem));
+    count(data, user, stream);
+    depth--;
+}
+
+/* A callback that lets go of memory that has one too: that one is called when the first has returned. */
+START_TEST(released_by_a_callback)
+{
+    char memory[2][SIZE];
+    synced_mem *const mem = make(SIZE);
+    left_to_release = make(SIZE);
+    OK(synced_mem_adopt_cpu_data(mem, memory[0], release_another, NULL));
+    OK(synced_mem_adopt_cpu_data(left_to_release, memory[1], release_another, NULL));
+    OK(synced_mem_release(mem));
+    ck_assert_int_eq(handed_back, 2);
+    ck_assert_int_eq(deepest, 1);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("adopted");
@@ -170,6 +199,7 @@ Suite *suite(void)
     tcase_add_test(tests, adopted_after_a_failure);
     tcase_add_test(tests, adopted_while_it_is_retired);
     tcase_add_test(tests, many_are_adopted);
+    tcase_add_test(tests, released_by_a_callback);
     tcase_add_test(tests, own_host_memory);
     tcase_add_test(tests, own_adopted_memory);
     tcase_add_test(tests, own_device_memory);

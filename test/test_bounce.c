@@ -157,6 +157,34 @@ START_TEST(buffers_are_used_again)
 }
 END_TEST
 
+/* A program that goes on to write, push and launch never waits for the stream: so many buffers are in flight and no more,
+ * then a push waits itself. */
+START_TEST(buffers_are_few)
+{
+    enum { PIECE = 60000, MOST = 16, MANY = 3 * MOST };
+    if (!gpu_expected())
+        return;
+    stage_nothing();
+    void *const mine = memory(PIECE, 0);
+    synced_mem *const mem = make_in(mine, PIECE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    for (int i = 0; i < MANY; i++) {
+        gpu_delay(stream);
+        pattern_write(mine, PIECE, (unsigned)i);
+        OK(synced_mem_async_gpu_push(mem, stream));
+        ck_assert_uint_le(in_use(), MOST * BUFFER);
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    }
+    OK(synced_mem_async_gpu_push(mem, stream));
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, stream), PIECE, MANY - 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(in_use(), 0);
+    free(mine);
+}
+END_TEST
+
 /* More streams than are asked about at a time, of which some are held up. */
 START_TEST(many_streams)
 {
@@ -277,6 +305,7 @@ Suite *suite(void)
     tcase_add_test(source, a_held_stream);
     TCase *const buffers = add_case(made, "buffers");
     tcase_add_test(buffers, buffers_are_used_again);
+    tcase_add_test(buffers, buffers_are_few);
     tcase_add_test(buffers, many_streams);
     tcase_add_test(buffers, shutdown_behind_a_push);
     tcase_add_test(buffers, a_forked_child);

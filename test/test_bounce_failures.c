@@ -13,6 +13,13 @@ struct pushed {
     synced_mem_stream stream;
 };
 
+static uint64_t bytes_in_use(void)
+{
+    synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_host_pool_get_stats(&stats));
+    return stats.requested_bytes;
+}
+
 /* The device copy is there, and nothing is in flight on it. */
 static struct pushed begin(void)
 {
@@ -137,12 +144,52 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
+/* The streams that are asked about at a time are all held up, and other streams have gone on. */
+START_TEST(behind_held_streams)
+{
+    enum { MANY = 40 };
+    synced_mem *mems[MANY];
+    synced_mem_stream streams[MANY];
+    synced_mem *const held_up = make_on(SIZE, 0);
+    synced_mem_stream held = gpu_stream_create(0, false);
+    void *const mine = malloc(SIZE);
+    pattern_write(mine, SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(held_up, held));
+    gpu_hold(held);
+    for (int i = 0; i < MANY; i++) {
+        streams[i] = gpu_stream_create(0, false);
+        mems[i] = make_on(SIZE, 0);
+        OK(synced_mem_set_cpu_data(mems[i], mine));
+        if (i != _i)
+            ck_assert_ptr_nonnull(synced_mem_gpu_data_on(held_up, streams[i]));
+    }
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_async_gpu_push(mems[i], streams[i]));
+    gpu_stream_sync(streams[_i]);
+    OK(synced_mem_reap());
+    ck_assert_uint_lt(bytes_in_use(), (uint64_t)MANY * SIZE);
+    gpu_unhold();
+    OK(synced_mem_release(held_up));
+    for (int i = 0; i < MANY; i++) {
+        gpu_stream_sync(streams[i]);
+        OK(synced_mem_release(mems[i]));
+        close_stream(streams[i]);
+    }
+    close_stream(held);
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(bytes_in_use(), 0);
+    free(mine);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("bounce_failures");
     TCase *const refused = add_case(made, "refused");
     tcase_add_test(refused, the_copy_is_refused);
     tcase_add_test(refused, nobody_can_tell);
+    TCase *const held = add_case(made, "held");
+    tcase_add_loop_test(held, behind_held_streams, 0, 40);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_test(lost, no_event);
     tcase_add_test(lost, no_buffer_and_no_wait);

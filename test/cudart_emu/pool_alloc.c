@@ -77,11 +77,31 @@ static struct emu_block *take_dependent(struct emu_pool *pool, size_t class, str
     return take_over(&pool->freeing[class], block);
 }
 
+static size_t count_frees(const struct emu_pool *pool)
+{
+    size_t count = 0;
+    for (int i = 0; i < EMU_CLASSES; i++)
+        for (const struct emu_block *block = pool->freeing[i]; block != NULL; block = block->after)
+            count++;
+    return count;
+}
+
+/* A snapshot: other threads may go on to free while functions run. */
 static void run_frees(struct emu_pool *pool)
 {
+    const size_t most = count_frees(pool);
+    struct emu_op **frees = most == 0 ? NULL : emu_allocate(most * sizeof *frees);
+    size_t count = 0;
     for (int i = 0; i < EMU_CLASSES; i++)
-        while (pool->freeing[i] != NULL)
-            emu_force(pool->freeing[i]->free_op);
+        for (struct emu_block *block = pool->freeing[i]; block != NULL; block = block->after) {
+            frees[count++] = block->free_op;
+            emu_op_ref(block->free_op);
+        }
+    for (size_t i = 0; i < count; i++) {
+        emu_force(frees[i]);
+        emu_op_unref(frees[i]);
+    }
+    free(frees);
 }
 
 static struct emu_block *find_block(struct emu_pool *pool, size_t size, struct emu_op *op)

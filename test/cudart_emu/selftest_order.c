@@ -205,5 +205,50 @@ static void test_threads(void)
     CHECK(emu_live(EMU_DEVICE_MEMORY) == 0);
 }
 
+/* ---- Frees without end ---- */
+
+struct chain {
+    cudaStream_t stream;
+    int left;
+    int done;
+};
+
+static void free_another(void *argument);
+
+static void *queue_free(void *argument)
+{
+    const struct chain *chain = argument;
+    void *memory;
+    OK(cudaMallocAsync(&memory, SIZE, chain->stream));
+    OK(cudaLaunchHostFunc(chain->stream, free_another, argument));
+    OK(cudaFreeAsync(memory, chain->stream));
+    return NULL;
+}
+
+static void free_another(void *argument)
+{
+    struct chain *chain = argument;
+    pthread_t thread;
+    chain->done++;
+    if (chain->left-- > 0)
+        CHECK(pthread_create(&thread, NULL, queue_free, argument) == 0 && pthread_join(thread, NULL) == 0);
+}
+
+/* An allocation in vain runs the frees that it finds, and none that another thread queues meanwhile. */
+static void test_frees_without_end(void)
+{
+    enum { MOST = 200 };
+    void *memory;
+    struct chain chain = {stream_of(cudaStreamNonBlocking), MOST, 0};
+    cudaStream_t other = stream_of(cudaStreamNonBlocking);
+    queue_free(&chain);
+    GIVES(cudaMallocAsync(&memory, SIZE_MAX / 8, other), cudaErrorMemoryAllocation);
+    CHECK(chain.done < MOST / 2);
+    chain.left = 0;
+    OK(cudaDeviceSynchronize());
+    OK(cudaStreamDestroy(other));
+    OK(cudaStreamDestroy(chain.stream));
+}
+
 void (*const order_tests[])(void) = {test_late, test_pageable, test_legacy, test_events, test_host_function, NULL};
-void (*const order_tests_once[])(void) = {test_held_stream, test_threads, NULL};
+void (*const order_tests_once[])(void) = {test_held_stream, test_threads, test_frees_without_end, NULL};
