@@ -99,9 +99,10 @@ static void print_transfers(FILE *file)
     number(file, "staging: copy threads at most", sm_staging_threads());
     size(file, "staging: a buffer", sm_staging_buffer());
     if (sm_staging_minimum() < SIZE_MAX)
-        size(file, "staging: transfers from", sm_staging_minimum());
+        size(file, "staging: to the host, from", sm_staging_minimum());
     else
-        (void)fprintf(file, "  %-46s %20s\n", "staging: transfers from", "never");
+        (void)fprintf(file, "  %-46s %20s\n", "staging: to the host, from", "never");
+    size(file, "staging: to devices, from", sm_staging_least_push());
 }
 
 static void print_memory(FILE *file)
