@@ -1,0 +1,227 @@
+/* Walks over all objects: what they look at stays until they have looked, and is then its owner's to give up. */
+#include "fixture.h"
+
+#include "objects.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum { SIZE = 5000 };
+
+static synced_mem *make_named(const char *name)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = name;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+/* ---- A walk that is looking at an object ---- */
+
+/* Called once while a walk looks at an object. */
+static void (*in_visit)(void);
+
+const char *__real_synced_mem_name(const synced_mem *mem);
+const char *__wrap_synced_mem_name(const synced_mem *mem);
+const char *__wrap_synced_mem_name(const synced_mem *mem)
+{
+    void (*const call)(void) = in_visit;
+    in_visit = NULL;
+    if (call)
+        call();
+    return __real_synced_mem_name(mem);
+}
+
+enum { PRINTED, REFUSED, SHUT_DOWN, KINDS };
+
+static void walk(int kind)
+{
+    FILE *const file = fopen("/dev/null", "w");
+    ck_assert_ptr_nonnull(file);
+    if (kind == PRINTED)
+        OK(synced_mem_print_all(file));
+    if (kind == SHUT_DOWN)
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_shutdown());
+    if (kind == REFUSED) {
+        synced_mem *const wanted = make((size_t)1 << 60);
+        FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_overwrite_cpu_data(wanted));
+        OK(synced_mem_release(wanted));
+    }
+    (void)fclose(file);
+}
+
+static struct {
+    synced_mem *mem;
+    pthread_t thread;
+    atomic_bool released;
+    bool released_in_visit;
+    unsigned callbacks;
+    bool called_by_releaser;
+} it;
+
+static char memory[SIZE];
+
+static void let_go(void *data, void *user, synced_mem_stream stream)
+{
+    ck_assert_ptr_eq(data, memory);
+    ck_assert_ptr_null(user);
+    ck_assert_ptr_null(stream);
+    it.callbacks++;
+    it.called_by_releaser = pthread_equal(pthread_self(), it.thread) != 0;
+}
+
+static void *release_it(void *unused)
+{
+    OK(synced_mem_release(it.mem));
+    atomic_store(&it.released, true);
+    return unused;
+}
+
+/* The other thread has given up its reference; what remains for it to do it has some time for. */
+static void release_elsewhere(void)
+{
+    const struct timespec moment = {.tv_nsec = 20000000};
+    const unsigned before = atomic_load(&it.mem->references);
+    ck_assert_int_eq(pthread_create(&it.thread, NULL, release_it, NULL), 0);
+    while (atomic_load(&it.mem->references) == before)
+        (void)sched_yield();
+    (void)nanosleep(&moment, NULL);
+    it.released_in_visit = atomic_load(&it.released);
+}
+
+START_TEST(release_while_a_walk_looks)
+{
+    it.mem = make_named("looked at");
+    OK(synced_mem_adopt_cpu_data(it.mem, memory, let_go, NULL));
+    in_visit = release_elsewhere;
+    walk(_i);
+    ck_assert(in_visit == NULL);
+    ck_assert_int_eq(pthread_join(it.thread, NULL), 0);
+    ck_assert(!it.released_in_visit);
+    ck_assert_uint_eq(it.callbacks, 1);
+    ck_assert(it.called_by_releaser);
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
+static bool loses_its_reference(const struct synced_mem *mem, void *unused)
+{
+    (void)unused;
+    atomic_store(&((synced_mem *)(uintptr_t)mem)->references, 0);
+    return true;
+}
+
+static void is_not_called(const struct synced_mem *mem, void *unused)
+{
+    (void)mem, (void)unused;
+    ck_abort_msg("an object without a reference was looked at");
+}
+
+START_TEST(release_while_a_walk_chooses)
+{
+    struct sm_slab_walk chosen = {.begun = false};
+    synced_mem *const mem = make(SIZE);
+    ck_assert(!sm_objects_next(&chosen, loses_its_reference, is_not_called, NULL));
+    sm_objects_wait_for_walks(mem);
+    sm_objects_add(mem);
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
+/* The walk is not in the child: neither an object that it looked at there waits for it, nor one in the same place. */
+static void live_without_the_walk(const void *unused)
+{
+    (void)unused;
+    OK(synced_mem_release(it.mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
+    synced_mem *const again = make(SIZE);
+    walk(PRINTED);
+    OK(synced_mem_release(again));
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+
+static void fork_here(void)
+{
+    ck_assert(in_a_child(live_without_the_walk, NULL));
+}
+
+START_TEST(fork_while_a_walk_looks)
+{
+    synced_mem *const used = _i == 1 && gpu_expected() ? make_at_gpu(SIZE, 1) : NULL;
+    OK(synced_mem_release(used));
+    it.mem = make_named("looked at");
+    in_visit = fork_here;
+    walk(PRINTED);
+    ck_assert(in_visit == NULL);
+    OK(synced_mem_release(it.mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
+/* ---- A file whose writer gives up what is printed ---- */
+
+static char *borrowed;
+static bool wait_fails;
+
+/* What is the caller's again the caller writes. */
+static ssize_t release_and_write(void *cookie, const char *data, size_t size)
+{
+    synced_mem *const mem = it.mem;
+    (void)cookie, (void)data;
+    it.mem = NULL;
+    if (mem && wait_fails && gpu_fail(3, 1)) {
+        FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release(mem));
+        gpu_fail_no_more();
+        ck_assert_uint_eq(synced_mem_size(mem), SIZE);
+    }
+    if (mem) {
+        OK(synced_mem_release(mem));
+        gpu_note_host_write(borrowed, SIZE);
+        pattern_write(borrowed, SIZE, 2);
+    }
+    return (ssize_t)size;
+}
+
+START_TEST(borrowed_memory_while_it_is_printed)
+{
+    static const cookie_io_functions_t functions = {.write = release_and_write};
+    if (!gpu_expected())
+        return;
+    wait_fails = _i == 1;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    FILE *const file = fopencookie(NULL, "w", functions);
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(setvbuf(file, NULL, _IONBF, 0), 0);
+    borrowed = gpu_pinned_alloc(SIZE);
+    it.mem = make_named("printed");
+    OK(synced_mem_set_cpu_data(it.mem, borrowed));
+    void *const data = synced_mem_overwrite_gpu_data_on(it.mem, stream);
+    ck_assert_ptr_nonnull(data);
+    gpu_pause(stream);
+    gpu_fill(data, SIZE, 1, stream);
+    OK(synced_mem_async_cpu_pull(it.mem, stream));
+    OK(synced_mem_print_all(file));
+    ck_assert_uint_eq(stats_now().objects, 0);
+    close_stream(stream);
+    ck_assert(pattern_is(borrowed, SIZE, 2));
+    gpu_pinned_free(borrowed);
+    (void)fclose(file);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("walks");
+    TCase *const cases = add_case(all, "walks");
+    tcase_add_loop_test(cases, release_while_a_walk_looks, 0, KINDS);
+    tcase_add_test(cases, release_while_a_walk_chooses);
+    tcase_add_loop_test(cases, fork_while_a_walk_looks, 0, 2);
+    tcase_add_loop_test(cases, borrowed_memory_while_it_is_printed, 0, 2);
+    return all;
+}
