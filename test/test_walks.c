@@ -215,6 +215,119 @@ START_TEST(borrowed_memory_while_it_is_printed)
 }
 END_TEST
 
+/* ---- Walks over cells ---- */
+
+struct cell {
+    char bytes[120];
+    void *link;
+};
+
+enum { CELLS = 20000 };
+
+static struct sm_slab slab = SM_SLAB_INITIALIZER(struct cell);
+static struct cell *cells[CELLS];
+
+static void take_cells(void)
+{
+    for (int i = 0; i < CELLS; i++)
+        ck_assert_ptr_nonnull(cells[i] = sm_slab_take(&slab));
+}
+
+static void give_cells(void)
+{
+    for (int i = 0; i < CELLS; i++)
+        sm_slab_give(&slab, cells[i]);
+    sm_slab_trim(&slab);
+}
+
+static bool any(void *cell, const void *unused)
+{
+    return cell != unused;
+}
+
+static bool is(void *cell, const void *wanted)
+{
+    return cell == wanted;
+}
+
+START_TEST(cells_are_found)
+{
+    take_cells();
+    for (int i = 0; i < CELLS; i += CELLS / 7) {
+        struct sm_slab_walk walk = {.begun = false};
+        ck_assert_ptr_eq(sm_slab_find(&slab, &walk, is, cells[i]), cells[i]);
+        ck_assert_ptr_null(sm_slab_find(&slab, &walk, is, cells[i]));
+        ck_assert_ptr_null(sm_slab_find(&slab, &walk, any, NULL));
+    }
+    struct sm_slab_walk walk = {.begun = false};
+    int found = 0;
+    while (sm_slab_find(&slab, &walk, any, NULL))
+        found++;
+    ck_assert_int_ge(found, CELLS);
+    give_cells();
+}
+END_TEST
+
+/* The cells that a walk has yet to look at are no more. */
+START_TEST(cells_that_go)
+{
+    struct sm_slab_walk walk = {.begun = false};
+    take_cells();
+    ck_assert_ptr_nonnull(sm_slab_find(&slab, &walk, any, NULL));
+    give_cells();
+    ck_assert_ptr_null(sm_slab_find(&slab, &walk, any, NULL));
+    take_cells();
+    ck_assert_ptr_null(sm_slab_find(&slab, &walk, any, NULL));
+    give_cells();
+}
+END_TEST
+
+/* Numbers of walks, from 1. */
+static atomic_int walked;    /* it has begun */
+static atomic_int passed_by; /* the other thread had the lock after that */
+static atomic_bool over;
+static bool noted;
+
+static bool note_others(void *cell, const void *number)
+{
+    const int *const walk = number;
+    (void)cell;
+    noted |= atomic_load(&passed_by) == *walk;
+    atomic_store(&walked, *walk);
+    return false;
+}
+
+static void *pass_by(void *unused)
+{
+    while (!atomic_load(&over)) {
+        const int walk = atomic_load(&walked);
+        if (sm_mutex_try(&slab.lock.mutex)) {
+            sm_mutex_unlock(&slab.lock.mutex);
+            atomic_store(&passed_by, walk);
+        }
+    }
+    return unused;
+}
+
+/* While a walk that finds nothing passes over all cells. On a busy machine the other thread may not run in each walk. */
+START_TEST(others_get_in)
+{
+    enum { SECONDS = 10 };
+    const time_t end = time(NULL) + SECONDS;
+    pthread_t thread;
+    take_cells();
+    ck_assert_int_eq(pthread_create(&thread, NULL, pass_by, NULL), 0);
+    for (int i = 1; !noted && time(NULL) < end; i++) {
+        struct sm_slab_walk walk = {.begun = false};
+        ck_assert_ptr_null(sm_slab_find(&slab, &walk, note_others, &i));
+    }
+    atomic_store(&over, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(noted);
+    give_cells();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("walks");
@@ -223,5 +336,8 @@ Suite *suite(void)
     tcase_add_test(cases, release_while_a_walk_chooses);
     tcase_add_loop_test(cases, fork_while_a_walk_looks, 0, 2);
     tcase_add_loop_test(cases, borrowed_memory_while_it_is_printed, 0, 2);
+    tcase_add_test(cases, cells_are_found);
+    tcase_add_test(cases, cells_that_go);
+    tcase_add_test(cases, others_get_in);
     return all;
 }
