@@ -317,7 +317,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * for them; but cudaFree, where there are no memory pools, may wait for all work of the device.
  * Adopted memory gets its callback when what is pending on it has finished: in this call if it has, else in a later
  * call into the library. Borrowed memory is handed back by this call, which therefore waits on the host for the
- * library's own transfers on it (with the last reference only).
+ * library's own transfers on it (with the last reference only). That one also waits while another thread's
+ * synced_mem_print_all(), or an error's detail that names objects, reads this object: for as long as another call on
+ * the object holds it up, else for a few instructions.
  * Ownership: after success the caller's reference is gone. If that wait fails, nothing is released and the reference
  * remains the caller's.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (released more often than retained: an assertion in debug builds; in release
@@ -1216,9 +1218,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *f
  * child the parent's objects, whose memory can't be looked at, take two lines.
  * @param file  open to write; flushed, not closed; written to with no lock of the library's held
  * Blocking: only for another thread's call on an object that is being printed.
- * Ownership: none taken; but an object whose last reference is given up while it is printed goes when it was printed,
- * in this call, which then does what synced_mem_release() does.
- * Threads: safe. Objects that are made or given up meanwhile may be there or not.
+ * Ownership: none taken. Of each object all is read before its text is written, so that the file's own code, which
+ * fopencookie() allows, may give it up.
+ * Threads: safe. Objects that are made or given up meanwhile may be there or not. While an object is read
+ * synced_mem_release() of its last reference waits.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
  * @since 0.2
  */

@@ -42,9 +42,10 @@ struct synced_mem {
     atomic_uint references;
     atomic_size_t size;    /* written with the lock held */
     unsigned generation;   /* of the process that made it; constant */
+    atomic_uint visits;    /* of walks that look at it, see objects.c; kept while the cell is free */
     atomic_short device;   /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
     atomic_uchar head;     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    char to_two_lines[33]; /* of the cache */
+    char to_two_lines[29]; /* of the cache */
     /* Constant. While the cell is free the slab's link is here. */
     struct sm_extras *extras;
 };

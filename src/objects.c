@@ -1,10 +1,8 @@
 /* All living objects. */
 #include "objects.h"
 
-#include "caller.h"
 #include "print.h"
-#include "slab.h"
-#include "status.h"
+#include "process.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,38 +31,93 @@ void sm_objects_add(struct synced_mem *mem)
 
 /* ---- Walks ---- */
 
+/*
+ * A walk counts its visit and then reads the references; a release takes the last reference and then reads the visits.
+ * Both are sequentially consistent, so one of the two sees the other: a walk that sees no reference leaves, a release
+ * that sees a visit waits. So a visit is no reference, and the release is the one that destroys the object.
+ *
+ * The count begins at a number that the process generation tells: a forked child does not have the threads that were
+ * visiting, and what they have counted means none there.
+ */
+enum { MOST_VISITS = 1 << 22 }; /* as many threads as Linux can have */
+
+static atomic_uint releases_waiting;
+static struct sm_events visits_ended;
+
+static unsigned no_visits(void)
+{
+    return sm_process_generation() * MOST_VISITS;
+}
+
+static unsigned visits_in(unsigned count)
+{
+    return count - no_visits() < MOST_VISITS ? count - no_visits() : 0;
+}
+
+static void begin_visit(struct synced_mem *mem)
+{
+    unsigned count = atomic_load(&mem->visits);
+    unsigned more;
+    do
+        more = no_visits() + visits_in(count) + 1;
+    while (!atomic_compare_exchange_weak(&mem->visits, &count, more));
+}
+
+/* From here on the object may be gone. */
+static void end_visit(struct synced_mem *mem)
+{
+    atomic_fetch_sub(&mem->visits, 1);
+    if (atomic_load(&releases_waiting) > 0)
+        sm_events_add(&visits_ended);
+}
+
+static bool is_visited(const struct synced_mem *mem)
+{
+    return visits_in(atomic_load(&mem->visits)) > 0;
+}
+
+void sm_objects_wait_for_walks(const struct synced_mem *mem)
+{
+    if (!is_visited(mem))
+        return;
+    atomic_fetch_add(&releases_waiting, 1);
+    unsigned seen = sm_events_seen(&visits_ended);
+    while (is_visited(mem)) {
+        sm_events_wait(&visits_ended, seen);
+        seen = sm_events_seen(&visits_ended);
+    }
+    atomic_fetch_sub(&releases_waiting, 1);
+}
+
 struct filter {
     bool (*wanted)(const struct synced_mem *mem, void *user);
     void *user;
 };
 
 /* With the slab locked. What has no reference is no object, or one that is just going. */
-static bool hold(void *cell, const void *argument)
+static bool visit(void *cell, const void *argument)
 {
     struct synced_mem *const mem = cell;
     const struct filter *const filter = argument;
-    unsigned references = atomic_load_explicit(&mem->references, memory_order_acquire);
-    bool held = false;
-    if (references == 0 || !filter->wanted(mem, filter->user))
+    if (atomic_load_explicit(&mem->references, memory_order_acquire) == 0 || !filter->wanted(mem, filter->user))
         return false;
-    while (references > 0 && !held)
-        held = atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1,
-                                                     memory_order_acquire, memory_order_acquire);
-    return held;
+    begin_visit(mem);
+    const bool there = atomic_load(&mem->references) > 0;
+    if (!there)
+        end_visit(mem);
+    return there;
 }
 
-void sm_objects_each(bool (*wanted)(const struct synced_mem *mem, void *user),
-                     void (*visit)(const struct synced_mem *mem, void *user), void *user)
+bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
+                     void (*look)(const struct synced_mem *mem, void *user), void *user)
 {
     const struct filter filter = {.wanted = wanted, .user = user};
-    struct sm_slab_walk walk = {.begun = false};
-    struct synced_mem *mem;
-    while ((mem = sm_slab_find(&objects, &walk, hold, &filter)) != NULL) {
-        visit(mem, user);
-        const struct sm_caller before = sm_caller_put_aside();
-        (void)synced_mem_release(mem);
-        sm_caller_put_back(before);
-    }
+    struct synced_mem *const mem = sm_slab_find(&objects, walk, visit, &filter);
+    if (!mem)
+        return false;
+    look(mem, user);
+    end_visit(mem);
+    return true;
 }
 
 /* ---- Names ---- */
@@ -111,10 +164,12 @@ static void name(const struct synced_mem *mem, void *user)
 static struct sm_objects_text text_of(const struct names *names, bool (*wanted)(const struct synced_mem *, void *))
 {
     struct sm_objects_text out = {.text = "none"};
+    struct sm_slab_walk walk = {.begun = false};
     struct names found = *names;
     size_t used = 0;
     unsigned named = 0;
-    sm_objects_each(wanted, name, &found);
+    while (sm_objects_next(&walk, wanted, name, &found))
+        continue;
     for (; named < NAMED && found.first[named].mem; named++) {
         const struct named *const each = &found.first[named];
         char address[32];

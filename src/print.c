@@ -99,9 +99,10 @@ static void print_transfers(FILE *file)
     number(file, "staging: copy threads at most", sm_staging_threads());
     size(file, "staging: a buffer", sm_staging_buffer());
     if (sm_staging_minimum() < SIZE_MAX)
-        size(file, "staging: transfers from", sm_staging_minimum());
+        size(file, "staging: to the host, from", sm_staging_minimum());
     else
-        (void)fprintf(file, "  %-46s %20s\n", "staging: transfers from", "never");
+        (void)fprintf(file, "  %-46s %20s\n", "staging: to the host, from", "never");
+    size(file, "staging: to devices, from", sm_staging_least_push());
 }
 
 static void print_memory(FILE *file)
@@ -223,38 +224,60 @@ static void print_copy(FILE *file, const char *which, const struct sight *sight)
                   locked ? " page-locked" : "", sm_size_text(sight->capacity).text, state, sight->arrivals);
 }
 
-static const char *placement_of(const synced_mem *mem)
+/* All that is printed of an object, which may be gone by then. */
+struct view {
+    const void *address;
+    struct sm_name_text name;
+    synced_mem_status status; /* ERR_FORKED: what follows the size is not known */
+    size_t size;
+    unsigned head;
+    int device;
+    unsigned placement;
+    struct sight sights[SM_SIDES];
+};
+
+static struct view view_of(const synced_mem *mem)
 {
-    static const char *const names[] = {"", ", mapped", ", managed", ", automatic placement"};
-    return names[sm_placement(mem)];
+    struct sm_call call;
+    struct view view = {.address = mem, .name = sm_name_text(synced_mem_name(mem)), .size = sm_size(mem)};
+    view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    if (view.status != SYNCED_MEM_OK)
+        return view;
+    call.ends_nothing = true;
+    view.size = sm_size(mem);
+    view.head = sm_head(mem);
+    view.device = sm_device(mem);
+    view.placement = sm_placement(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        view.sights[side] = sight_of(mem, side);
+    (void)sm_leave(&call, SYNCED_MEM_OK);
+    return view;
 }
 
-static void print_title(const synced_mem *mem, FILE *file)
+static void print_title(const struct view *view, FILE *file)
 {
-    (void)fprintf(file, "'%s' at %p\n", sm_name_text(synced_mem_name(mem)).text, (const void *)mem);
+    (void)fprintf(file, "'%s' at %p\n", view->name.text, view->address);
+}
+
+static void print_view(const struct view *view, FILE *file)
+{
+    static const char *const placements[] = {"", ", mapped", ", managed", ", automatic placement"};
+    char device[24] = "no device yet";
+    if (view->device >= 0)
+        (void)snprintf(device, sizeof device, "device %d", view->device);
+    print_title(view, file);
+    (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", view->size, sm_size_text(view->size).text,
+                  sm_head_name(view->head), device, placements[view->placement]);
+    print_copy(file, "host", &view->sights[SM_CPU]);
+    print_copy(file, "device", &view->sights[SM_GPU]);
 }
 
 static synced_mem_status print_object(const synced_mem *mem, FILE *file)
 {
-    struct sm_call call;
-    struct sight sights[SM_SIDES];
-    char device[24] = "no device yet";
-    const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    call.ends_nothing = true;
-    const unsigned head = sm_head(mem);
-    const size_t bytes = sm_size(mem);
-    if (sm_device(mem) >= 0)
-        (void)snprintf(device, sizeof device, "device %d", sm_device(mem));
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sights[side] = sight_of(mem, side);
-    (void)sm_leave(&call, SYNCED_MEM_OK);
-    print_title(mem, file);
-    (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", bytes, sm_size_text(bytes).text, sm_head_name(head), device,
-                  placement_of(mem));
-    print_copy(file, "host", &sights[SM_CPU]);
-    print_copy(file, "device", &sights[SM_GPU]);
+    const struct view view = view_of(mem);
+    if (view.status != SYNCED_MEM_OK)
+        return view.status;
+    print_view(&view, file);
     return SYNCED_MEM_OK;
 }
 
@@ -270,35 +293,42 @@ synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file)
 
 /* ---- All objects ---- */
 
-struct listing {
-    FILE *file;
-    uint64_t objects;
-};
-
-static bool any(const struct synced_mem *mem, void *listing)
+static bool any(const struct synced_mem *mem, void *view)
 {
-    (void)mem, (void)listing;
+    (void)mem, (void)view;
     return true;
 }
 
-static void list(const struct synced_mem *mem, void *user)
+static void look(const struct synced_mem *mem, void *view)
 {
-    struct listing *const listing = user;
-    listing->objects++;
-    if (print_object(mem, listing->file) != SYNCED_MEM_OK) {
-        print_title(mem, listing->file);
-        (void)fprintf(listing->file, "  %zu bytes, the parent process's\n", sm_size(mem));
+    *(struct view *)view = view_of(mem);
+}
+
+static void print_parents(const struct view *view, FILE *file)
+{
+    print_title(view, file);
+    (void)fprintf(file, "  %zu bytes, the parent process's\n", view->size);
+}
+
+static void print_all(FILE *file)
+{
+    struct sm_slab_walk walk = {.begun = false};
+    struct view view;
+    uint64_t objects = 0;
+    for (; sm_objects_next(&walk, any, look, &view); objects++) {
+        if (view.status == SYNCED_MEM_OK)
+            print_view(&view, file);
+        else
+            print_parents(&view, file);
     }
+    (void)fprintf(file, "%llu %s\n", (unsigned long long)objects, objects == 1 ? "object" : "objects");
 }
 
 synced_mem_status synced_mem_print_all(FILE *file)
 {
-    struct listing listing = {.file = file};
     synced_mem_status status = sm_check_file(file);
     if (status == SYNCED_MEM_OK) {
-        sm_objects_each(any, list, &listing);
-        (void)fprintf(file, "%llu %s\n", (unsigned long long)listing.objects,
-                      listing.objects == 1 ? "object" : "objects");
+        print_all(file);
         status = sm_check_printed(file);
     }
     return sm_report(status, __func__, NULL);

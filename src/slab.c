@@ -2,6 +2,7 @@
 #include "slab.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -89,6 +90,7 @@ void sm_cells_trim(struct sm_cells *cells)
         cells->chunks = chunk->next;
         free(chunk);
     }
+    cells->trims++;
     cells->free = NULL;
     cells->fresh_cells = 0;
 }
@@ -249,16 +251,33 @@ void sm_slab_trim(struct sm_slab *slab)
 
 /* ---- Walks ---- */
 
+/* So many cells are looked at before others get the lock. */
+enum { AT_ONCE = 1024 };
+
 /* With the slab locked. Chunks that are new since the walk has begun come before those that it looks at. */
+static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
+{
+    if (!walk->begun)
+        *walk = (struct sm_slab_walk){.begun = true, .chunk = cells->chunks, .trims = cells->trims};
+    else if (walk->trims != cells->trims)
+        walk->chunk = NULL;
+}
+
+/* With the slab locked. */
 static void *find_in(const struct sm_cells *cells, struct sm_slab_walk *walk,
                      bool (*wanted)(void *cell, const void *user), const void *user)
 {
     const struct chunk *const chunk = walk->chunk;
     const size_t count = cells_in(cells, chunk);
-    while (walk->cell < count) {
+    const size_t end = count - walk->cell > AT_ONCE ? walk->cell + AT_ONCE : count;
+    while (walk->cell < end) {
         char *const cell = (char *)(uintptr_t)chunk + offset_in(chunk) + walk->cell++ * cells->cell;
         if (wanted(cell, user))
             return cell;
+    }
+    if (end == count) {
+        walk->chunk = chunk->next;
+        walk->cell = 0;
     }
     return NULL;
 }
@@ -267,18 +286,14 @@ void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wante
                    const void *user)
 {
     void *found = NULL;
-    sm_lock(&slab->lock);
-    const struct chunk *chunk = walk->begun ? walk->chunk : slab->cells.chunks;
-    walk->begun = true;
-    while (chunk && !found) {
-        walk->chunk = chunk;
-        found = find_in(&slab->cells, walk, wanted, user);
-        if (!found) {
-            chunk = chunk->next;
-            walk->chunk = chunk;
-            walk->cell = 0;
-        }
+    for (;;) {
+        sm_lock(&slab->lock);
+        go_on(&slab->cells, walk);
+        if (walk->chunk)
+            found = find_in(&slab->cells, walk, wanted, user);
+        sm_unlock(&slab->lock);
+        if (found || !walk->chunk)
+            return found;
+        (void)sched_yield(); /* else the lock is taken again before others see that it was open */
     }
-    sm_unlock(&slab->lock);
-    return found;
 }

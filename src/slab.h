@@ -17,7 +17,8 @@ struct sm_cells {
     void *fresh;        /* cells that nobody has had yet follow one another from here */
     size_t fresh_cells; /* so many */
     void *chunks;
-    size_t used; /* cells given out */
+    size_t used;    /* cells given out */
+    unsigned trims; /* how often all chunks have gone */
 };
 
 #define SM_CELLS_INITIALIZER(type)                                                                                     \
@@ -68,9 +69,10 @@ struct sm_slab_walk {
     bool begun;
     const void *chunk; /* NULL, once it has begun: there are no more */
     size_t cell;       /* of the chunk's, the next to be looked at */
+    unsigned trims;    /* of the slab's when it began */
 };
 /* The next cell that is wanted, of all that were ever given out; NULL: there are no more. wanted() is called with the
- * slab locked. Between two calls the slab must not be trimmed. */
+ * slab locked, which is unlocked for a moment after some cells. A walk that a trim overtakes is at its end. */
 void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
                    const void *user);
 

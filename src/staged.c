@@ -337,7 +337,7 @@ bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
 {
     if (host->pinned || size == 0)
         return false;
-    return size >= sm_staging_minimum() || (up && size > sm_staging_buffer());
+    return size >= (up ? sm_staging_least_push() : sm_staging_minimum());
 }
 
 bool sm_staged_goes_on(void)

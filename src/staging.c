@@ -62,6 +62,12 @@ size_t sm_staging_minimum(void)
     return atomic_load_explicit(&settings.minimum, memory_order_relaxed);
 }
 
+size_t sm_staging_least_push(void)
+{
+    const size_t beyond = sm_staging_buffer() + 1;
+    return sm_staging_minimum() < beyond ? sm_staging_minimum() : beyond;
+}
+
 static synced_mem_status check(const synced_mem_staging *staging)
 {
     if (!staging)

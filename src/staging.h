@@ -9,5 +9,7 @@ unsigned sm_staging_threads(void);
 size_t sm_staging_buffer(void);
 /* Transfers of so many bytes and more. */
 size_t sm_staging_minimum(void);
+/* Of pushes also those that are larger than a buffer, so these are staged from so many bytes on. */
+size_t sm_staging_least_push(void);
 
 #endif

@@ -146,10 +146,11 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* The memory goes first, because that can fail; the caller then still has its reference. A parent's object stays as it
- * is to the end of the child. */
+/* With no reference left. The memory goes first, because that can fail; the caller then has its reference again. A
+ * parent's object stays as it is to the end of the child. */
 static synced_mem_status destroy(struct synced_mem *mem)
 {
+    sm_objects_wait_for_walks(mem);
     const bool has_memory = sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU);
     const synced_mem_status status = has_memory ? sm_replace(mem, NULL, NULL) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_ERR_FORKED) {
@@ -157,7 +158,7 @@ static synced_mem_status destroy(struct synced_mem *mem)
         return SYNCED_MEM_OK;
     }
     if (status != SYNCED_MEM_OK) {
-        atomic_store_explicit(&mem->references, 1, memory_order_relaxed);
+        sm_objects_add(mem);
         return status;
     }
     sm_trace_forget(mem);
@@ -178,7 +179,7 @@ synced_mem_status synced_mem_release(synced_mem *mem)
         if (references == 0)
             return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "released more often than retained"), __func__,
                              NULL);
-    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_acq_rel,
+    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_seq_cst,
                                                     memory_order_relaxed));
     if (references > 1)
         return SYNCED_MEM_OK;

@@ -92,17 +92,31 @@ START_TEST(statistics)
 }
 END_TEST
 
-START_TEST(staging_that_is_never_done)
+static void has_staging(const char *what, const char *from)
+{
+    char line[COLUMNS + 1];
+    (void)snprintf(line, sizeof line, "  %-46s %20s", what, from);
+    HAS(line);
+}
+
+/* A push that is larger than a buffer is staged whatever the minimum is. */
+START_TEST(staging_from_which_size)
 {
     synced_mem_staging staging = {.struct_size = sizeof staging};
     OK(synced_mem_get_staging(&staging));
-    const size_t before = staging.minimum_bytes;
+    const synced_mem_staging before = staging;
+    staging.buffer_bytes = 100000;
+    staging.minimum_bytes = 70000;
+    OK(synced_mem_set_staging(&staging));
+    stats_text();
+    has_staging("staging: to the host, from", "70000");
+    has_staging("staging: to devices, from", "70000");
     staging.minimum_bytes = SIZE_MAX;
     OK(synced_mem_set_staging(&staging));
     stats_text();
-    HAS("never\n");
-    staging.minimum_bytes = before;
-    OK(synced_mem_set_staging(&staging));
+    has_staging("staging: to the host, from", "never");
+    has_staging("staging: to devices, from", "100001");
+    OK(synced_mem_set_staging(&before));
 }
 END_TEST
 
@@ -241,7 +255,7 @@ static void *make_and_release(void *unused)
     return unused;
 }
 
-/* One that is given up while it is printed goes in the end all the same. */
+/* One that is given up while it is printed goes all the same. */
 START_TEST(objects_that_come_and_go)
 {
     pthread_t threads[3];
@@ -396,7 +410,7 @@ Suite *suite(void)
     TCase *const cases = add_case(all, "print");
     tcase_add_test(cases, sizes);
     tcase_add_test(cases, statistics);
-    tcase_add_test(cases, staging_that_is_never_done);
+    tcase_add_test(cases, staging_from_which_size);
     tcase_add_test(cases, objects);
     tcase_add_test(cases, arriving_and_page_locked);
     tcase_add_test(cases, placements);
