@@ -55,7 +55,7 @@ struct sm_copy {
     signed char device;          /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source;        /* synced_mem_source */
     unsigned char untracked : 2; /* enum sm_untracked */
-    bool arriving : 1;           /* the contents are those that write will bring; if it fails they are lost */
+    bool arriving : 1;           /* write, NULL: turn, is to bring the contents; if it fails they are lost */
     bool write_is_owed : 1;      /* a later turn comes after write too */
     bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
