@@ -127,9 +127,10 @@ void sm_copy_retire(struct sm_copy *copy);
  * is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
 /* Whoever was given the pointer without a stream may use it until now: one event on the legacy stream enters that as work
- * in flight. ERR_CAPTURING: not now, as a blocking stream captures. */
+ * in flight, unless such a use is open. After a failure nothing is entered. ERR_CAPTURING: not now, as a blocking stream
+ * captures. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
-/* The same for memory that is about to go. */
+/* The same for memory that is about to go: no such use is open then. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 /* Of a copy whose memory is gone. */
 void sm_copy_give_record(struct sm_copy *copy);

@@ -349,6 +349,15 @@ void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_tic
     push_front(&copy->reads, reserved);
 }
 
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
+{
+    remove_earlier(&copy->reads, sm_ended_use, ticket);
+    keep_short(copy);
+    reserved->by = sm_ended_use;
+    reserved->ticket = ticket;
+    push_front(&copy->reads, reserved);
+}
+
 bool sm_flight_give_again(struct sm_copy *copy, synced_mem_stream handle)
 {
     struct sm_use **link = &copy->reads;

@@ -84,6 +84,10 @@ struct sm_use *sm_flight_reserve(void);
 /* Enters a transfer from the copy; takes over the reservation and a hold of its own on the ticket. */
 void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
 
+/* Enters that a caller's stream may have used the copy up to the ticket; takes over the reservation and the caller's hold
+ * on the ticket. */
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
+
 /* The stream has the pointer from now on, to read it or to write it, and all that it has to come after is queued before
  * it. Takes over the reservation. */
 void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing);
