@@ -146,6 +146,17 @@ void sm_unlock_object(struct synced_mem *mem)
 
 /* ---- Waiting ---- */
 
+/* An only copy on the host whose device was lost while it filled the memory: no access to the host tells otherwise. */
+static bool stays_lost(const struct synced_mem *mem, enum sm_side side)
+{
+    return side == SM_CPU && sm_head(mem) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(mem, side));
+}
+
+bool sm_is_lost(const struct synced_mem *mem)
+{
+    return stays_lost(mem, SM_CPU) && sm_flight_lost(sm_copy_of(mem, SM_CPU));
+}
+
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
  * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
  * shared copy it is the host's side, which comes first, that they do not arrive on. */
@@ -153,11 +164,11 @@ static void lose(struct synced_mem *mem, struct sm_ticket **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        struct sm_ticket *const write = copy ? copy->write : NULL;
-        if (write && copy->arriving && sm_ticket_state(write) == SM_TICKET_LOST) {
+        struct sm_ticket *const arrival = copy ? sm_flight_lost(copy) : NULL;
+        if (arrival) {
             if (lost && !*lost)
-                *lost = sm_ticket_hold(write);
-            copy->arriving = false;
+                *lost = sm_ticket_hold(arrival);
+            copy->arriving = stays_lost(mem, side);
             if (sm_head(mem) & ~sm_bit(side))
                 sm_commit(mem, sm_head(mem) & ~sm_bit(side));
         }

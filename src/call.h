@@ -52,6 +52,9 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *tic
 /* As that, but only until a stream can wait for the ticket. */
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);
 
+/* Whether the host copy alone is valid, and its contents never arrived: what relies on them fails. */
+bool sm_is_lost(const struct synced_mem *mem);
+
 /* Made before anything is published; what a new object has. */
 void sm_object_init(struct synced_mem *mem);
 bool sm_object_is_valid(const struct synced_mem *mem);

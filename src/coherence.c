@@ -19,7 +19,14 @@ static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
  * matter. */
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
-    return side == SM_CPU && (mode == SM_OVERWRITE || (sm_head(mem) & sm_bit(SM_CPU)));
+    const bool has_contents = (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
+    return side == SM_CPU && (mode == SM_OVERWRITE || has_contents);
+}
+
+/* Contents that nobody needs may be lost. */
+static struct sm_ticket *blocker(const struct sm_copy *copy, enum sm_mode mode)
+{
+    return mode == SM_OVERWRITE ? sm_flight_unfinished(copy, true) : sm_flight_blocker(copy, mode != SM_READ);
 }
 
 /* What an access without a stream waits for next, once its side has memory and contents. Uses that a lost device has
@@ -31,7 +38,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, en
     synced_mem_status status = sm_flight_settle(copy, mode != SM_READ, asking(mem, side));
     if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode))
         status = SYNCED_MEM_OK;
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, mode != SM_READ) : NULL;
+    *wait = status == SYNCED_MEM_OK ? blocker(copy, mode) : NULL;
     return status;
 }
 
@@ -68,6 +75,7 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
+    copy->arriving = copy->arriving && mode != SM_OVERWRITE;
     sm_commit(mem, sm_steps[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);
 }
@@ -268,9 +276,12 @@ synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle)
 static struct sm_ticket *any_transfer(const struct synced_mem *mem)
 {
     struct sm_ticket *ticket = NULL;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !ticket; side++)
-        if (sm_copy_of(mem, side))
-            ticket = sm_flight_transfer(sm_copy_of(mem, side));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !ticket; side++) {
+        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        ticket = copy ? sm_flight_lost(copy) : NULL;
+        if (copy && !ticket)
+            ticket = sm_flight_transfer(copy);
+    }
     return ticket;
 }
 

@@ -24,6 +24,7 @@
 #include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PAGE = 4096 };
@@ -340,16 +341,33 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
+/* Nothing is entered before there is a ticket: an open use would have every later call record an event. One that is open
+ * is as good: whoever conflicts with it ends it. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 {
     if (!copy->streamless)
         return SYNCED_MEM_OK;
-    struct sm_use *const use = sm_flight_reserve();
-    if (!use)
-        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     struct sm_stream *const any = sm_stream_any(copy->device);
-    sm_flight_given(copy, use, any, false);
-    return sm_flight_end(copy, any);
+    if (sm_flight_has(copy, any, true) || sm_flight_has(copy, any, false))
+        return SYNCED_MEM_OK;
+    struct sm_ticket *ticket = NULL;
+    struct sm_use *const use = sm_flight_reserve();
+    const synced_mem_status status = use ? sm_stream_end_use(any, &ticket) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status == SYNCED_MEM_OK)
+        sm_flight_used(copy, use, ticket);
+    else
+        free(use);
+    return status;
+}
+
+/* What is open is ended with it. */
+static synced_mem_status end_streamless(struct sm_copy *copy)
+{
+    struct sm_use *const use = copy->streamless ? sm_flight_reserve() : NULL;
+    if (!use)
+        return copy->streamless ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK;
+    sm_flight_given(copy, use, sm_stream_any(copy->device), false);
+    return sm_flight_end(copy, sm_stream_any(copy->device));
 }
 
 /* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
@@ -358,7 +376,7 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_copy_track_streamless(copy);
+    const synced_mem_status status = end_streamless(copy);
     if (status == SYNCED_MEM_OK)
         copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;

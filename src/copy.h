@@ -48,7 +48,7 @@ struct sm_copy {
     signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
     unsigned char untracked : 2;    /* enum sm_untracked */
-    bool arriving : 1;              /* the contents are those that write will bring; if it fails they are lost */
+    bool arriving : 1;              /* write, NULL: turn, is to bring the contents; if it fails they are lost */
     bool write_is_owed : 1;         /* a later turn comes after write too */
     bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
@@ -128,9 +128,10 @@ void sm_copy_retire(struct sm_copy *copy);
  * is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
 /* Whoever was given the pointer without a stream may use it until now: one event on the legacy stream enters that as work
- * in flight. ERR_CAPTURING: not now, as a blocking stream captures. */
+ * in flight, unless such a use is open. After a failure nothing is entered. ERR_CAPTURING: not now, as a blocking stream
+ * captures. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
-/* The same for memory that is about to go. */
+/* The same for memory that is about to go: no such use is open then. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 /* Of a copy whose memory is gone. */
 void sm_copy_give_record(struct sm_copy *copy);

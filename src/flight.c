@@ -17,25 +17,16 @@ static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
     *slot = ticket;
 }
 
-/* Whether the contents were to arrive, and never will. */
-static bool is_lost_arrival(const struct sm_copy *copy)
+struct sm_ticket *sm_flight_arrival(const struct sm_copy *copy)
 {
-    return copy->arriving && sm_ticket_state(copy->write) == SM_TICKET_LOST;
+    struct sm_ticket *const brings = copy->write ? copy->write : copy->turn;
+    return copy->arriving ? brings : NULL;
 }
 
-/* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
-static bool blocks(const struct sm_copy *copy, const struct sm_ticket *ticket)
+struct sm_ticket *sm_flight_lost(const struct sm_copy *copy)
 {
-    switch (sm_ticket_state(ticket)) {
-    case SM_TICKET_QUEUEING:
-    case SM_TICKET_PENDING:
-        return true;
-    case SM_TICKET_LOST:
-        return ticket == copy->write && is_lost_arrival(copy);
-    case SM_TICKET_DONE:
-        break;
-    }
-    return false;
+    struct sm_ticket *const arrival = sm_flight_arrival(copy);
+    return sm_ticket_state(arrival) == SM_TICKET_LOST ? arrival : NULL;
 }
 
 static bool is_transfer(const struct sm_use *use)
@@ -146,16 +137,23 @@ synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const
     return status;
 }
 
-struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
+struct sm_ticket *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_owed && blocks(copy, copy->write))
+    if (!copy->write_is_owed && sm_ticket_is_open(copy->write))
         return copy->write;
-    if (blocks(copy, copy->turn))
+    if (sm_ticket_is_open(copy->turn))
         return copy->turn;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
-        if (blocks(copy, use->ticket))
+        if (sm_ticket_is_open(use->ticket))
             return use->ticket;
     return NULL;
+}
+
+/* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
+struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
+{
+    struct sm_ticket *const lost = sm_flight_lost(copy);
+    return lost ? lost : sm_flight_unfinished(copy, conflicting);
 }
 
 static bool is_queueing(const struct sm_ticket *ticket)
@@ -175,7 +173,8 @@ struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflictin
 
 struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
 {
-    return is_lost_arrival(copy) ? copy->write : sm_flight_queueing(copy, conflicting);
+    struct sm_ticket *const lost = sm_flight_lost(copy);
+    return lost ? lost : sm_flight_queueing(copy, conflicting);
 }
 
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
@@ -201,7 +200,8 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
         status = wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, false);
-    return status == SYNCED_MEM_OK && is_lost_arrival(copy) ? sm_ticket_wait_queued(copy->write) : status;
+    struct sm_ticket *const lost = sm_flight_lost(copy);
+    return status == SYNCED_MEM_OK && lost ? sm_ticket_wait_queued(lost) : status;
 }
 
 static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
@@ -234,20 +234,20 @@ bool sm_flight_is_idle(const struct sm_copy *copy)
     return idle;
 }
 
-static struct sm_ticket *transfer_in(const struct sm_copy *copy, const struct sm_use *list)
+static struct sm_ticket *transfer_in(const struct sm_use *list)
 {
     for (const struct sm_use *use = list; use; use = use->next)
-        if (is_transfer(use) && blocks(copy, use->ticket))
+        if (is_transfer(use) && sm_ticket_is_open(use->ticket))
             return use->ticket;
     return NULL;
 }
 
 struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy)
 {
-    if (blocks(copy, copy->write))
+    if (sm_ticket_is_open(copy->write))
         return copy->write;
-    struct sm_ticket *const read = transfer_in(copy, copy->reads);
-    return read ? read : transfer_in(copy, copy->owed);
+    struct sm_ticket *const read = transfer_in(copy->reads);
+    return read ? read : transfer_in(copy->owed);
 }
 
 /* ---- Entering ---- */
@@ -272,6 +272,7 @@ void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket)
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
 {
     replace(&copy->turn, ticket);
+    copy->arriving = true;
 }
 
 void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket)
@@ -345,6 +346,15 @@ void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_tic
     remove_earlier(&copy->owed, NULL, ticket);
     keep_short(copy);
     reserved->ticket = sm_ticket_hold(ticket);
+    push_front(&copy->reads, reserved);
+}
+
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
+{
+    remove_earlier(&copy->reads, sm_ended_use, ticket);
+    keep_short(copy);
+    reserved->by = sm_ended_use;
+    reserved->ticket = ticket;
     push_front(&copy->reads, reserved);
 }
 
@@ -510,17 +520,17 @@ void sm_flight_ask(const struct sm_copy *copy)
 }
 
 /* Nothing is open in it, and nothing pending. */
-static bool is_over(const struct sm_copy *copy, const struct sm_use *use)
+static bool is_over(const struct sm_use *use)
 {
-    return !is_stream(use) && !blocks(copy, use->ticket);
+    return !is_stream(use) && !sm_ticket_is_open(use->ticket);
 }
 
-static void prune_list(const struct sm_copy *copy, struct sm_use **list)
+static void prune_list(struct sm_use **list)
 {
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_over(copy, use)) {
+        if (is_over(use)) {
             *link = use->next;
             free_use(use);
         } else {
@@ -533,68 +543,18 @@ static void prune_list(const struct sm_copy *copy, struct sm_use **list)
  * it. */
 static bool matters(const struct sm_copy *copy, const struct sm_ticket *ticket)
 {
-    return blocks(copy, ticket) || (sm_copy_is_shared(copy) && sm_ticket_state(ticket) == SM_TICKET_LOST);
+    const bool lost = sm_ticket_state(ticket) == SM_TICKET_LOST;
+    return sm_ticket_is_open(ticket) || (lost && (sm_copy_is_shared(copy) || ticket == sm_flight_lost(copy)));
 }
 
 void sm_flight_prune(struct sm_copy *copy)
 {
     sm_flight_note_strays(copy);
-    copy->arriving = copy->arriving && blocks(copy, copy->write);
+    copy->arriving = sm_ticket_state(sm_flight_arrival(copy)) != SM_TICKET_DONE;
     if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
     if (!copy->writer && !matters(copy, copy->turn))
         replace(&copy->turn, NULL);
-    prune_list(copy, &copy->reads);
-    prune_list(copy, &copy->owed);
-}
-
-/* ---- Work that got out of sight ---- */
-
-void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
-{
-    struct sm_stream *const lane = stream && stream->kind == SM_STREAM_LANE ? stream : NULL;
-    const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
-    copy->untracked_on = elsewhere ? NULL : lane;
-    if (copy->untracked < how)
-        copy->untracked = (unsigned char)how;
-}
-
-static bool is_stray(const struct sm_ticket *ticket)
-{
-    return ticket && sm_ticket_state(ticket) == SM_TICKET_LOST &&
-           atomic_load_explicit(&ticket->stray, memory_order_relaxed);
-}
-
-static bool has_stray(const struct sm_use *list)
-{
-    while (list && !is_stray(list->ticket))
-        list = list->next;
-    return list != NULL;
-}
-
-void sm_flight_note_strays(struct sm_copy *copy)
-{
-    if (is_stray(copy->write))
-        sm_flight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
-    if (has_stray(copy->reads) || has_stray(copy->owed))
-        sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
-}
-
-/* The ticket stands for what is not known of, and for the write that it replaces. */
-synced_mem_status sm_flight_retrack(struct sm_copy *copy)
-{
-    struct sm_ticket *ticket = NULL;
-    if (!copy->untracked || !copy->untracked_on)
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
-    if (status == SYNCED_MEM_OK)
-        status = sm_stream_queued(copy->untracked_on, &ticket);
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        return status;
-    if (ticket) {
-        replace(&copy->write, ticket);
-        copy->write_is_owed = false;
-    }
-    copy->untracked = SM_TRACKED;
-    return SYNCED_MEM_OK;
+    prune_list(&copy->reads);
+    prune_list(&copy->owed);
 }

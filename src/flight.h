@@ -28,18 +28,26 @@ extern struct sm_stream *const sm_ended_use;
 
 /* ---- Waiting ---- */
 
+/* By which ticket the contents arrive: the write's; where there is none the turn's, of memory that the caller fills.
+ * NULL: nothing arrives. */
+struct sm_ticket *sm_flight_arrival(const struct sm_copy *copy);
+/* That ticket, if it is lost: then the contents never arrive. */
+struct sm_ticket *sm_flight_lost(const struct sm_copy *copy);
+
 /* Gives a ticket to each open use that an access has to wait for: to the turn of a writer, and if it conflicts to the
  * readers. Not to uses by the stream that asks; NULL for the host and for transfers. */
 synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
 
 /* After that: the first unfinished work that the access has to wait for. NULL: none. */
+struct sm_ticket *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting);
+/* As that, for who needs the contents: first the ticket that was to bring them, if it is lost. */
 struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting);
 
 /* Of what an access has to wait for, the first that threads of the library's have yet to queue: until they have, no
  * stream can wait for it. NULL: none. */
 struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting);
 
-/* As that, but also a write that was to bring the contents and is lost: to wait for it says why. */
+/* As that, but also a ticket that was to bring the contents and is lost: to wait for it says why. */
 struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting);
 
 /* Settles, and makes the stream wait. Fails with the reason if contents that were to arrive are lost. */
@@ -60,7 +68,8 @@ struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy);
  * over the caller's hold. */
 void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket);
 
-/* Memory of the caller's whose contents are ready with the ticket. Takes over the caller's hold. */
+/* Memory of the caller's whose contents arrive by the ticket, as a turn's: to hand it back nobody waits for that. Takes
+ * over the caller's hold. */
 void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket);
 
 /* The contents of a shared copy come to the host by the ticket, which comes after what writes them. Takes over the
@@ -74,6 +83,10 @@ struct sm_use *sm_flight_reserve(void);
 
 /* Enters a transfer from the copy; takes over the reservation and a hold of its own on the ticket. */
 void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
+
+/* Enters that a caller's stream may have used the copy up to the ticket; takes over the reservation and the caller's hold
+ * on the ticket. */
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
 
 /* The stream has the pointer from now on, to read it or to write it, and all that it has to come after is queued before
  * it. Takes over the reservation. */

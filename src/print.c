@@ -4,6 +4,7 @@
 #include "argument.h"
 #include "call.h"
 #include "debug.h"
+#include "flight.h"
 #include "gpu.h"
 #include "host_pool.h"
 #include "objects.h"
@@ -209,7 +210,7 @@ static struct sight sight_of(const struct synced_mem *mem, enum sm_side side)
                           .arrivals = copy->arrivals,
                           .pinned = copy->pinned,
                           .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                          .pending = copy->arriving && sm_ticket_state(copy->write) != SM_TICKET_DONE};
+                          .pending = sm_ticket_state(sm_flight_arrival(copy)) != SM_TICKET_DONE};
 }
 
 static void print_copy(FILE *file, const char *which, const struct sight *sight)

@@ -52,7 +52,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
     *wait = NULL;
     if (sm_head(mem) == sm_bit(side))
         status = sm_provide(mem, sm_other(side), SM_MOVE, NULL, wait);
-    if (status == SYNCED_MEM_OK && !*wait && (sm_head(mem) & sm_bit(sm_other(side))))
+    if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
         *wait = sm_flight_blocker(sm_copy_of(mem, sm_other(side)), false);
     return status;
 }
@@ -423,7 +423,7 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
             return status;
         bool over;
         status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !over)
+        if (status != SYNCED_MEM_OK && (!over || (growing && sm_is_lost(mem))))
             return status;
     }
 }

@@ -444,6 +444,30 @@ START_TEST(a_program)
 }
 END_TEST
 
+/* A push that can't record the event leaves nothing to record for calls that worked before. */
+START_TEST(a_refused_push_enters_nothing)
+{
+    begin(_i % 2);
+    synced_mem *const mem = make_of(KEPT, SIZE);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, other));
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 3);
+    cudaGraph_t graph;
+    ck_assert_int_eq(cudaStreamBeginCapture(blocking, cudaStreamCaptureModeRelaxed), cudaSuccess);
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push(mem, other));
+    FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_gpu_data_on(mem, other));
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, other);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    gpu_fill(data, SIZE, 4, other);
+    ck_assert_int_eq(cudaStreamEndCapture(blocking, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
+    OK(synced_mem_release(mem));
+    finish();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const of = suite_create("old_pointers");
@@ -457,6 +481,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_failure_delays_it, 0, 2);
     tcase_add_loop_test(tests, short_memory, 0, 2);
     tcase_add_test(tests, events);
+    tcase_add_loop_test(tests, a_refused_push_enters_nothing, 0, 2);
     tcase_add_loop_test(tests, a_program, 0, 12);
     TCase *const lost = add_case_without_end(of, "lost");
     tcase_add_loop_test(lost, a_lost_device_keeps_nothing, 0, 2);
