@@ -247,10 +247,9 @@ static void give_back_all_ended(void)
     struct some some = {.up_to = times_listed()};
     while (some.after < some.up_to) {
         uint64_t last = hold(&some, false);
-        for (unsigned left = some.buffers; ask_each(&some, false, &ignored); left--) {
+        unsigned left = some.buffers;
+        while (ask_each(&some, false, &ignored) && left-- > 0) {
             give_back_ended();
-            if (left == 0)
-                break;
             last = hold(&some, false);
         }
         some.after = last;
