@@ -276,14 +276,44 @@ static void drop_arrivals(struct batch *batch)
         sm_ticket_drop(batch->arrivals[--batch->staged]);
 }
 
+/* Without copy threads nobody would work on what no head counts on. */
+static void cancel_arrivals(struct batch *batch)
+{
+    const struct sm_detail first = sm_detail_get();
+    for (size_t i = 0; i < batch->staged; i++)
+        sm_staged_cancel(batch->arrivals[i]);
+    sm_detail_set(&first);
+    drop_arrivals(batch);
+}
+
+/* The heads count on all of them, also after one has failed. */
+static synced_mem_status follow_all(struct batch *batch)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_detail why = sm_detail_get();
+    for (size_t i = 0; i < batch->staged; i++) {
+        const synced_mem_status status = follow(batch, batch->arrivals[i]);
+        if (status != SYNCED_MEM_OK && first == SYNCED_MEM_OK) {
+            first = status;
+            why = sm_detail_get();
+        }
+    }
+    if (first != SYNCED_MEM_OK)
+        sm_detail_set(&why);
+    return first;
+}
+
 static synced_mem_status follow_staged(struct batch *batch, synced_mem_status status)
 {
-    if (status != SYNCED_MEM_OK || batch->staged == 0 || batch->goes_on) {
-        drop_arrivals(batch);
+    if (status != SYNCED_MEM_OK) {
+        cancel_arrivals(batch);
         return status;
     }
-    for (size_t i = 0; i < batch->staged && status == SYNCED_MEM_OK; i++)
-        status = follow(batch, batch->arrivals[i]);
+    if (batch->staged == 0 || batch->goes_on) {
+        drop_arrivals(batch);
+        return SYNCED_MEM_OK;
+    }
+    status = follow_all(batch);
     drop_arrivals(batch);
     if (status != SYNCED_MEM_OK || is_pull(batch))
         look_again(batch, status);
@@ -319,7 +349,7 @@ static void begin_again(struct batch *batch)
     batch->stream = NULL;
     batch->wait = NULL;
     batch->queued = 0;
-    drop_arrivals(batch);
+    cancel_arrivals(batch);
 }
 
 static synced_mem_status run(struct batch *batch, synced_mem_stream handle)

@@ -221,6 +221,14 @@ static void end_device_part(struct job *job)
     sm_ticket_close(job->device_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, stray);
 }
 
+static void give_up_tickets(struct job *job)
+{
+    tell(job);
+    sm_copy_threads_remove(&job->task);
+    sm_ticket_drop(job->device_ticket);
+    sm_ticket_drop(job->host_ticket);
+}
+
 /* The last thread is done with it. */
 static void conclude(struct job *job)
 {
@@ -232,10 +240,7 @@ static void conclude(struct job *job)
         const bool lost = !job->up && status_of(job) != SYNCED_MEM_OK;
         sm_ticket_close(job->host_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, false);
     }
-    tell(job);
-    sm_copy_threads_remove(&job->task);
-    sm_ticket_drop(job->device_ticket);
-    sm_ticket_drop(job->host_ticket);
+    give_up_tickets(job);
 }
 
 static void leave(struct job *job)
@@ -273,6 +278,29 @@ static void work_on(struct job *job)
         put_buffer(job, &buffers[i]);
     }
     leave(job);
+}
+
+static bool end_unbegun(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    const bool ends = !job->over && job->workers == 0 && job->taken == 0;
+    job->over = job->over || ends;
+    pthread_mutex_unlock(&job->lock);
+    return ends;
+}
+
+/* What was in flight on the device copy before a push is on the lane, and forgotten: the ticket stands for that. */
+void sm_staged_cancel(struct sm_ticket *arrival)
+{
+    struct job *const job = job_of_work(arrival->work);
+    if (sm_staged_goes_on() || !end_unbegun(job))
+        return;
+    if (!job->up)
+        sm_ticket_close(job->device_ticket, SM_TICKET_DONE, false);
+    else if (sm_ticket_queued(job->device_ticket, job->lane->handle) != SYNCED_MEM_OK)
+        end_device_part(job);
+    sm_ticket_close(job->host_ticket, SM_TICKET_DONE, false);
+    give_up_tickets(job);
 }
 
 static void wait_for_source(struct job *job)

@@ -23,6 +23,10 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
 /* Whether there are copy threads, so that a transfer gets on though nobody waits for it. */
 bool sm_staged_goes_on(void);
 
+/* Ends a transfer that nobody has begun to work on, unless a copy thread will: nothing was moved.
+ * arrival: the target's ticket, held; the head does not count on it. */
+void sm_staged_cancel(struct sm_ticket *arrival);
+
 /* Ends the copy threads. */
 void sm_staged_shutdown(void);
 

@@ -246,6 +246,45 @@ START_TEST(one_of_several_fails)
 }
 END_TEST
 
+/* What a failed call had begun is nobody's: without copy threads it is not to wait for ever for somebody to work on it. */
+START_TEST(nothing_is_left_of_a_failed_push)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = 4, .buffer_bytes = BUFFER, .minimum_bytes = SIZE_MAX};
+    OK(synced_mem_set_staging(&staging));
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_in(mine, 1), make_at_cpu(64, 2)};
+    int pending = 0;
+    OK(synced_mem_query(mems[0], &pending));
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    if (_i == 2)
+        emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push_n(mems, 2, stream));
+    ck_assert_uint_eq(emu_failures(), _i == 2 ? 2 : 1);
+    SAYS("64 bytes");
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_AT_CPU);
+    for (int i = 0; i < 9 && (i == 0 || pending); i++) {
+        gpu_stream_sync(stream);
+        emu_run_all();
+        OK(synced_mem_query(mems[0], &pending));
+    }
+    ck_assert_int_eq(pending, 0);
+    if (_i != 1) {
+        OK(synced_mem_async_gpu_push_n(mems, 2, stream));
+        ck_assert(device_is(synced_mem_gpu_data(mems[0]), SIZE, 1));
+        ck_assert(device_is(synced_mem_gpu_data(mems[1]), 64, 2));
+    }
+    OK(synced_mem_release(mems[0]));
+    OK(synced_mem_release(mems[1]));
+    emu_run_all();
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
 /* The stream may go on to write, and whoever comes next waits for that too. */
 START_TEST(a_turn_outlives_a_failed_pull)
 {
@@ -330,6 +369,7 @@ Suite *suite(void)
     tcase_add_loop_test(limited, without_records, 0, 2);
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
+    tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
