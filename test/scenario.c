@@ -337,7 +337,7 @@ static synced_mem_status hand_in(struct offer offer)
     const synced_mem_status status = offer.adopt ? adopt(&offer) : set(&offer);
     if (status == SYNCED_MEM_OK) {
         written(pattern);
-        now.host = offer.host;
+        now.host = offer.ordered ? NULL : offer.host; /* NULL: the contents may be arriving */
         now.owed += offer.adopt ? (offer.host != NULL) + (offer.device != NULL) : 0;
     }
     return status;
