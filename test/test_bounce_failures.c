@@ -144,10 +144,11 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
-/* The streams that are asked about at a time are all held up, and other streams have gone on. */
+/* More streams are held up than are asked about at a time, and the first or the last stream has gone on. */
 START_TEST(behind_held_streams)
 {
     enum { MANY = 40 };
+    const int free_one = _i ? MANY - 1 : 0;
     synced_mem *mems[MANY];
     synced_mem_stream streams[MANY];
     synced_mem *const held_up = make_on(SIZE, 0);
@@ -160,12 +161,12 @@ START_TEST(behind_held_streams)
         streams[i] = gpu_stream_create(0, false);
         mems[i] = make_on(SIZE, 0);
         OK(synced_mem_set_cpu_data(mems[i], mine));
-        if (i != _i)
+        if (i != free_one)
             ck_assert_ptr_nonnull(synced_mem_gpu_data_on(held_up, streams[i]));
     }
     for (int i = 0; i < MANY; i++)
         OK(synced_mem_async_gpu_push(mems[i], streams[i]));
-    gpu_stream_sync(streams[_i]);
+    gpu_stream_sync(streams[free_one]);
     OK(synced_mem_reap());
     ck_assert_uint_lt(bytes_in_use(), (uint64_t)MANY * SIZE);
     gpu_unhold();
@@ -189,7 +190,7 @@ Suite *suite(void)
     tcase_add_test(refused, the_copy_is_refused);
     tcase_add_test(refused, nobody_can_tell);
     TCase *const held = add_case(made, "held");
-    tcase_add_loop_test(held, behind_held_streams, 0, 40);
+    tcase_add_loop_test(held, behind_held_streams, 0, 2);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_test(lost, no_event);
     tcase_add_test(lost, no_buffer_and_no_wait);

@@ -4,6 +4,7 @@
 #include "selftest.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 static void test_late(void)
 {
@@ -209,8 +210,8 @@ static void test_threads(void)
 
 struct chain {
     cudaStream_t stream;
-    int left;
-    int done;
+    atomic_int left;
+    atomic_int done;
 };
 
 static void free_another(void *argument);
@@ -229,8 +230,8 @@ static void free_another(void *argument)
 {
     struct chain *chain = argument;
     pthread_t thread;
-    chain->done++;
-    if (chain->left-- > 0)
+    atomic_fetch_add(&chain->done, 1);
+    if (atomic_fetch_sub(&chain->left, 1) > 0)
         CHECK(pthread_create(&thread, NULL, queue_free, argument) == 0 && pthread_join(thread, NULL) == 0);
 }
 
@@ -243,8 +244,8 @@ static void test_frees_without_end(void)
     cudaStream_t other = stream_of(cudaStreamNonBlocking);
     queue_free(&chain);
     GIVES(cudaMallocAsync(&memory, SIZE_MAX / 8, other), cudaErrorMemoryAllocation);
-    CHECK(chain.done < MOST / 2);
-    chain.left = 0;
+    CHECK(atomic_load(&chain.done) < MOST / 2);
+    atomic_store(&chain.left, 0);
     OK(cudaDeviceSynchronize());
     OK(cudaStreamDestroy(other));
     OK(cudaStreamDestroy(chain.stream));
