@@ -2,6 +2,7 @@
 #include "cudart_emu.h"
 #include "fixture.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -285,6 +286,61 @@ START_TEST(nothing_is_left_of_a_failed_push)
 }
 END_TEST
 
+/* Another thread's push, which waits for buffers. */
+struct pushing {
+    synced_mem *mem;
+    synced_mem_stream stream;
+};
+
+static void *push(void *argument)
+{
+    const struct pushing *const it = argument;
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it->mem, it->stream));
+    return NULL;
+}
+
+/* NULL: the call failed. */
+static void *overwrite(void *argument)
+{
+    const struct pushing *const it = argument;
+    return it->stream ? synced_mem_overwrite_gpu_data_on(it->mem, it->stream) : synced_mem_overwrite_gpu_data(it->mem);
+}
+
+/* Whoever needs no contents is not told that they were lost, with a stream or without one. */
+START_TEST(an_overwrite_survives_a_lost_push)
+{
+    const size_t size = (size_t)40 * BUFFER;
+    void *const mine = calloc(1, size);
+    stage(1);
+    synced_mem *const mem = make_on(size, 0);
+    struct pushing one = {.mem = mem, .stream = open_stream(NON_BLOCKING)};
+    struct pushing other = {.mem = mem, .stream = _i ? open_stream(NON_BLOCKING) : NULL};
+    OK(synced_mem_set_cpu_data(mem, mine));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    pthread_t pusher;
+    pthread_t writer;
+    void *data = NULL;
+    gpu_hold(NULL);
+    ck_assert_int_eq(pthread_create(&pusher, NULL, push, &one), 0);
+    (void)usleep(20000);
+    ck_assert_int_eq(pthread_create(&writer, NULL, overwrite, &other), 0);
+    (void)usleep(20000);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(pusher, NULL), 0);
+    ck_assert_int_eq(pthread_join(writer, &data), 0);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, size, 3, other.stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 3));
+    OK(synced_mem_release(mem));
+    close_stream(one.stream);
+    if (other.stream)
+        close_stream(other.stream);
+    free(mine);
+}
+END_TEST
+
 /* The stream may go on to write, and whoever comes next waits for that too. */
 START_TEST(a_turn_outlives_a_failed_pull)
 {
@@ -370,6 +426,7 @@ Suite *suite(void)
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
+    tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
