@@ -321,9 +321,11 @@ START_TEST(an_overwrite_survives_a_lost_push)
     pthread_t pusher;
     pthread_t writer;
     void *data = NULL;
+    const unsigned copies = emu_calls("cudaMemcpyAsync");
     gpu_hold(NULL);
     ck_assert_int_eq(pthread_create(&pusher, NULL, push, &one), 0);
-    (void)usleep(20000);
+    while (emu_calls("cudaMemcpyAsync") == copies)
+        (void)usleep(1000);
     ck_assert_int_eq(pthread_create(&writer, NULL, overwrite, &other), 0);
     (void)usleep(20000);
     emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
@@ -338,6 +340,39 @@ START_TEST(an_overwrite_survives_a_lost_push)
     if (other.stream)
         close_stream(other.stream);
     free(mine);
+}
+END_TEST
+
+/* Of a pull of several the one that arrived is as after a pull that succeeds: its stream's turn has ended. */
+START_TEST(a_turn_ends_though_another_pull_failed)
+{
+    void *mine[2];
+    synced_mem *mems[2];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream reader = open_stream(NON_BLOCKING);
+    stage(0);
+    for (int i = 0; i < 2; i++) {
+        mine[i] = malloc(SIZE);
+        mems[i] = make_in(mine[i], 0);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, 1, stream);
+    }
+    const unsigned chunks = (SIZE + BUFFER - 1) / BUFFER;
+    emu_fail("cudaMemcpyAsync", _i ? 1 : chunks + 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(mems[_i]), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_head(mems[1 - _i]), SYNCED_MEM_AT_GPU);
+    const unsigned records = emu_calls("cudaEventRecord");
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[_i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[1 - _i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records + 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, 1));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(reader);
+    close_stream(stream);
 }
 END_TEST
 
@@ -428,6 +463,7 @@ Suite *suite(void)
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
     tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
+    tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
     return of;
