@@ -16,6 +16,7 @@ struct sm_call {
     struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
     struct sm_ticket *lost;           /* held: contents that were to arrive with it had been lost at the beginning */
     bool moves;                       /* its transfer is queued, see move.c */
+    unsigned writes;                  /* to the device copy, when the head counted on that */
 };
 
 /* Takes the object's lock. ERR_FORKED: a parent's object, of which a child can't know who holds the lock. */

@@ -15,12 +15,13 @@ static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
 
-/* What has failed reads and writes no host memory any more: that can be used, if its contents are there or do not
- * matter. */
-static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+/* What has failed reads and writes no memory any more: that can be used, if its contents are there or do not matter. Of
+ * a lost device only the host's. */
+static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
 {
-    const bool has_contents = (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
-    return side == SM_CPU && (mode == SM_OVERWRITE || has_contents);
+    const bool has_contents = side == SM_CPU && (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
+    const bool is_usable = side == SM_CPU || why != SYNCED_MEM_ERR_DEVICE_LOST;
+    return has_contents || (mode == SM_OVERWRITE && is_usable);
 }
 
 /* Contents that nobody needs may be lost. */
@@ -36,7 +37,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, en
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     synced_mem_status status = sm_flight_settle(copy, mode != SM_READ, asking(mem, side));
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode))
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode, status))
         status = SYNCED_MEM_OK;
     *wait = status == SYNCED_MEM_OK ? blocker(copy, mode) : NULL;
     return status;
@@ -59,7 +60,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
             return status;
         bool over;
         status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode)))
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode, status)))
             return status;
     }
 }
@@ -180,7 +181,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
         if (!wait)
             return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
         status = sm_wait_queued_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !(over && mode == SM_OVERWRITE))
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
             return status;
     }
 }

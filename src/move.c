@@ -162,6 +162,7 @@ static void commit_all(struct batch *batch)
             continue;
         if (sm_shared_copy(mem) && is_pull(batch))
             sm_unified_arrive(sm_shared_copy(mem), NULL);
+        batch->calls[i].writes = sm_copy_of(mem, SM_GPU)->writes;
         sm_commit(mem, sm_head(mem) | sm_bit(batch->side));
     }
 }
@@ -255,17 +256,25 @@ static synced_mem_status follow(struct batch *batch, struct sm_ticket *arrival)
     return sm_ticket_wait(arrival);
 }
 
+/* Its contents have arrived, and no stream was given the device copy to write meanwhile: such a turn is not the pull's. */
+static bool has_arrived(const struct batch *batch, const struct sm_call *call)
+{
+    const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
+    return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
+}
+
 /* What has failed is noticed by the objects when they are looked at; the turns that a pull wanted to end have ended, or
- * go on. To enter the objects can't fail, as below. */
+ * go on: each object's by what became of its own transfer. To enter the objects can't fail, as below. */
 static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < batch->objects; i++) {
         struct sm_call call;
-        (void)sm_enter(&call, batch->mems[i]);
-        if (status == SYNCED_MEM_OK)
+        (void)sm_enter(&call, batch->calls[i].mem);
+        const bool arrived = has_arrived(batch, &batch->calls[i]);
+        if (arrived && is_pull(batch))
             sm_close_turn(call.mem);
-        (void)sm_leave(&call, status);
+        (void)sm_leave(&call, arrived ? SYNCED_MEM_OK : status);
     }
     sm_detail_set(&first);
 }

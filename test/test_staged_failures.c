@@ -2,6 +2,7 @@
 #include "cudart_emu.h"
 #include "fixture.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -285,6 +286,96 @@ START_TEST(nothing_is_left_of_a_failed_push)
 }
 END_TEST
 
+/* Another thread's push, which waits for buffers. */
+struct pushing {
+    synced_mem *mem;
+    synced_mem_stream stream;
+};
+
+static void *push(void *argument)
+{
+    const struct pushing *const it = argument;
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it->mem, it->stream));
+    return NULL;
+}
+
+/* NULL: the call failed. */
+static void *overwrite(void *argument)
+{
+    const struct pushing *const it = argument;
+    return it->stream ? synced_mem_overwrite_gpu_data_on(it->mem, it->stream) : synced_mem_overwrite_gpu_data(it->mem);
+}
+
+/* Whoever needs no contents is not told that they were lost, with a stream or without one. */
+START_TEST(an_overwrite_survives_a_lost_push)
+{
+    const size_t size = (size_t)40 * BUFFER;
+    void *const mine = calloc(1, size);
+    stage(1);
+    synced_mem *const mem = make_on(size, 0);
+    struct pushing one = {.mem = mem, .stream = open_stream(NON_BLOCKING)};
+    struct pushing other = {.mem = mem, .stream = _i ? open_stream(NON_BLOCKING) : NULL};
+    OK(synced_mem_set_cpu_data(mem, mine));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    pthread_t pusher;
+    pthread_t writer;
+    void *data = NULL;
+    const unsigned copies = emu_calls("cudaMemcpyAsync");
+    gpu_hold(NULL);
+    ck_assert_int_eq(pthread_create(&pusher, NULL, push, &one), 0);
+    while (emu_calls("cudaMemcpyAsync") == copies)
+        (void)usleep(1000);
+    ck_assert_int_eq(pthread_create(&writer, NULL, overwrite, &other), 0);
+    (void)usleep(20000);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(pusher, NULL), 0);
+    ck_assert_int_eq(pthread_join(writer, &data), 0);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, size, 3, other.stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 3));
+    OK(synced_mem_release(mem));
+    close_stream(one.stream);
+    if (other.stream)
+        close_stream(other.stream);
+    free(mine);
+}
+END_TEST
+
+/* Of a pull of several the one that arrived is as after a pull that succeeds: its stream's turn has ended. */
+START_TEST(a_turn_ends_though_another_pull_failed)
+{
+    void *mine[2];
+    synced_mem *mems[2];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream reader = open_stream(NON_BLOCKING);
+    stage(0);
+    for (int i = 0; i < 2; i++) {
+        mine[i] = malloc(SIZE);
+        mems[i] = make_in(mine[i], 0);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, 1, stream);
+    }
+    const unsigned chunks = (SIZE + BUFFER - 1) / BUFFER;
+    emu_fail("cudaMemcpyAsync", _i ? 1 : chunks + 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(mems[_i]), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_head(mems[1 - _i]), SYNCED_MEM_AT_GPU);
+    const unsigned records = emu_calls("cudaEventRecord");
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[_i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[1 - _i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records + 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, 1));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(reader);
+    close_stream(stream);
+}
+END_TEST
+
 /* The stream may go on to write, and whoever comes next waits for that too. */
 START_TEST(a_turn_outlives_a_failed_pull)
 {
@@ -370,7 +461,9 @@ Suite *suite(void)
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
+    tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
+    tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
     return of;
