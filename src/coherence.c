@@ -15,7 +15,7 @@ static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
 
-/* What has failed reads and writes no memory any more: that can be used, if its contents are there or do not matter. Of
+/* Failed work reads and writes no memory any more: that can be used, if its contents are there or do not matter. Of
  * a lost device only the host's. */
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
 {
@@ -30,7 +30,7 @@ static struct sm_ticket *blocker(const struct sm_copy *copy, enum sm_mode mode)
     return mode == SM_OVERWRITE ? sm_flight_unfinished(copy, true) : sm_flight_blocker(copy, mode != SM_READ);
 }
 
-/* What an access without a stream waits for next, once its side has memory and contents. Uses that a lost device has
+/* Finds the next wait of an access without a stream, once its side has memory and contents. Uses that a lost device has
  * ended need no event; contents that were arriving may be lost with it. */
 static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                    struct sm_ticket **wait)

@@ -126,7 +126,7 @@ static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t byt
     return SYNCED_MEM_OK;
 }
 
-/* What is no longer kept a later call tries to let go of. */
+/* A later call tries to let go of what is no longer kept. */
 static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy *gone;
@@ -360,7 +360,7 @@ synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
     return status;
 }
 
-/* What is open is ended with it. */
+/* An open use is ended with it. */
 static synced_mem_status end_streamless(struct sm_copy *copy)
 {
     struct sm_use *const use = copy->streamless ? sm_flight_reserve() : NULL;

@@ -19,7 +19,7 @@ void sm_hands_pass(void);
 /* Nothing is in them any more. passed: something was. */
 void sm_hands_empty(bool passed);
 
-/* How often other threads have passed something. */
+/* Counts the times that other threads have passed something. */
 uint64_t sm_hands_passed(void);
 /* Waits, with empty hands, while the hands of other threads are full and nothing has been passed since then. Whether
  * something has. */

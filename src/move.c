@@ -263,7 +263,7 @@ static bool has_arrived(const struct batch *batch, const struct sm_call *call)
     return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
 }
 
-/* What has failed is noticed by the objects when they are looked at; the turns that a pull wanted to end have ended, or
+/* The objects notice what has failed when they are looked at; the turns that a pull wanted to end have ended, or
  * go on: each object's by what became of its own transfer. To enter the objects can't fail, as below. */
 static void look_again(struct batch *batch, synced_mem_status status)
 {

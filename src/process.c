@@ -126,7 +126,7 @@ static void forget_others(void)
 
 /* ---- Forks ---- */
 
-/* What a thread inside an object waits for is never held here: the gate comes first. */
+/* The gate comes first: nothing that a thread inside an object waits for is held here. */
 static void before_fork(void)
 {
     close_gate();

@@ -39,7 +39,7 @@ static void put_first(struct sm_copy *copy)
 
 /* ---- With the list locked ---- */
 
-/* What a process has let go of is no business of its children, who know nothing of the work on it. */
+/* A child has no business with what its parent has let go of, and knows nothing of the work on it. */
 static void leave_to_parent(void)
 {
     if (retired.generation == sm_process_generation())

@@ -251,7 +251,7 @@ void sm_slab_trim(struct sm_slab *slab)
 
 /* ---- Walks ---- */
 
-/* So many cells are looked at before others get the lock. */
+/* The number of cells that are looked at before others get the lock. */
 enum { AT_ONCE = 1024 };
 
 /* With the slab locked. Chunks that are new since the walk has begun come before those that it looks at. */

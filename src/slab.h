@@ -64,7 +64,7 @@ void sm_slab_give(struct sm_slab *slab, void *cell);
 /* Returns the chunks to the system if no cell is given out. */
 void sm_slab_trim(struct sm_slab *slab);
 
-/* How far a walk over the cells has come; zeros at first. */
+/* A walk over the cells: its progress; zeros at first. */
 struct sm_slab_walk {
     bool begun;
     const void *chunk; /* NULL, once it has begun: there are no more */

@@ -11,7 +11,7 @@ enum { SIZE = 5000, COLUMNS = 100 };
 
 static char text[65536];
 
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);

@@ -247,7 +247,7 @@ START_TEST(one_of_several_fails)
 }
 END_TEST
 
-/* What a failed call had begun is nobody's: without copy threads it is not to wait for ever for somebody to work on it. */
+/* A failed call cancels what it had begun: without copy threads that would wait for ever for somebody to work on it. */
 START_TEST(nothing_is_left_of_a_failed_push)
 {
     const synced_mem_staging staging = {

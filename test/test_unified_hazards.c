@@ -235,7 +235,7 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
 static bool is_child;
 
 int __lsan_is_turned_off(void);

@@ -21,7 +21,7 @@ static synced_mem *make_named(const char *name)
     return mem;
 }
 
-/* What a child has inherited it does not free: the leak sanitizer asks here before it looks. */
+/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);
