@@ -10,6 +10,8 @@
 
 enum { SKIP = 77, PATIENCE_S = 240 };
 
+atomic_int unsound;
+
 static unsigned schedule;
 static int device_count;
 

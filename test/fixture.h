@@ -10,6 +10,8 @@
 #include "synced_mem.h"
 
 #include <check.h>
+#include <stdatomic.h>
+#include <stdio.h>
 
 /* Each suite's file defines it; main() is the fixture's. */
 Suite *suite(void);
@@ -35,6 +37,19 @@ bool old_pointers_fault(void);
 int devices(void);
 
 /* ---- Checks ---- */
+
+/* Check's own assertions are for the main thread. A condition that does not hold in another one is printed and counted,
+ * and the main thread asserts at the end that the count is 0. */
+extern atomic_int unsound;
+
+#define SOUND(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
+                          synced_mem_last_error_message());                                                            \
+            atomic_fetch_add(&unsound, 1);                                                                             \
+        }                                                                                                              \
+    } while (0)
 
 #define OK(call)                                                                                                       \
     do {                                                                                                               \

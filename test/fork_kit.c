@@ -32,7 +32,7 @@ bool child_succeeds(void (*function)(const void *argument), const void *argument
 
 int forks_of_a_schedule(void)
 {
-    enum { OF_CUDA = FORKS / 10 }; /* each child starts the runtime, which takes a tenth of a second */
+    enum { OF_CUDA = FORKS / 4 }; /* each child starts the runtime, which takes a tenth of a second */
     const int forks = gpu_expected() && !gpu_is_emulated() ? OF_CUDA : FORKS;
     return (forks + gpu_schedules() - 1) / gpu_schedules();
 }

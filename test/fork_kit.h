@@ -10,7 +10,7 @@ enum { SIZE = 5000, PATIENCE_S = 10 };
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { FORKS = 0 };
 #else
-enum { FORKS = 200 };
+enum { FORKS = 80 };
 #endif
 
 /* Of these, how many there are in each of the runs that a suite makes. */

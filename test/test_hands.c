@@ -16,18 +16,6 @@ enum { SIZE = 5000, PIECE = 300000, LARGE = 700000, LARGE_ON_HOST = 1500000, ROO
 enum { PATIENCE = 20000, STEP_US = 100 };
 static const size_t TOO_MUCH = (size_t)1 << 60;
 
-static atomic_int wrong;
-
-/* Check's own assertions are for the main thread. */
-#define SOUND(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
-                          synced_mem_last_error_message());                                                            \
-            atomic_fetch_add(&wrong, 1);                                                                               \
-        }                                                                                                              \
-    } while (0)
-
 /* ---- The order: when the first thread is at a certain call of the runtime, the second runs ---- */
 
 enum moment { NEVER, AT_THE_QUERY, AT_THE_RECORD, AT_THE_FREE, AT_THE_UNREGISTER, AT_THE_ROOM };
@@ -74,7 +62,7 @@ static void join_second(void)
 {
     ck_assert_int_eq(second.moment, NEVER); /* the moment has come */
     ck_assert_int_eq(pthread_join(second.thread, NULL), 0);
-    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
 static atomic_int in_waits; /* threads that wait for an event */
@@ -119,7 +107,7 @@ static void end(void)
 {
     close_stream(one);
     close_stream(two);
-    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
 static synced_mem *create(size_t size, synced_mem_placement_kind placement)
@@ -234,7 +222,7 @@ START_TEST(beside_a_waiter)
     ck_assert(come_to_be(&in_waits, 1));
     gpu_stream_sync(two);
     want_host_memory(NULL);
-    ck_assert_int_eq(atomic_load(&wrong), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
     for (int i = 0; i < PATIENCE && atomic_load(&handed_back) < 2; i++) {
         OK(synced_mem_reap());
         (void)usleep(STEP_US);
