@@ -11,6 +11,13 @@ fail() {
     failures=$((failures + 1))
 }
 
+# Built with cuBLAS alone it needs a GPU.
+"$train" --quiet --sample 0 "$dir/missing" >"$dir/out" 2>"$dir/err" </dev/null
+if grep -q "there is no GPU, and this program was built without CBLAS" "$dir/err"; then
+    cat "$dir/err"
+    exit 77
+fi
+
 if [ "${2-}" = full ]; then
     "$train" --quiet --sample 0 >"$dir/out" || fail "the default settings"
     tail -n 1 "$dir/out"
