@@ -84,7 +84,7 @@ synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm
     return *out ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an allocator's record");
 }
 
-static synced_mem_status set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
+synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
 {
     const struct sm_allocator *host = NULL;
     const struct sm_allocator *device = NULL;
@@ -96,11 +96,6 @@ static synced_mem_status set_for_all(const synced_mem_allocator *cpu, const sync
     atomic_store_explicit(&of_all[SM_CPU], host, memory_order_release);
     atomic_store_explicit(&of_all[SM_GPU], device, memory_order_release);
     return SYNCED_MEM_OK;
-}
-
-synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
-{
-    return sm_report(set_for_all(cpu, gpu), __func__, NULL);
 }
 
 const struct sm_allocator *sm_allocator_of_all(enum sm_side side)
@@ -115,7 +110,7 @@ bool sm_allocator_is_of_host(const struct sm_allocator *allocator)
 
 void sm_allocator_shutdown(void)
 {
-    (void)set_for_all(NULL, NULL);
+    (void)sm_allocator_set_for_all(NULL, NULL);
     sm_lock(&records.lock);
     for (int i = 0; i < BUCKETS; i++)
         while (records.buckets[i]) {

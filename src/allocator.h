@@ -2,7 +2,7 @@
 #ifndef SM_ALLOCATOR_H
 #define SM_ALLOCATOR_H
 
-#include "steps.h"
+#include "side.h"
 #include "synced_mem.h"
 
 #include <stdbool.h>
@@ -21,6 +21,10 @@ struct sm_request {
 /* The record for a table that a caller gave for one side; NULL for NULL. ERR_INVALID_ARGUMENT for a bad one. */
 synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm_side side,
                                       const struct sm_allocator **out);
+
+/* The tables for objects that have none of their own; NULL: the library's own memory. ERR_INVALID_ARGUMENT for a bad
+ * one, and then nothing has changed. */
+synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu);
 
 /* The one for objects that have none of their own. NULL: the library's own memory. */
 const struct sm_allocator *sm_allocator_of_all(enum sm_side side);

@@ -2,8 +2,9 @@
 #ifndef SM_ARGUMENT_H
 #define SM_ARGUMENT_H
 
-#include "caller.h"
-#include "status.h"
+#include "report.h"
+
+#include <stdio.h>
 
 /* Publishes a failure under the name of the public function, and of the object if there is one. */
 #define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
@@ -15,5 +16,10 @@ static inline synced_mem_status sm_no_object(void)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
 }
+
+/* ERR_INVALID_ARGUMENT: it is NULL. */
+synced_mem_status sm_check_file(const FILE *file);
+/* ERR_FILE: what was printed to it since it was opened, or clearerr(), could not be. */
+synced_mem_status sm_check_printed(FILE *file);
 
 #endif

@@ -2,8 +2,9 @@
 #include "call.h"
 
 #include "caller.h"
-#include "debug.h"
+#include "guard.h"
 #include "flight.h"
+#include "guarding.h"
 #include "process.h"
 #include "status.h"
 #include "trace.h"
@@ -87,7 +88,7 @@ static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 static void publish_side(struct synced_mem *mem, enum sm_side side)
 {
     const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
-    const bool to_write = valid && !sm_debug_on();
+    const bool to_write = valid && !sm_guard_on();
     atomic_store_explicit(&mem->ready[side][false], valid ? ready_for(mem, side, false) : NULL, memory_order_release);
     atomic_store_explicit(&mem->ready[side][true], to_write ? ready_for(mem, side, true) : NULL, memory_order_release);
 }
@@ -97,12 +98,12 @@ static void publish(struct synced_mem *mem)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
             sm_flight_prune(sm_copy_of(mem, side));
-    if (sm_debug_on()) /* before anybody is given a pointer */
-        sm_debug_protect(mem);
+    if (sm_guard_on()) /* before anybody is given a pointer */
+        sm_protect(mem);
     publish_side(mem, SM_CPU);
     publish_side(mem, SM_GPU);
     const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
-    const bool to_write = valid && !sm_debug_on();
+    const bool to_write = valid && !sm_guard_on();
     atomic_store_explicit(&mem->on[false], valid ? on_for(mem, false) : &no_stream, memory_order_release);
     atomic_store_explicit(&mem->on[true], to_write ? on_for(mem, true) : &no_stream, memory_order_release);
 }
@@ -110,7 +111,7 @@ static void publish(struct synced_mem *mem)
 /* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
 void sm_commit(struct synced_mem *mem, unsigned head)
 {
-    sm_trace_head(mem, sm_head(mem), head);
+    sm_trace_head(mem, sm_object_name(mem), sm_head(mem), head);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
@@ -209,7 +210,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
-    sm_caller_is_about(mem);
+    sm_caller_is_about(mem, sm_object_name(mem));
     sm_lock_object(mem);
     *call = (struct sm_call){.mem = mem};
     lose(mem, &call->lost);
@@ -275,5 +276,5 @@ synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status stat
 void sm_let_go(struct sm_call *call, enum sm_side side)
 {
     call->let_go[side] = sm_take_copy(call->mem, side);
-    sm_debug_forget(call->let_go[side]); /* the same memory may come again at once */
+    sm_guard_forget(call->let_go[side]); /* the same memory may come again at once */
 }

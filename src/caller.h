@@ -9,7 +9,6 @@
 #include "place.h"
 #include "process.h"
 #include "scope.h"
-#include "synced_mem.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -19,7 +18,8 @@
 struct sm_caller {
     const char *function;         /* NULL: none */
     const struct sm_place *place; /* NULL: not known */
-    const struct synced_mem *mem; /* NULL: none, or not known yet */
+    const void *object;           /* NULL: none, or not known yet */
+    const char *name;             /* the object's, which lives as long as the call */
     bool ranged;                  /* a range is open for the function, see device.h */
 };
 
@@ -38,33 +38,18 @@ void sm_by_caller(struct sm_by *by);
 /* Set by the first trace, or debug mode, and never cleared: all threads then keep their caller. */
 extern atomic_bool sm_caller_wanted;
 
-void sm_caller_set(const char *function, const struct synced_mem *mem);
-void sm_caller_clear(void);
-
 static inline bool sm_caller_is_wanted(void)
 {
     return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
 }
 
-/* Sets the caller at the beginning of a public function's slow path. It has no frame of its own in any build, see
- * place.h. sm_report() ends the caller, with no object locked. */
-static inline __attribute__((always_inline)) void sm_caller_begin(const char *function, const struct synced_mem *mem)
-{
-    if (sm_caller_is_wanted())
-        sm_caller_set(function, mem);
-}
-
-static inline void sm_caller_end(void)
-{
-    if (sm_caller_is_wanted())
-        sm_caller_clear();
-}
-
 /* Names the call's object, which was not known when the call began. */
-static inline void sm_caller_is_about(const struct synced_mem *mem)
+static inline void sm_caller_is_about(const void *object, const char *name)
 {
-    if (sm_caller_is_wanted())
-        sm_caller.mem = mem;
+    if (!sm_caller_is_wanted())
+        return;
+    sm_caller.object = object;
+    sm_caller.name = name;
 }
 
 /* Puts the caller aside before a call of the user's code, and returns it for sm_caller_put_back(). */

@@ -1,7 +1,7 @@
 /* The state machine of one object. */
 #include "coherence.h"
 
-#include "debug.h"
+#include "guard.h"
 #include "provide.h"
 #include "relief.h"
 #include "status.h"
@@ -84,7 +84,7 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
 /* Whether what is given is to be filled, so that what the caller leaves unwritten shows. */
 static bool is_to_be_filled(enum sm_mode mode)
 {
-    return mode == SM_OVERWRITE && sm_debug_on();
+    return mode == SM_OVERWRITE && sm_guard_on();
 }
 
 /* What the host's contents came after is then over too, in most cases. */

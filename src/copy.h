@@ -82,6 +82,11 @@ static inline size_t sm_copy_capacity(const struct sm_copy *copy)
     return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
 }
 
+/* A record without memory, of which nothing is known but the arguments. NULL: the system has no memory. */
+struct sm_copy *sm_copy_take_record(int device, synced_mem_source source);
+/* Of a copy whose memory is gone. */
+void sm_copy_give_record(struct sm_copy *copy);
+
 /* Host memory of the library's own: page-locked for a device, or pageable if device is -1. With zeroed set its contents
  * are zeros. */
 synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out);
@@ -133,8 +138,6 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
 /* The same for memory that is about to go: no such use is open then. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
-/* Of a copy whose memory is gone. */
-void sm_copy_give_record(struct sm_copy *copy);
 
 /* Gives up a copy's record, and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);

@@ -458,11 +458,8 @@ synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint
 
 /* ---- The end ---- */
 
-synced_mem_status sm_device_shutdown(void)
+void sm_cuda_forget_use(void)
 {
-    const synced_mem_status peers = sm_cuda_forget_peers();
-    const synced_mem_status pools = sm_cuda_destroy_pools();
     atomic_store_explicit(&known_count, 0, memory_order_relaxed);
     atomic_store_explicit(&in_use, false, memory_order_relaxed);
-    return sm_cuda_remains(pools) ? pools : peers;
 }

@@ -57,7 +57,8 @@ static inline bool sm_cuda_remains(synced_mem_status status)
 
 /* Destroys the pools, and takes back what was allowed to peers. */
 synced_mem_status sm_cuda_destroy_pools(void);
-synced_mem_status sm_cuda_forget_peers(void);
+/* As before the first use of a device. */
+void sm_cuda_forget_use(void);
 
 /* Each call of the runtime is between these: hence the short names. */
 

@@ -204,7 +204,7 @@ synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
     return allow_to(device, &wish);
 }
 
-synced_mem_status sm_cuda_forget_peers(void)
+static synced_mem_status forget_peers(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
@@ -215,4 +215,12 @@ synced_mem_status sm_cuda_forget_peers(void)
         }
     }
     return first;
+}
+
+synced_mem_status sm_device_shutdown(void)
+{
+    const synced_mem_status peers = forget_peers();
+    const synced_mem_status pools = sm_cuda_destroy_pools();
+    sm_cuda_forget_use();
+    return sm_cuda_remains(pools) ? pools : peers;
 }

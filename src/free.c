@@ -7,7 +7,7 @@
 #include "free.h"
 
 #include "flight.h"
-#include "gpu.h"
+#include "accounting.h"
 
 /* Where all of them wait, the next one in turn. */
 static synced_mem_status lane_to_wait(int device, struct sm_stream **out)

@@ -5,7 +5,7 @@
  */
 #include "host_memory.h"
 
-#include "debug.h"
+#include "guard.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ enum { OWN_PAGES_BYTES = 33554432 };
 
 static bool has_own_pages(size_t size)
 {
-    return size >= OWN_PAGES_BYTES || sm_debug_on();
+    return size >= OWN_PAGES_BYTES || sm_guard_on();
 }
 
 /* The heap aligns to 16 bytes only: where its memory begins stands in front of what is given on. */

@@ -1,7 +1,7 @@
 /* Managed memory by rounded size, so that few sizes are told apart. */
 #include "managed_pool.h"
 
-#include "gpu.h"
+#include "accounting.h"
 #include "hands.h"
 #include "process.h"
 #include "stats.h"

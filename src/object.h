@@ -65,14 +65,10 @@ static inline const struct sm_allocator *sm_object_allocator(const struct synced
     return own || !separate ? own : sm_allocator_of_all(side);
 }
 
-static inline unsigned sm_bit(enum sm_side side)
+/* "": it has none. */
+static inline const char *sm_object_name(const struct synced_mem *mem)
 {
-    return 1u << side;
-}
-
-static inline enum sm_side sm_other(enum sm_side side)
-{
-    return side == SM_CPU ? SM_GPU : SM_CPU;
+    return mem->extras ? mem->extras->name : "";
 }
 
 /* What another thread may be changing is only read so with the lock held. */

@@ -1,7 +1,7 @@
 /* All living objects. */
 #include "objects.h"
 
-#include "print.h"
+#include "text.h"
 #include "process.h"
 
 #include <stdio.h>
@@ -158,7 +158,7 @@ static void name(const struct synced_mem *mem, void *user)
     int at = NAMED - 1;
     for (; at > 0 && (!names->first[at - 1].mem || names->first[at - 1].size < size); at--)
         names->first[at] = names->first[at - 1];
-    names->first[at] = (struct named){.mem = mem, .size = size, .name = sm_name_text(synced_mem_name(mem))};
+    names->first[at] = (struct named){.mem = mem, .size = size, .name = sm_name_text(sm_object_name(mem))};
 }
 
 static struct sm_objects_text text_of(const struct names *names, bool (*wanted)(const struct synced_mem *, void *))

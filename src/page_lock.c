@@ -1,7 +1,7 @@
 /* Page-locked memory of the caller's. */
 #include "page_lock.h"
 
-#include "debug.h"
+#include "guard.h"
 #include "process.h"
 #include "status.h"
 
@@ -116,8 +116,8 @@ synced_mem_status sm_page_lock(struct sm_copy *copy, int wanted)
     synced_mem_status status = sm_device_resolve(wanted, &device);
     if (status != SYNCED_MEM_OK)
         return status;
-    if (sm_debug_on())
-        sm_debug_open_range(sm_copy_data(copy), copy->bytes);
+    if (sm_guard_on())
+        sm_guard_open_range(sm_copy_data(copy), copy->bytes);
     sm_lock(&registrations.lock);
     status = sm_page_lock_look(copy, device);
     if (status == SYNCED_MEM_OK && copy->pinned)

@@ -1,11 +1,11 @@
 /* The numbers of the library, and of an object, as text. */
-#include "print.h"
+#include "text.h"
 
 #include "argument.h"
 #include "call.h"
-#include "debug.h"
+#include "guard.h"
 #include "flight.h"
-#include "gpu.h"
+#include "accounting.h"
 #include "host_pool.h"
 #include "objects.h"
 #include "staging.h"
@@ -15,49 +15,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-const char *sm_source_name(unsigned source)
-{
-    static const char *const names[] = {
-        [SYNCED_MEM_SOURCE_NONE] = "none",           [SYNCED_MEM_SOURCE_PAGEABLE] = "pageable",
-        [SYNCED_MEM_SOURCE_PINNED] = "page-locked",  [SYNCED_MEM_SOURCE_DEVICE] = "device",
-        [SYNCED_MEM_SOURCE_BORROWED] = "borrowed",   [SYNCED_MEM_SOURCE_ADOPTED] = "adopted",
-        [SYNCED_MEM_SOURCE_ALLOCATOR] = "allocator", [SYNCED_MEM_SOURCE_MAPPED] = "mapped",
-        [SYNCED_MEM_SOURCE_MANAGED] = "managed"};
-    return names[source];
-}
-
-const char *sm_head_name(unsigned head)
-{
-    static const char *const names[] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED"};
-    return names[head];
-}
-
-struct sm_size_text sm_size_text(uint64_t bytes)
-{
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-    struct sm_size_text out;
-    unsigned unit = 0;
-    uint64_t whole = bytes;
-    uint64_t tenths = 0;
-    for (; whole >= 1024; unit++) {
-        tenths = whole % 1024 * 10 / 1024;
-        whole /= 1024;
-    }
-    if (unit == 0)
-        (void)snprintf(out.text, sizeof out.text, "%u B", (unsigned)whole);
-    else
-        (void)snprintf(out.text, sizeof out.text, "%u.%u %s", (unsigned)whole, (unsigned)tenths, units[unit]);
-    return out;
-}
-
-struct sm_name_text sm_name_text(const char *name)
-{
-    struct sm_name_text out = {.text = ""};
-    for (size_t i = 0; i < sizeof out.text - 1 && name[i]; i++)
-        out.text[i] = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ? '?' : name[i];
-    return out;
-}
 
 synced_mem_status sm_check_file(const FILE *file)
 {
@@ -181,11 +138,25 @@ synced_mem_status synced_mem_print_stats(FILE *file)
     print_host_pool(file);
     print_gpu_pools(file);
     print_work(file);
-    if (sm_debug_on()) {
+    if (sm_guard_on()) {
         title(file, "debug mode");
         number(file, "host copies that could not be protected", sm_count_of(SM_COUNT_unprotected));
     }
     return sm_report(sm_check_printed(file), __func__, NULL);
+}
+
+synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
+{
+    if (!stats)
+        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "stats is NULL"), __func__, NULL);
+    if (stats->struct_size != sizeof *stats)
+        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
+                                 stats->struct_size, sizeof *stats),
+                         __func__, NULL);
+#define READ(field) stats->field = sm_count_of(SM_COUNT_##field);
+    SM_COUNTER_MAP(READ)
+#undef READ
+    return SYNCED_MEM_OK;
 }
 
 /* ---- An object ---- */
@@ -240,7 +211,7 @@ struct view {
 static struct view view_of(const synced_mem *mem)
 {
     struct sm_call call;
-    struct view view = {.address = mem, .name = sm_name_text(synced_mem_name(mem)), .size = sm_size(mem)};
+    struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
     view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)
         return view;

@@ -2,10 +2,10 @@
 #include "provide.h"
 
 #include "caller.h"
-#include "debug.h"
+#include "guard.h"
 #include "host_pool.h"
 #include "page_lock.h"
-#include "relief.h"
+#include "refusal.h"
 #include "staged.h"
 #include "stats.h"
 #include "status.h"
@@ -15,18 +15,6 @@
 #include <string.h>
 
 /* ---- Memory ---- */
-
-/* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
- * yet that one will be. */
-int sm_device_for_host(const struct synced_mem *mem)
-{
-    int device = sm_device(mem);
-    if (device >= 0)
-        return device < sm_device_count() ? device : -1;
-    if (sm_device_in_use() && sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device) == SYNCED_MEM_OK)
-        return device;
-    return -1;
-}
 
 /* Host memory is no work for the device: where it can't page-lock any for another reason than its amount, pageable
  * memory does as well; where there is too little, if the caller has said so. */
@@ -45,7 +33,7 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     if (status != SYNCED_MEM_OK)
         return status;
     sm_count_up(SM_COUNT_pageable_fallbacks, 1);
-    return sm_relief_note(status, -1, size); /* what was refused is not missed any more */
+    return sm_refusal_note(status, -1, size); /* what was refused is not missed any more */
 }
 
 static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
@@ -196,7 +184,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh = false;
     bool staged = false;
     *wait = NULL;
-    sm_caller_is_about(mem);
+    sm_caller_is_about(mem, sm_object_name(mem));
     synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
         status = unready(mem, side, callers, wait, &staged);
@@ -214,7 +202,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .size = sm_size(mem),
                                      .staged = staged};
     if (side == SM_CPU)
-        sm_debug_open(transfer->to);
+        sm_guard_open(transfer->to);
     status = staged ? begin_staged(transfer, on, stream) : sm_transfer_queue(transfer, stream);
     return fresh && side == SM_GPU ? keep_fresh(mem, on, status) : status;
 }
@@ -248,7 +236,7 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wa
     status = sm_flight_settle(copy, true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
     if (status == SYNCED_MEM_OK && !*wait) {
-        sm_debug_open(copy);
+        sm_guard_open(copy);
         memset(sm_copy_data(copy), 0, sm_size(mem));
     }
     return status;
@@ -302,15 +290,15 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
 void sm_fill_unwritten_host(struct synced_mem *mem)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    sm_debug_open(copy);
-    memset(sm_copy_data(copy), SM_DEBUG_UNWRITTEN, sm_size(mem));
+    sm_guard_open(copy);
+    memset(sm_copy_data(copy), SM_GUARD_UNWRITTEN, sm_size(mem));
 }
 
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
     if (stream || sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream) == SYNCED_MEM_OK)
-        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_DEBUG_UNWRITTEN, 0, sm_size(mem), stream);
+        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
     sm_detail_set(&first);
 }
 

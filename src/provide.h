@@ -12,9 +12,6 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 /* Host memory for size bytes; the object's own is as it was. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* Which device host memory of the object's is going to be transferred with; -1: nothing says that yet. */
-int sm_device_for_host(const struct synced_mem *mem);
-
 /* What the host has to wait for before the transfer of the contents to the side can be queued. NULL: nothing. callers:
  * it will be for a stream of the caller's. */
 synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait);

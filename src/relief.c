@@ -3,12 +3,13 @@
 
 #include "caller.h"
 #include "copy.h"
-#include "gpu.h"
+#include "accounting.h"
 #include "hands.h"
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "objects.h"
 #include "process.h"
+#include "refusal.h"
 #include "retired.h"
 #include "stats.h"
 
@@ -21,25 +22,9 @@ static struct {
     void *user;
 } handler = {.lock = SM_LOCK_INITIALIZER};
 
-struct refusal {
-    int device; /* -1: of the host's memory */
-    size_t bytes;
-};
+static _Thread_local bool in_handler; /* what fails there asks no further */
 
-static _Thread_local struct {
-    struct refusal last;
-    bool noted;      /* and nothing was done about it yet */
-    bool in_handler; /* what fails there asks no further */
-} self;
-
-synced_mem_status sm_relief_note(synced_mem_status status, int device, size_t bytes)
-{
-    self.noted = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    self.last = (struct refusal){.device = device, .bytes = bytes};
-    return status;
-}
-
-void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call, void *user)
+void sm_relief_set_handler(synced_mem_out_of_memory_handler call, void *user)
 {
     sm_lock(&handler.lock);
     handler.call = call;
@@ -49,7 +34,7 @@ void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call,
 
 /* ---- The steps ---- */
 
-static void reap(const struct refusal *refusal)
+static void reap(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_reaps, 1);
     (void)sm_copy_reap(false);
@@ -59,7 +44,7 @@ static void reap(const struct refusal *refusal)
     sm_stream_look_at_frees(refusal->device);
 }
 
-static void wait_for_pending(const struct refusal *refusal)
+static void wait_for_pending(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_waits, 1);
     if (refusal->device < 0) {
@@ -70,7 +55,7 @@ static void wait_for_pending(const struct refusal *refusal)
     }
 }
 
-static void trim(const struct refusal *refusal)
+static void trim(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_trims, 1);
     if (refusal->device < 0) {
@@ -81,21 +66,21 @@ static void trim(const struct refusal *refusal)
     }
 }
 
-static bool ask(struct sm_relief *relief, const struct refusal *refusal)
+static bool ask(struct sm_relief *relief, const struct sm_refusal *refusal)
 {
     sm_lock(&handler.lock);
     const synced_mem_out_of_memory_handler call = handler.call;
     void *const user = handler.user;
     sm_unlock(&handler.lock);
-    if (!call || self.in_handler || relief->asked == MOST_ASKED)
+    if (!call || in_handler || relief->asked == MOST_ASKED)
         return false;
     const synced_mem_out_of_memory request = {
         .struct_size = sizeof request, .device = refusal->device, .attempt = ++relief->asked, .bytes = refusal->bytes};
     sm_count_up(SM_COUNT_oom_callbacks, 1);
     const struct sm_caller before = sm_caller_put_aside();
-    self.in_handler = true;
+    in_handler = true;
     const bool freed = call(&request, user) != 0;
-    self.in_handler = false;
+    in_handler = false;
     sm_caller_put_back(before);
     return freed;
 }
@@ -134,7 +119,7 @@ static void say_who_holds_device_memory(const struct sm_detail *first, int devic
                   (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free, largest.text);
 }
 
-static void fail(const struct sm_detail *first, const struct refusal *refusal)
+static void fail(const struct sm_detail *first, const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_failures, 1);
     if (refusal->device >= 0)
@@ -157,13 +142,12 @@ static bool may_have_missed_some(struct sm_relief *relief, uint64_t passed)
 /* After the handler has freed something all is tried again: that may be in flight still. */
 bool sm_relief_climb(struct sm_relief *relief)
 {
-    const struct refusal refusal = self.last;
+    struct sm_refusal refusal;
+    if (!sm_refusal_take(&refusal))
+        return false;
     const struct sm_detail first = sm_detail_get();
     unsigned char *const step = &relief->step[refusal.device >= 0];
     uint64_t *const passed = &relief->passed[refusal.device >= 0];
-    if (!self.noted)
-        return false;
-    self.noted = false;
     switch ((*step)++) {
     case REAP:
         *passed = sm_hands_passed();

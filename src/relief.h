@@ -21,9 +21,8 @@ struct sm_relief {
     uint64_t passed[2];    /* by other threads, before the first step; for each as above */
 };
 
-/* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's.
- * Returns the status. */
-synced_mem_status sm_relief_note(synced_mem_status status, int device, size_t bytes);
+/* The handler that is asked last; NULL: none. */
+void sm_relief_set_handler(synced_mem_out_of_memory_handler call, void *user);
 
 bool sm_relief_climb(struct sm_relief *relief);
 

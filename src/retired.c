@@ -2,6 +2,7 @@
 #include "retired.h"
 
 #include "bounce.h"
+#include "callback.h"
 #include "flight.h"
 #include "hands.h"
 #include "process.h"
@@ -19,13 +20,6 @@ static struct {
     uint64_t times;      /* that a copy was added */
     unsigned generation; /* of the process that they were let go of in */
 } retired = {.lock = SM_LOCK_INITIALIZER};
-
-/* The thread runs code of the caller's that a copy is given to. */
-static _Thread_local bool calls_back;
-
-/* Of the process one of whose threads passes by: its generation plus one. 0: no thread does. */
-static atomic_uint passed_by;
-static _Thread_local unsigned passes_by; /* the same if the thread is the one, else 0 */
 
 static struct sm_copy *first_retired(void)
 {
@@ -88,7 +82,7 @@ static bool is_given_to_caller(const struct sm_copy *copy)
 /* One callback does not lead to the next: all that are due would be on the stack. */
 bool sm_retired_is_for_later(const struct sm_copy *copy)
 {
-    return calls_back && is_given_to_caller(copy);
+    return sm_callback_runs() && is_given_to_caller(copy);
 }
 
 /* The first, from the copy on, that nobody has in hand and that is not for later. */
@@ -101,27 +95,6 @@ static struct sm_copy *pick(struct sm_copy *copy)
     return copy;
 }
 
-/* ---- Threads that pass by ---- */
-
-/* Only one does at a time: each asks about all retired copies. What the parent's thread has left is overwritten. */
-static bool begin_to_pass_by(void)
-{
-    const unsigned own = sm_process_generation() + 1;
-    unsigned seen = atomic_load_explicit(&passed_by, memory_order_relaxed);
-    if (seen == own || !atomic_compare_exchange_strong(&passed_by, &seen, own))
-        return false;
-    passes_by = own;
-    return true;
-}
-
-static void end_to_pass_by(void)
-{
-    unsigned own = passes_by;
-    passes_by = 0;
-    if (own != 0)
-        (void)atomic_compare_exchange_strong(&passed_by, &own, 0);
-}
-
 /* ---- Into it, and out of it ---- */
 
 void sm_retired_add(struct sm_copy *copy)
@@ -130,21 +103,6 @@ void sm_retired_add(struct sm_copy *copy)
     leave_to_parent();
     append(copy);
     sm_unlock(&retired.lock);
-}
-
-bool sm_retired_begin_callback(void)
-{
-    const bool before = calls_back;
-    calls_back = true;
-    end_to_pass_by();
-    sm_hands_empty(false);
-    return before;
-}
-
-void sm_retired_end_callback(bool before)
-{
-    calls_back = before;
-    sm_hands_fill();
 }
 
 /* What one pass over the list is for, and how far it has come. */
@@ -282,8 +240,8 @@ synced_mem_status sm_copy_reap(bool wait)
 
 void sm_copy_reap_passing_by(void)
 {
-    if ((!first_retired() && !sm_bounce_any()) || !begin_to_pass_by())
+    if ((!first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
     (void)sm_copy_reap(false);
-    end_to_pass_by();
+    sm_passing_end();
 }

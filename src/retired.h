@@ -16,9 +16,4 @@ bool sm_retired_is_for_later(const struct sm_copy *copy);
 /* sm_copy_reap() without the bounce buffers. */
 synced_mem_status sm_retired_reap(bool wait);
 
-/* Around code of the caller's that a copy is given to, with full hands: it may take as long as it likes, so that nobody
- * waits for it, and it may call the library. The second is given what the first has answered. */
-bool sm_retired_begin_callback(void);
-void sm_retired_end_callback(bool before);
-
 #endif

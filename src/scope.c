@@ -11,7 +11,7 @@ static _Thread_local struct {
     char names[DEPTH][NAME];
 } scopes;
 
-void synced_mem_scope_begin(const char *name)
+void sm_scope_begin(const char *name)
 {
     const size_t at = scopes.open++;
     if (at >= DEPTH)
@@ -22,7 +22,7 @@ void synced_mem_scope_begin(const char *name)
     scopes.names[at][length] = 0;
 }
 
-void synced_mem_scope_end(void)
+void sm_scope_end(void)
 {
     if (scopes.open > 0)
         scopes.open--;

@@ -3,7 +3,7 @@
 
 #include "flight.h"
 #include "process.h"
-#include "stats.h"
+#include "accounting.h"
 
 enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
 enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
@@ -72,7 +72,7 @@ static void put(struct spares *on, struct sm_copy *copy)
     insert_by_age(on, copy);
     on->count++;
     on->bytes += copy->bytes;
-    sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
+    sm_gpu_kept(copy->device, copy->bytes);
 }
 
 static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
@@ -86,7 +86,7 @@ static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
     copy->newer = NULL;
     on->count--;
     on->bytes -= copy->bytes;
-    sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
+    sm_gpu_kept_no_more(copy->device, copy->bytes);
     return copy;
 }
 

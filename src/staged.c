@@ -131,11 +131,11 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
     const struct sm_stream *const lane = job->lane;
     const struct sm_trace_moved moved = {
         .direction = job->up ? SM_H2D : SM_D2H, .bytes = bytes, .from = job->from, .to = job->to, .who = &job->who};
-    const struct sm_trace_copy traced = sm_trace_copy_begin(lane);
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(lane));
     const synced_mem_status status =
         job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
                 : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
-    sm_trace_copy_end(&traced, &moved, lane, status);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(lane), status);
     return status;
 }
 
@@ -456,7 +456,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     transfer->to->arriving = true;
     transfer->to->arrivals++;
     count(job);
-    sm_trace_staged_begun(transfer, &job->who);
+    sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
     sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
     sm_task_drop(&job->task);
     return SYNCED_MEM_OK;

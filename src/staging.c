@@ -68,32 +68,15 @@ size_t sm_staging_least_push(void)
     return sm_staging_minimum() < beyond ? sm_staging_minimum() : beyond;
 }
 
-static synced_mem_status check(const synced_mem_staging *staging)
+void sm_staging_get(synced_mem_staging *staging)
 {
-    if (!staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "staging is NULL");
-    if (staging->struct_size != sizeof *staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                       staging->struct_size, sizeof *staging);
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
-{
-    const synced_mem_status status = check(staging);
-    if (status != SYNCED_MEM_OK)
-        return sm_report(status, __func__, NULL);
     staging->threads = sm_staging_threads();
     staging->buffer_bytes = sm_staging_buffer();
     staging->minimum_bytes = sm_staging_minimum();
-    return SYNCED_MEM_OK;
 }
 
-static synced_mem_status set(const synced_mem_staging *staging)
+synced_mem_status sm_staging_set(const synced_mem_staging *staging)
 {
-    const synced_mem_status status = check(staging);
-    if (status != SYNCED_MEM_OK)
-        return status;
     if (staging->threads > MAX_THREADS)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%u copy threads are more than %d", staging->threads,
                        MAX_THREADS);
@@ -103,9 +86,4 @@ static synced_mem_status set(const synced_mem_staging *staging)
     start();
     put(staging->threads, staging->buffer_bytes, staging->minimum_bytes);
     return SYNCED_MEM_OK;
-}
-
-synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging)
-{
-    return sm_report(set(staging), __func__, NULL);
 }

@@ -1,7 +1,5 @@
-/* The library's counters, and how the caller reads them. */
+/* The library's counters. */
 #include "stats.h"
-
-#include "status.h"
 
 struct sm_counts sm_counts[SM_SHARDS];
 
@@ -12,18 +10,4 @@ uint64_t sm_count_of(enum sm_counter counter)
     for (int i = 0; i < SM_SHARDS; i++)
         sum += atomic_load_explicit(&sm_counts[i].of[counter], memory_order_relaxed);
     return sum <= INT64_MAX ? sum : 0;
-}
-
-synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
-{
-    if (!stats)
-        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "stats is NULL"), __func__, NULL);
-    if (stats->struct_size != sizeof *stats)
-        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                                 stats->struct_size, sizeof *stats),
-                         __func__, NULL);
-#define READ(field) stats->field = sm_count_of(SM_COUNT_##field);
-    SM_COUNTER_MAP(READ)
-#undef READ
-    return SYNCED_MEM_OK;
 }

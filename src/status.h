@@ -1,6 +1,6 @@
 /*
- * Errors. A failure is recorded where it is first known, with sm_fail(); the public function that fails because of it
- * publishes it with sm_report(). A failure that the library recovers from is recorded and never published.
+ * Errors. sm_fail() records a failure where it is first known. The public function that fails because of it publishes
+ * it, see report.h. A failure that the library recovers from is recorded and never published.
  */
 #ifndef SM_STATUS_H
 #define SM_STATUS_H
@@ -22,10 +22,5 @@ struct sm_detail {
 };
 struct sm_detail sm_detail_get(void);
 void sm_detail_set(const struct sm_detail *detail);
-
-/* At the end of every public function that can fail, with no lock held: publishes the recorded detail under the
- * function's and the object's name (NULL: none), and calls the handler. The thread is in no public function any more.
- * Returns the status. */
-synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
 
 #endif

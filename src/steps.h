@@ -2,7 +2,8 @@
 #ifndef SM_STEPS_H
 #define SM_STEPS_H
 
-enum sm_side { SM_CPU, SM_GPU, SM_SIDES };
+#include "side.h"
+
 enum sm_mode { SM_READ, SM_MUTABLE, SM_OVERWRITE, SM_MODES };
 
 /* What has to be done to make a side's copy valid. */

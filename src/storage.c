@@ -1,7 +1,7 @@
 /* Calls that change an object's memory or its size. */
 #include "storage.h"
 
-#include "debug.h"
+#include "guard.h"
 #include "provide.h"
 #include "relief.h"
 #include "status.h"
@@ -348,7 +348,7 @@ static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned 
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
     const bool done = sm_shared_copy(mem) && (sides & sm_bit(SM_GPU));
     if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)) && !done) {
-        sm_debug_open(sm_copy_of(mem, SM_CPU));
+        sm_guard_open(sm_copy_of(mem, SM_CPU));
         memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
     }
     return status;

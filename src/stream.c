@@ -16,16 +16,8 @@ enum state {
     VANISHED /* its handle was found to be another stream's, and it was never done */
 };
 
-static _Atomic uint64_t last_serial;
 static _Atomic uint64_t last_thread;
 static _Thread_local uint64_t this_thread;
-
-char sm_no_stream;
-
-uint64_t sm_stream_new_serial(void)
-{
-    return atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
-}
 
 static pthread_key_t thread_end;
 
@@ -51,16 +43,6 @@ static uint64_t thread_number(void)
 
 static struct sm_stream legacy[SM_MAX_DEVICES];
 static struct sm_stream any[SM_MAX_DEVICES];
-
-void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot)
-{
-    stream->kind = (unsigned char)kind;
-    stream->device = device;
-    stream->serial = sm_stream_new_serial();
-    atomic_store_explicit(&stream->frees, 0, memory_order_relaxed);
-    atomic_store_explicit(&stream->awaited, 0, memory_order_relaxed);
-    atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
-}
 
 static void describe_all(void)
 {
@@ -404,7 +386,7 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *tic
     if (status != SYNCED_MEM_OK || sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
-    sm_trace_stream_wait(stream, ticket);
+    sm_trace_stream_wait(sm_stream_traced(stream), ticket->stream);
     return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
 }
 

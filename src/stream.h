@@ -8,6 +8,7 @@
 
 #include "mutex.h"
 #include "ticket.h"
+#include "trace.h"
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
 enum sm_lane {
@@ -80,6 +81,17 @@ uint64_t sm_stream_new_serial(void);
 
 /* Fills in a record, with a serial number of its own. */
 void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot);
+
+/* What a trace calls each kind. */
+extern const char *const sm_stream_kinds[];
+
+static inline struct sm_trace_stream sm_stream_traced(const struct sm_stream *stream)
+{
+    return (struct sm_trace_stream){.handle = stream->handle,
+                                    .serial = stream->serial,
+                                    .kind = sm_stream_kinds[stream->kind],
+                                    .device = stream->device};
+}
 
 /* Whether the hot path may hand out pointers on it. */
 static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)

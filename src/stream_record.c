@@ -3,6 +3,31 @@
 
 #include "slab.h"
 
+static _Atomic uint64_t last_serial;
+
+char sm_no_stream;
+
+const char *const sm_stream_kinds[] = {[SM_STREAM_CREATED] = "the caller's stream",
+                                       [SM_STREAM_PER_THREAD] = "a thread's default stream",
+                                       [SM_STREAM_LEGACY] = "the legacy stream",
+                                       [SM_STREAM_ANY] = "any stream",
+                                       [SM_STREAM_LANE] = "the library's stream"};
+
+uint64_t sm_stream_new_serial(void)
+{
+    return atomic_fetch_add_explicit(&last_serial, 1, memory_order_relaxed) + 1;
+}
+
+void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot)
+{
+    stream->kind = (unsigned char)kind;
+    stream->device = device;
+    stream->serial = sm_stream_new_serial();
+    atomic_store_explicit(&stream->frees, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->awaited, 0, memory_order_relaxed);
+    atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
+}
+
 static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_stream);
 
 /* Those of created streams that nobody refers to any more, the longest gone first. Another thread's hot path may have

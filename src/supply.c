@@ -6,6 +6,18 @@
 #include "status.h"
 #include "transfer.h"
 
+/* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
+ * yet that one will be. */
+int sm_device_for_host(const struct synced_mem *mem)
+{
+    int device = sm_device(mem);
+    if (device >= 0)
+        return device < sm_device_count() ? device : -1;
+    if (sm_device_in_use() && sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device) == SYNCED_MEM_OK)
+        return device;
+    return -1;
+}
+
 const struct sm_allocator *sm_supply_wanted(const struct synced_mem *mem, enum sm_side side)
 {
     return sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);

@@ -5,6 +5,9 @@
 #include "object.h"
 #include "stream.h"
 
+/* Which device host memory of the object's is going to be transferred with; -1: nothing says that yet. */
+int sm_device_for_host(const struct synced_mem *mem);
+
 /* The allocator to be asked for memory, if the side has none. */
 const struct sm_allocator *sm_supply_wanted(const struct synced_mem *mem, enum sm_side side);
 

@@ -5,7 +5,8 @@
 #include "adopted.h"
 #include "argument.h"
 #include "coherence.h"
-#include "gpu.h"
+#include "environment.h"
+#include "accounting.h"
 #include "host_pool.h"
 #include "managed_pool.h"
 #include "move.h"
@@ -17,7 +18,7 @@
 #include "stats.h"
 #include "status.h"
 #include "storage.h"
-#include "trace.h"
+#include "trace_writer.h"
 #include "unified.h"
 
 #include <assert.h>
@@ -128,7 +129,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
 
 synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
-    sm_trace_look_at_environment();
+    sm_read_environment();
     return sm_report(create(out, size, options), __func__, NULL);
 }
 

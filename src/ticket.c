@@ -166,7 +166,7 @@ synced_mem_status sm_ticket_wait_queued(struct sm_ticket *ticket)
 {
     const uint64_t since = sm_ticket_state(ticket) == SM_TICKET_QUEUEING ? sm_trace_wait_begin() : 0;
     const synced_mem_status status = wait_queued(ticket);
-    sm_trace_wait_end(since, ticket);
+    sm_trace_wait_end(since, ticket->device, ticket->stream);
     return status;
 }
 
@@ -174,7 +174,7 @@ synced_mem_status sm_ticket_wait(struct sm_ticket *ticket)
 {
     const uint64_t since = sm_ticket_is_open(ticket) ? sm_trace_wait_begin() : 0;
     const synced_mem_status status = wait_done(ticket);
-    sm_trace_wait_end(since, ticket);
+    sm_trace_wait_end(since, ticket->device, ticket->stream);
     return status;
 }
 

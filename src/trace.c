@@ -2,11 +2,10 @@
 #include "trace_event.h"
 
 #include "caller.h"
-#include "object.h"
+#include "device.h"
 #include "process.h"
+#include "side.h"
 #include "status.h"
-#include "trace_timing.h"
-#include "transfer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -141,6 +140,11 @@ static void put(const struct sm_trace_event *event)
         trace.lost++;
 }
 
+bool sm_trace_keeps_events(void)
+{
+    return atomic_load_explicit(&keeps_events, memory_order_relaxed);
+}
+
 void sm_trace_record(const struct sm_trace_event *event)
 {
     sm_lock(&trace.lock);
@@ -151,56 +155,55 @@ void sm_trace_record(const struct sm_trace_event *event)
 /* ---- Who ---- */
 
 /* With the lock held. The object's record; NULL: there is no object, no trace any more, or no memory. */
-static struct sm_traced *identify(const struct synced_mem *mem, struct sm_trace_who *who)
+static struct sm_traced *identify(const void *object, const char *name, struct sm_trace_who *who)
 {
-    struct sm_traced *const object = mem && trace.on ? sm_traced_find(mem) : NULL;
+    struct sm_traced *const record = object && trace.on ? sm_traced_find(object, name) : NULL;
     *who = (struct sm_trace_who){.id = 0};
     sm_by_caller(&who->by);
-    if (object) {
-        who->id = object->id;
-        memcpy(who->name, object->name, sizeof who->name);
+    if (record) {
+        who->id = record->id;
+        memcpy(who->name, record->name, sizeof who->name);
     }
-    return object;
+    return record;
 }
 
-static struct sm_trace_event event_now(enum sm_trace_kind kind)
+/* As that, of the call's object. */
+static struct sm_traced *identify_caller(struct sm_trace_who *who)
+{
+    return identify(sm_caller.object, sm_caller.name, who);
+}
+
+struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
 {
     const uint64_t now = sm_trace_time();
     return (struct sm_trace_event){
         .kind = (unsigned char)kind, .begin = now, .end = now, .thread = (uint64_t)syscall(SYS_gettid), .device = -1};
 }
 
-static void put_on(struct sm_trace_event *event, const struct sm_stream *stream)
+void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream)
 {
-    event->device = stream->device;
-    event->stream = stream->serial;
-    event->stream_kind = stream->kind;
-    event->handle = stream->handle;
+    event->device = stream.device;
+    event->stream = stream.serial;
+    event->stream_kind = stream.kind;
+    event->handle = stream.handle;
 }
 
-static void record_of(const struct synced_mem *mem, struct sm_trace_event *event)
+static void record_by_caller(struct sm_trace_event *event)
 {
     sm_lock(&trace.lock);
-    (void)identify(mem, &event->who);
+    (void)identify_caller(&event->who);
     put(event);
     sm_unlock(&trace.lock);
 }
 
-void sm_trace_end_object(const struct synced_mem *mem)
+void sm_trace_end_object(const void *object)
 {
     sm_lock(&trace.lock);
-    sm_traced_end(mem);
+    sm_traced_end(object);
     sm_unlock(&trace.lock);
 }
 
 /* ---- Transfers ---- */
-
-void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stream)
-{
-    copy->timing = atomic_load_explicit(&keeps_events, memory_order_relaxed) ? sm_timing_begin(stream) : NULL;
-    copy->since = sm_trace_time();
-    sm_device_range_begin("synced_mem transfer");
-}
 
 static enum sm_side side_of(unsigned direction)
 {
@@ -208,50 +211,23 @@ static enum sm_side side_of(unsigned direction)
 }
 
 /* Who it was for, who is counted as having moved it. Copies within the device move nothing to a side. */
-static void count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
+void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     sm_lock(&trace.lock);
-    struct sm_traced *const object = identify(sm_caller.mem, who);
+    struct sm_traced *const object = identify_caller(who);
     if (object && direction != SM_D2D && bytes > 0)
         sm_traced_moved(object, side_of(direction), bytes, &who->by);
     sm_unlock(&trace.lock);
 }
 
-void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
-                         const struct sm_stream *stream, synced_mem_status status)
+void sm_trace_write_staged(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
-    struct sm_trace_event event = event_now(SM_TRACE_COPY);
-    sm_device_range_end();
-    if (status != SYNCED_MEM_OK || moved->bytes == 0) {
-        const struct sm_detail first = sm_detail_get();
-        sm_timing_drop(copy->timing);
-        sm_detail_set(&first);
-        return;
-    }
-    event.begin = copy->since;
-    event.queued = copy->since;
-    event.bytes = moved->bytes;
-    event.direction = moved->direction;
-    event.from = moved->from;
-    event.to = moved->to;
-    event.part = moved->who != NULL;
-    put_on(&event, stream);
-    if (moved->who)
-        event.who = *moved->who;
-    else
-        count_move(moved->direction, moved->bytes, &event.who);
-    if (!sm_timing_end(copy->timing, stream, &event))
-        sm_trace_record(&event);
-}
-
-void sm_trace_write_staged(const struct sm_transfer *transfer, struct sm_trace_who *who)
-{
-    count_move(transfer->direction, transfer->size, who);
+    sm_trace_count_move(direction, bytes, who);
 }
 
 void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up)
 {
-    struct sm_trace_event event = event_now(SM_TRACE_STAGED);
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STAGED);
     event.begin = since;
     event.bytes = bytes;
     event.direction = up ? SM_H2D : SM_D2H;
@@ -261,11 +237,10 @@ void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t 
 
 /* ---- Ranges ---- */
 
-void sm_trace_range(const char *function, const struct synced_mem *mem)
+void sm_trace_range(const char *function, const char *object_name)
 {
     char text[128];
-    const char *const name = mem ? synced_mem_name(mem) : "";
-    (void)snprintf(text, sizeof text, "%s%s%s", function, name[0] ? " " : "", name);
+    (void)snprintf(text, sizeof text, "%s%s%s", function, object_name[0] ? " " : "", object_name);
     sm_device_range_begin(text);
 }
 
@@ -277,54 +252,54 @@ uint64_t sm_trace_open_wait(void)
     return sm_trace_time();
 }
 
-void sm_trace_close_wait(uint64_t since, const struct sm_ticket *ticket)
+void sm_trace_close_wait(uint64_t since, int device, uint64_t serial)
 {
-    struct sm_trace_event event = event_now(SM_TRACE_WAIT);
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_WAIT);
     sm_device_range_end();
     event.begin = since;
-    event.device = ticket->device;
-    event.after = ticket->stream;
-    record_of(sm_caller.mem, &event);
+    event.device = device;
+    event.after = serial;
+    record_by_caller(&event);
 }
 
-void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned after)
+void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after)
 {
-    struct sm_trace_event event = event_now(SM_TRACE_HEAD);
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_HEAD);
     event.from = (unsigned char)before;
     event.to = (unsigned char)after;
     sm_lock(&trace.lock);
-    struct sm_traced *const object = identify(mem, &event.who);
-    for (enum sm_side side = SM_CPU; object && side < SM_SIDES; side++)
+    struct sm_traced *const record = identify(object, name, &event.who);
+    for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
         if (before & ~after & sm_bit(side))
-            object->lost_by[side] = event.who.by;
+            record->lost_by[side] = event.who.by;
     put(&event);
     sm_unlock(&trace.lock);
 }
 
-void sm_trace_write_allocation(const struct sm_copy *copy, const char *from)
+void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from)
 {
-    struct sm_trace_event event = event_now(SM_TRACE_ALLOCATION);
-    event.bytes = copy->bytes;
-    event.device = copy->device;
-    event.from = copy->source;
-    event.what = from;
-    record_of(sm_caller.mem, &event);
-}
-
-void sm_trace_write_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket)
-{
-    struct sm_trace_event event = event_now(SM_TRACE_STREAM_WAIT);
-    put_on(&event, stream);
-    event.after = ticket->stream;
-    record_of(sm_caller.mem, &event);
-}
-
-void sm_trace_write_prefetch(const struct sm_copy *copy, size_t bytes, bool host, const struct sm_stream *stream)
-{
-    struct sm_trace_event event = event_now(SM_TRACE_PREFETCH);
-    put_on(&event, stream);
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_ALLOCATION);
     event.bytes = bytes;
-    event.from = event.to = copy->source;
+    event.device = device;
+    event.from = (unsigned char)source;
+    event.what = from;
+    record_by_caller(&event);
+}
+
+void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STREAM_WAIT);
+    sm_trace_put_on(&event, stream);
+    event.after = after;
+    record_by_caller(&event);
+}
+
+void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_PREFETCH);
+    sm_trace_put_on(&event, stream);
+    event.bytes = bytes;
+    event.from = event.to = (unsigned char)source;
     event.direction = host ? SM_D2H : SM_H2D;
-    record_of(sm_caller.mem, &event);
+    record_by_caller(&event);
 }

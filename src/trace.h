@@ -1,6 +1,6 @@
 /*
  * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot
- * path. It knows of their structs no more than the names, so that any file may include this one.
+ * path. Probes take numbers and strings: the trace knows no object, copy, stream or ticket.
  *
  * Events go to a buffer in memory, with a lock of the library held for as long as it takes to write one there. They are
  * written to the file at the end of a public function, with no lock of an object's held; see trace_file.h.
@@ -16,17 +16,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct sm_copy;
-struct sm_stream;
-struct sm_ticket;
 struct sm_timing;
-struct sm_transfer;
 
 /* The cause of an event, and its object. */
 struct sm_trace_who {
     struct sm_by by;
     uint64_t id; /* the object's number in this trace; 0: no object */
     char name[48];
+};
+
+/* A stream, as a trace shows it. */
+struct sm_trace_stream {
+    synced_mem_stream handle;
+    uint64_t serial; /* no other stream's, ever */
+    const char *kind;
+    int device;
 };
 
 extern atomic_bool sm_trace_flag;
@@ -45,19 +49,19 @@ static inline uint64_t sm_trace_begin(void)
     return sm_trace_on() ? sm_trace_time() : 0;
 }
 
-/* The host waits for the ticket's work from now on, and has waited since then. */
+/* The host waits from now on, and has waited since then for work on the stream of that serial. */
 uint64_t sm_trace_open_wait(void);
-void sm_trace_close_wait(uint64_t since, const struct sm_ticket *ticket);
+void sm_trace_close_wait(uint64_t since, int device, uint64_t serial);
 
 static inline uint64_t sm_trace_wait_begin(void)
 {
     return sm_trace_on() ? sm_trace_open_wait() : 0;
 }
 
-static inline void sm_trace_wait_end(uint64_t since, const struct sm_ticket *ticket)
+static inline void sm_trace_wait_end(uint64_t since, int device, uint64_t serial)
 {
     if (since != 0)
-        sm_trace_close_wait(since, ticket);
+        sm_trace_close_wait(since, device, serial);
 }
 
 /* A thread has copied a part of a staged transfer between pageable memory and a buffer since then. */
@@ -86,12 +90,12 @@ struct sm_trace_moved {
                                        object */
 };
 
-void sm_trace_open_copy(struct sm_trace_copy *copy, const struct sm_stream *stream);
+void sm_trace_open_copy(struct sm_trace_copy *copy, struct sm_trace_stream stream);
 void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
-                         const struct sm_stream *stream, synced_mem_status status);
+                         struct sm_trace_stream stream, synced_mem_status status);
 
 /* Around the call that queues it; the stream does not capture. */
-static inline struct sm_trace_copy sm_trace_copy_begin(const struct sm_stream *stream)
+static inline struct sm_trace_copy sm_trace_copy_begin(struct sm_trace_stream stream)
 {
     struct sm_trace_copy copy = {.since = 0};
     if (sm_trace_on())
@@ -100,7 +104,7 @@ static inline struct sm_trace_copy sm_trace_copy_begin(const struct sm_stream *s
 }
 
 static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
-                                     const struct sm_stream *stream, synced_mem_status status)
+                                     struct sm_trace_stream stream, synced_mem_status status)
 {
     if (copy->since != 0)
         sm_trace_close_copy(copy, moved, stream, status);
@@ -108,69 +112,57 @@ static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const str
 
 /* ---- What happens at one moment ---- */
 
-void sm_trace_write_head(const struct synced_mem *mem, unsigned before, unsigned after);
-void sm_trace_write_allocation(const struct sm_copy *copy, const char *from);
-void sm_trace_write_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket);
-void sm_trace_write_prefetch(const struct sm_copy *copy, size_t bytes, bool host, const struct sm_stream *stream);
-void sm_trace_write_staged(const struct sm_transfer *transfer, struct sm_trace_who *who);
+void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after);
+void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from);
+void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after);
+void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream);
+void sm_trace_write_staged(unsigned direction, size_t bytes, struct sm_trace_who *who);
 
-static inline void sm_trace_head(const struct synced_mem *mem, unsigned before, unsigned after)
+static inline void sm_trace_head(const void *object, const char *name, unsigned before, unsigned after)
 {
     if (sm_trace_on() && before != after)
-        sm_trace_write_head(mem, before, after);
+        sm_trace_write_head(object, name, before, after);
 }
 
 /* from: what gave the memory. */
-static inline void sm_trace_allocation(const struct sm_copy *copy, const char *from)
+static inline void sm_trace_allocation(size_t bytes, int device, unsigned source, const char *from)
 {
     if (sm_trace_on())
-        sm_trace_write_allocation(copy, from);
+        sm_trace_write_allocation(bytes, device, source, from);
 }
 
-static inline void sm_trace_stream_wait(const struct sm_stream *stream, const struct sm_ticket *ticket)
+/* after: the serial of the stream that is waited for. */
+static inline void sm_trace_stream_wait(struct sm_trace_stream stream, uint64_t after)
 {
     if (sm_trace_on())
-        sm_trace_write_stream_wait(stream, ticket);
+        sm_trace_write_stream_wait(stream, after);
 }
 
-static inline void sm_trace_prefetch(const struct sm_copy *copy, size_t bytes, bool host,
-                                     const struct sm_stream *stream)
+static inline void sm_trace_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream)
 {
     if (sm_trace_on())
-        sm_trace_write_prefetch(copy, bytes, host, stream);
+        sm_trace_write_prefetch(source, bytes, host, stream);
 }
 
 /* A staged transfer has begun. *who: for its parts, as the object may go before they are done. */
-static inline void sm_trace_staged_begun(const struct sm_transfer *transfer, struct sm_trace_who *who)
+static inline void sm_trace_staged_begun(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     if (sm_trace_on())
-        sm_trace_write_staged(transfer, who);
+        sm_trace_write_staged(direction, bytes, who);
 }
 
 /* ---- Objects, calls, the process ---- */
 
 /* The object goes: its name and number are no longer another's at the same address. */
-void sm_trace_end_object(const struct synced_mem *mem);
+void sm_trace_end_object(const void *object);
 
-static inline void sm_trace_forget(const struct synced_mem *mem)
+static inline void sm_trace_forget(const void *object)
 {
     if (sm_trace_on())
-        sm_trace_end_object(mem);
+        sm_trace_end_object(object);
 }
 
 /* A profiler's range for the function, which sm_device_range_end() ends. */
-void sm_trace_range(const char *function, const struct synced_mem *mem);
-
-/* When the process ends the trace is to be written: before the runtime ends, if that was started meanwhile. */
-void sm_trace_watch_exit(bool with_runtime);
-
-/* At the end of a public function: writes to the file if there is much to write. */
-void sm_trace_tend(void);
-
-/* Asks once whether the environment wants a trace, or debug mode. */
-void sm_trace_look_at_environment(void);
-
-/* Resolves what is pending and gives back what belongs to the devices; the trace goes on. */
-void sm_trace_rest(void);
+void sm_trace_range(const char *function, const char *object_name);
 
 #endif

@@ -22,11 +22,11 @@ struct sm_trace_event {
     uint64_t stream; /* the serial of the one it is on; 0: none */
     uint64_t after;  /* of a wait: the serial of the stream that is waited for */
     synced_mem_stream handle;
+    const char *stream_kind;
     const char *what; /* of an allocation: what gave it */
     struct sm_trace_who who;
     int device; /* -1: none */
     unsigned char kind;
-    unsigned char stream_kind;
     unsigned char direction; /* enum sm_direction */
     unsigned char from, to;  /* sources, or heads */
     bool part;               /* of a staged transfer */
@@ -36,6 +36,14 @@ struct sm_trace_event {
 /* Events, or transfers, that make it worth to look after them. */
 enum { SM_TRACE_MANY = 512 };
 
+/* An event of the calling thread's, with no more than its time. */
+struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind);
+void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream);
+/* Counts a transfer of the call's object, and fills in who it was for. A copy within the device counts as none. */
+void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who);
+
+/* The trace has a file: events are kept, and transfers timed. */
+bool sm_trace_keeps_events(void);
 /* Puts an event in the buffer; if that is full it is counted, and lost. */
 void sm_trace_record(const struct sm_trace_event *event);
 
@@ -55,7 +63,7 @@ uint64_t sm_trace_lost(void);
 
 /* How an object's contents have been moved. The sides' indices: whereto. */
 struct sm_traced {
-    const struct synced_mem *mem; /* NULL: it is gone */
+    const void *object; /* its address; NULL: it is gone */
     struct sm_traced *next;
     uint64_t id;
     uint64_t turns; /* transfers in the other direction than the one before */
@@ -72,9 +80,9 @@ struct sm_traced {
 enum { SM_TRACED_TOP = 10 };
 
 /* All with the trace's lock held. */
-struct sm_traced *sm_traced_find(const struct synced_mem *mem); /* NULL: no memory for its record */
+struct sm_traced *sm_traced_find(const void *object, const char *name); /* NULL: no memory for its record */
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by);
-void sm_traced_end(const struct synced_mem *mem);
+void sm_traced_end(const void *object);
 /* Those that went back and forth most, most first; how many there are. */
 size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP]);
 void sm_traced_clear(void);

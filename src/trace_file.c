@@ -1,11 +1,9 @@
 /* Chrome's JSON. */
 #include "trace_file.h"
 
-#include "object.h"
-#include "print.h"
+#include "side.h"
 #include "status.h"
-#include "stream.h"
-#include "transfer.h"
+#include "text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,15 +156,10 @@ static struct by more_of(const struct sm_by *by, const char *scope_key, const ch
 
 static void name_stream(const struct sm_trace_event *event)
 {
-    static const char *const kinds[] = {[SM_STREAM_CREATED] = "the caller's stream",
-                                        [SM_STREAM_PER_THREAD] = "a thread's default stream",
-                                        [SM_STREAM_LEGACY] = "the legacy stream",
-                                        [SM_STREAM_ANY] = "any stream",
-                                        [SM_STREAM_LANE] = "the library's stream"};
     put_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"device %d\"}}",
              FIRST_DEVICE + event->device, event->device);
     put_line("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":\"%s %llu (%p)\"}}",
-             FIRST_DEVICE + event->device, (unsigned long long)event->stream, kinds[event->stream_kind],
+             FIRST_DEVICE + event->device, (unsigned long long)event->stream, event->stream_kind,
              (unsigned long long)event->stream, (void *)event->handle);
 }
 

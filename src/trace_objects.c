@@ -1,7 +1,7 @@
 /* The objects of a trace: their numbers, and how their contents went back and forth. */
 #include "trace_event.h"
 
-#include "object.h"
+#include "side.h"
 #include "slab.h"
 
 #include <stdio.h>
@@ -17,27 +17,26 @@ static struct {
     size_t gone_count;
 } objects = {.cells = SM_CELLS_INITIALIZER(struct sm_traced)};
 
-static struct sm_traced **bucket_of(const struct synced_mem *mem)
+static struct sm_traced **bucket_of(const void *object)
 {
-    return &objects.buckets[(uint64_t)(uintptr_t)mem * 0x9e3779b97f4a7c15u >> 54];
+    return &objects.buckets[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u >> 54];
 }
 
-struct sm_traced *sm_traced_find(const struct synced_mem *mem)
+struct sm_traced *sm_traced_find(const void *object, const char *name)
 {
-    struct sm_traced **const bucket = bucket_of(mem);
-    struct sm_traced *object = *bucket;
-    while (object && object->mem != mem)
-        object = object->next;
-    if (object)
-        return object;
-    object = sm_cells_take(&objects.cells);
-    if (!object)
+    struct sm_traced **const bucket = bucket_of(object);
+    struct sm_traced *record = *bucket;
+    while (record && record->object != object)
+        record = record->next;
+    if (record)
+        return record;
+    record = sm_cells_take(&objects.cells);
+    if (!record)
         return NULL;
-    *object = (struct sm_traced){.mem = mem, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
-    if (mem->extras)
-        memcpy(object->name, mem->extras->name, sizeof object->name);
-    *bucket = object;
-    return object;
+    *record = (struct sm_traced){.object = object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
+    (void)snprintf(record->name, sizeof record->name, "%s", name);
+    *bucket = record;
+    return record;
 }
 
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by)
@@ -98,15 +97,15 @@ static void remove_first(struct sm_traced **link)
 {
     struct sm_traced *const object = *link;
     *link = object->next;
-    object->mem = NULL;
+    object->object = NULL;
     objects.gone_count = put_in(objects.gone, objects.gone_count, object);
     sm_cells_give(&objects.cells, object);
 }
 
-void sm_traced_end(const struct synced_mem *mem)
+void sm_traced_end(const void *object)
 {
-    struct sm_traced **link = bucket_of(mem);
-    while (*link && (*link)->mem != mem)
+    struct sm_traced **link = bucket_of(object);
+    while (*link && (*link)->object != object)
         link = &(*link)->next;
     if (*link)
         remove_first(link);

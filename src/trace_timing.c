@@ -1,8 +1,9 @@
 /* The device's times of transfers. */
 #include "trace_timing.h"
 
+#include "device.h"
 #include "process.h"
-#include "stream.h"
+#include "trace_exit.h"
 
 #include <stdlib.h>
 
@@ -57,10 +58,34 @@ static struct {
     uint64_t looked;     /* when that was */
     struct sm_timing *idle[SM_MAX_DEVICES];
     struct base *bases[SM_MAX_DEVICES];
+    synced_mem_stream clocks[SM_MAX_DEVICES]; /* each device's, for its bases; NULL: not made yet */
     uint64_t tried[SM_MAX_DEVICES];
 } timings = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- Bases ---- */
+
+/* The stream for the device's bases. It waits for nothing. */
+static synced_mem_status clock_of(int device, synced_mem_stream *out)
+{
+    synced_mem_stream made;
+    sm_lock(&timings.lock);
+    *out = timings.clocks[device];
+    sm_unlock(&timings.lock);
+    if (*out)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_stream_create(device, &made);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_lock(&timings.lock);
+    const bool first = !timings.clocks[device];
+    if (first)
+        timings.clocks[device] = made;
+    *out = timings.clocks[device];
+    sm_unlock(&timings.lock);
+    if (!first)
+        (void)sm_device_stream_destroy(device, made);
+    return SYNCED_MEM_OK;
+}
 
 static void destroy_base(int device, struct base *base)
 {
@@ -77,16 +102,16 @@ static void drop_base(int device, struct base *base)
         destroy_base(device, base);
 }
 
-/* On a lane that waits for nothing. The event's time is between that of its record and that of the answer. *took: from
+/* The event's time is between that of its record and that of the answer. *took: from
  * the one to the other. */
 static bool locate(int device, struct base *base, uint64_t *took)
 {
-    struct sm_stream *lane;
+    synced_mem_stream clock;
     bool done = false;
     const uint64_t before = sm_trace_time();
-    synced_mem_status status = sm_stream_lane(device, SM_LANE_FREE, &lane);
+    synced_mem_status status = clock_of(device, &clock);
     if (status == SYNCED_MEM_OK)
-        status = sm_device_event_record(device, base->event, lane->handle);
+        status = sm_device_event_record(device, base->event, clock);
     unsigned asked = 0;
     while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
         status = sm_device_event_query(device, base->event, &done);
@@ -225,13 +250,13 @@ void sm_timing_drop(struct sm_timing *timing)
     sm_unlock(&timings.lock);
 }
 
-struct sm_timing *sm_timing_begin(const struct sm_stream *stream)
+struct sm_timing *sm_timing_begin(struct sm_trace_stream stream)
 {
-    struct sm_timing *const timing = obtain(stream->device);
+    struct sm_timing *const timing = obtain(stream.device);
     if (!timing)
         return NULL;
-    timing->base = find_base(stream->device);
-    if (timing->base && sm_device_event_record(stream->device, timing->begin, stream->handle) == SYNCED_MEM_OK)
+    timing->base = find_base(stream.device);
+    if (timing->base && sm_device_event_record(stream.device, timing->begin, stream.handle) == SYNCED_MEM_OK)
         return timing;
     sm_timing_drop(timing);
     return NULL;
@@ -266,7 +291,7 @@ static struct sm_timing *take_all(void)
 
 /* It waits before its second event is recorded: of two threads that queue on one stream none can then put its transfer
  * in front of one that was over before. */
-bool sm_timing_end(struct sm_timing *timing, const struct sm_stream *stream, const struct sm_trace_event *event)
+bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, const struct sm_trace_event *event)
 {
     if (!timing)
         return false;
@@ -275,7 +300,7 @@ bool sm_timing_end(struct sm_timing *timing, const struct sm_stream *stream, con
     sm_lock(&timings.lock);
     append(&timings.waiting, timing);
     sm_unlock(&timings.lock);
-    const synced_mem_status status = sm_device_event_record(stream->device, timing->end, stream->handle);
+    const synced_mem_status status = sm_device_event_record(stream.device, timing->end, stream.handle);
     atomic_store_explicit(&timing->state, status == SYNCED_MEM_OK ? QUEUED : UNTIMED, memory_order_release);
     return true;
 }
@@ -377,6 +402,15 @@ static struct base *take_base(int device)
     return base;
 }
 
+static synced_mem_stream take_clock(int device)
+{
+    sm_lock(&timings.lock);
+    const synced_mem_stream clock = timings.clocks[device];
+    timings.clocks[device] = NULL;
+    sm_unlock(&timings.lock);
+    return clock;
+}
+
 static struct sm_timing *take_idle(int device)
 {
     sm_lock(&timings.lock);
@@ -392,6 +426,9 @@ void sm_timing_rest(void)
         while ((timing = take_idle(device)) != NULL)
             destroy(timing);
         drop_base(device, take_base(device));
+        const synced_mem_stream clock = take_clock(device);
+        if (clock)
+            (void)sm_device_stream_destroy(device, clock);
     }
 }
 

@@ -9,9 +9,9 @@
 #include "trace_event.h"
 
 /* Before a transfer is queued on the stream. NULL: it can't be timed. */
-struct sm_timing *sm_timing_begin(const struct sm_stream *stream);
+struct sm_timing *sm_timing_begin(struct sm_trace_stream stream);
 /* Behind it: the event is recorded when the transfer is done. False, for NULL: it is the caller's to record. */
-bool sm_timing_end(struct sm_timing *timing, const struct sm_stream *stream, const struct sm_trace_event *event);
+bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, const struct sm_trace_event *event);
 /* Instead of that. NULL is ignored. */
 void sm_timing_drop(struct sm_timing *timing);
 
@@ -22,7 +22,7 @@ bool sm_timing_is_to_look(void);
 /* Records what is done, each stream's in its order; with wait set, all but those that a thread is just queueing. One
  * thread at a time. */
 void sm_timing_resolve(bool wait);
-/* Destroys all events that nobody uses. */
+/* Destroys all events and streams that nobody uses. */
 void sm_timing_rest(void);
 /* Those that are pending still are of an earlier trace, or of the parent process. */
 void sm_timing_forget(void);

@@ -47,9 +47,9 @@ static synced_mem_status queue_traced(const struct sm_transfer *transfer, const 
                                          .bytes = transfer->size,
                                          .from = transfer->from->source,
                                          .to = transfer->to->source};
-    const struct sm_trace_copy traced = sm_trace_copy_begin(stream);
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
     const synced_mem_status status = queue(transfer, stream);
-    sm_trace_copy_end(&traced, &moved, stream, status);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
     return status;
 }
 

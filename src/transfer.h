@@ -5,8 +5,7 @@
 
 #include "bounce.h"
 #include "flight.h"
-
-enum sm_direction { SM_H2D, SM_D2H, SM_D2D };
+#include "side.h"
 
 /* A transfer that is queued, and not entered yet. */
 struct sm_transfer {

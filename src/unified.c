@@ -119,7 +119,7 @@ static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, boo
         sm_device_managed_prefetch(shared->device, sm_copy_data(shared), size, host, stream->handle);
     if (status == SYNCED_MEM_OK) {
         sm_count_up(SM_COUNT_prefetches, 1);
-        sm_trace_prefetch(shared, size, host, stream);
+        sm_trace_prefetch(shared->source, size, host, sm_stream_traced(stream));
     }
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? status : SYNCED_MEM_OK;
 }

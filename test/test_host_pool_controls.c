@@ -2,7 +2,7 @@
 #include "host_pool_kit.h"
 
 #include "space.h"
-#include "status.h"
+#include "report.h"
 
 /* ---- The limit ---- */
 

@@ -7,6 +7,7 @@
 #include "flight.h"
 #include "host_memory.h"
 #include "slab.h"
+#include "report.h"
 #include "status.h"
 #include "stream_record.h"
 #include "ticket.h"

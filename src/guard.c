@@ -1,14 +1,10 @@
-/* Which host copies are protected, and from what. */
-#include "debug.h"
+/* Which ranges of host memory are protected, and from what. */
+#include "guard.h"
 
 #include "caller.h"
-#include "flight.h"
-#include "object.h"
-#include "print.h"
 #include "process.h"
 #include "stats.h"
-#include "status.h"
-#include "unified.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-atomic_bool sm_debug_flag;
+atomic_bool sm_guard_flag;
 
 /* The pool gives no more than this from pages that are shared. */
 enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
@@ -42,20 +38,8 @@ static struct {
     char notice[NOTICE]; /* to be printed with nothing locked */
 } guards = {.lock = SM_LOCK_INITIALIZER};
 
-void sm_debug_start(void)
-{
-    guards.page = (size_t)sysconf(_SC_PAGESIZE);
-    sm_debug_catch_faults();
-    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
-    atomic_store_explicit(&sm_debug_flag, true, memory_order_relaxed);
-}
-
-size_t sm_debug_whole_pages(size_t bytes)
-{
-    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / PAGE * PAGE + PAGE;
-}
-
-const struct sm_guard *sm_debug_find(uintptr_t address)
+/* Safe in a signal's handler. */
+static const struct sm_guard *find(uintptr_t address)
 {
     for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
@@ -67,17 +51,30 @@ const struct sm_guard *sm_debug_find(uintptr_t address)
     return NULL;
 }
 
-/* ---- With the lock held ---- */
-
-static struct sm_guard **bucket_of(const struct sm_copy *copy)
+void sm_guard_start(void)
 {
-    return &guards.buckets[(uint64_t)(uintptr_t)copy * 0x9e3779b97f4a7c15u >> 54];
+    guards.page = (size_t)sysconf(_SC_PAGESIZE);
+    sm_guard_catch_faults(find);
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&sm_guard_flag, true, memory_order_relaxed);
 }
 
-static struct sm_guard *look_up(const struct sm_copy *copy)
+size_t sm_guard_whole_pages(size_t bytes)
 {
-    struct sm_guard *guard = *bucket_of(copy);
-    while (guard && guard->copy != copy)
+    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / PAGE * PAGE + PAGE;
+}
+
+/* ---- With the lock held ---- */
+
+static struct sm_guard **bucket_of(const void *key)
+{
+    return &guards.buckets[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u >> 54];
+}
+
+static struct sm_guard *look_up(const void *key)
+{
+    struct sm_guard *guard = *bucket_of(key);
+    while (guard && guard->key != key)
         guard = guard->next;
     return guard;
 }
@@ -138,7 +135,7 @@ static void open_all(void)
         for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
             for (int i = 0; i < GUARDS; i++) {
                 struct sm_guard *const guard = &chunk->guards[i];
-                const bool was_closed = guard->copy && protection_of(guard) != SM_PROTECT_NOTHING;
+                const bool was_closed = guard->key && protection_of(guard) != SM_PROTECT_NOTHING;
                 changed = (was_closed && open_now(guard)) || changed;
                 guard->hopeless = true;
             }
@@ -208,7 +205,7 @@ static void give_up_overlaps(struct sm_guard *with)
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
-            if (guard == with || !guard->copy ||
+            if (guard == with || !guard->key ||
                 (!covers(guard, with->first, with->past) && !covers(with, guard->first, guard->past)))
                 continue;
             give_up(guard, "another object has the same memory");
@@ -218,50 +215,48 @@ static void give_up_overlaps(struct sm_guard *with)
         give_up(with, "another object has the same memory");
 }
 
-/* Memory that was got for this copy alone, the rest of its last page included. The pool knows no larger pages. */
-static bool has_own_pages(const struct sm_copy *copy)
+bool sm_guard_pool_has_pages(void)
 {
-    return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
-           (copy->source == SYNCED_MEM_SOURCE_PINNED && guards.page == PAGE);
+    return guards.page == PAGE;
 }
 
-/* Of other memory the pages that the copy has all of. */
-static void measure(struct sm_guard *guard, const struct sm_copy *copy)
+/* Of other memory the pages that the range has all of. */
+static void measure(struct sm_guard *guard, const struct sm_guarded *range)
 {
     const size_t page = guards.page;
-    const uintptr_t data = (uintptr_t)copy->base;
+    const uintptr_t data = (uintptr_t)range->base;
     const uintptr_t start = (data + page - 1) / page * page;
-    const uintptr_t end = (data + copy->bytes + (has_own_pages(copy) ? page - 1 : 0)) / page * page;
+    const uintptr_t end = (data + range->bytes + (range->alone ? page - 1 : 0)) / page * page;
     guard->first = data;
-    guard->past = data + copy->bytes;
+    guard->past = data + range->bytes;
     atomic_store(&guard->start, start);
     atomic_store(&guard->end, end > start ? end : start);
 }
 
-static void add(struct sm_guard *guard, const struct synced_mem *mem, const struct sm_copy *copy, bool managed)
+static void add(struct sm_guard *guard, const struct sm_guarded *range)
 {
-    struct sm_guard **const bucket = bucket_of(copy);
-    guard->copy = copy;
-    guard->data = sm_copy_data(copy);
-    guard->size = sm_size(mem);
+    struct sm_guard **const bucket = bucket_of(range->key);
+    guard->key = range->key;
+    guard->data = range->data;
     guard->hopeless = guards.off;
-    memcpy(guard->name, sm_name_text(mem->extras ? mem->extras->name : "").text, sizeof guard->name);
-    measure(guard, copy);
+    memcpy(guard->name, sm_name_text(range->name).text, sizeof guard->name);
+    guard->size = range->size;
+    measure(guard, range);
     guard->next = *bucket;
     *bucket = guard;
-    if (managed || sm_copy_is_shared(copy))
+    if (range->shared)
         give_up(guard, "the device uses the same memory");
     else if (guard->start == guard->end)
         give_up(guard, "the caller's memory has no page of its own");
     else if (guards.used > MOST_GUARDS)
         give_up(guard, "there are too many");
-    if (!has_own_pages(copy))
+    if (!range->alone)
         give_up_overlaps(guard);
 }
 
-static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct sm_copy *copy, bool managed)
+static struct sm_guard *find_or_add(const struct sm_guarded *range)
 {
-    struct sm_guard *guard = look_up(copy);
+    struct sm_guard *guard = look_up(range->key);
     if (guard)
         return guard;
     if (!guards.free && !grow())
@@ -269,18 +264,18 @@ static struct sm_guard *find_or_add(const struct synced_mem *mem, const struct s
     guard = guards.free;
     guards.free = guard->next;
     guards.used++;
-    add(guard, mem, copy, managed);
+    add(guard, range);
     return guard;
 }
 
 static void forget(struct sm_guard *guard)
 {
-    struct sm_guard **link = bucket_of(guard->copy);
+    struct sm_guard **link = bucket_of(guard->key);
     open_guard(guard);
     while (*link != guard)
         link = &(*link)->next;
     *link = guard->next;
-    guard->copy = NULL;
+    guard->key = NULL;
     guard->next = guards.free;
     guards.free = guard;
     guards.used--;
@@ -299,83 +294,51 @@ static void unlock(void)
 
 /* ---- What others call ---- */
 
-/* Pageable memory is written by the runtime until the transfer is done, and touched by the copy threads until they are.
- * A device that writes page-locked memory is not hindered. */
-static enum sm_protection allowed_by_work(const struct sm_copy *copy)
+bool sm_guard_knows(const void *key)
 {
-    if (!copy->pinned && sm_ticket_is_open(copy->write))
-        return SM_PROTECT_NOTHING;
-    if (!sm_flight_queueing(copy, true))
-        return SM_PROTECT_ALL;
-    return sm_ticket_state(copy->write) == SM_TICKET_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
-}
-
-static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_copy *copy)
-{
-    const unsigned head = sm_head(mem);
-    const enum sm_protection by_head = head == SYNCED_MEM_AT_CPU ? SM_PROTECT_NOTHING
-                                       : head & sm_bit(SM_CPU)   ? SM_PROTECT_WRITES
-                                                                 : SM_PROTECT_ALL;
-    const enum sm_protection by_work = allowed_by_work(copy);
-    return by_work < by_head ? by_work : by_head;
-}
-
-/* To protect managed memory would hinder the device. */
-static bool is_managed(const struct sm_copy *copy)
-{
-    struct sm_pointer_facts facts;
-    if (!sm_device_in_use() || !sm_copy_is_foreign(copy))
-        return false;
-    const struct sm_detail first = sm_detail_get();
-    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
-    sm_detail_set(&first);
-    return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
-}
-
-void sm_debug_protect(const struct synced_mem *mem)
-{
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    if (!copy)
-        return;
     sm_lock(&guards.lock);
-    struct sm_guard *guard = look_up(copy);
+    const bool known = look_up(key) != NULL;
     unlock();
-    const bool managed = !guard && is_managed(copy);
+    return known;
+}
+
+void sm_guard_set(const struct sm_guarded *range, enum sm_protection protection)
+{
     sm_lock(&guards.lock);
-    guard = find_or_add(mem, copy, managed);
+    struct sm_guard *const guard = find_or_add(range);
     if (guard) {
-        guard->size = sm_size(mem);
-        set(guard, wanted(mem, copy));
+        guard->size = range->size;
+        set(guard, protection);
     }
     unlock();
 }
 
-static void with_guard(const struct sm_copy *copy, void (*act)(struct sm_guard *guard))
+static void with_guard(const void *key, void (*act)(struct sm_guard *guard))
 {
     sm_lock(&guards.lock);
-    struct sm_guard *const guard = look_up(copy);
+    struct sm_guard *const guard = look_up(key);
     if (guard)
         act(guard);
     unlock();
 }
 
-void sm_debug_open_copy(const struct sm_copy *copy)
+void sm_guard_open_now(const void *key)
 {
-    with_guard(copy, open_guard);
+    with_guard(key, open_guard);
 }
 
-void sm_debug_forget_copy(const struct sm_copy *copy)
+void sm_guard_forget_now(const void *key)
 {
-    with_guard(copy, forget);
+    with_guard(key, forget);
 }
 
-void sm_debug_open_range(const void *data, size_t bytes)
+void sm_guard_open_range(const void *data, size_t bytes)
 {
     sm_lock(&guards.lock);
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
-            if (guard->copy && covers(guard, (uintptr_t)data, (uintptr_t)data + bytes))
+            if (guard->key && covers(guard, (uintptr_t)data, (uintptr_t)data + bytes))
                 open_guard(guard);
         }
     unlock();

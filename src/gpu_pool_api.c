@@ -1,64 +1,8 @@
 /* The public functions on devices: what they can do, and the library's memory pools on them. */
-#include "gpu.h"
-
-#include "caller.h"
+#include "accounting.h"
+#include "argument.h"
 #include "copy.h"
 #include "spare.h"
-#include "stats.h"
-#include "status.h"
-
-/* ---- What is held ---- */
-
-static struct held {
-    _Atomic uint64_t now, high;
-} held[SM_MAX_DEVICES];
-
-void sm_gpu_obtained(int device, size_t bytes)
-{
-    struct held *const on = &held[device];
-    const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
-    uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
-    sm_count_up(SM_COUNT_gpu_allocations, 1);
-    sm_count_up(SM_COUNT_gpu_bytes, bytes);
-    bool raised = false;
-    while (!raised && high < now)
-        raised =
-            atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
-}
-
-void sm_gpu_freed(int device, size_t bytes)
-{
-    atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
-    sm_count_down(SM_COUNT_gpu_bytes, bytes);
-}
-
-/* Again, if meanwhile there was more than ever. */
-static void begin_peak(struct held *on)
-{
-    uint64_t now;
-    do {
-        now = atomic_load_explicit(&on->now, memory_order_relaxed);
-        atomic_store_explicit(&on->high, now, memory_order_relaxed);
-    } while (atomic_load_explicit(&on->now, memory_order_relaxed) > now);
-}
-
-void sm_gpu_forget_peaks(void)
-{
-    for (int device = 0; device < SM_MAX_DEVICES; device++)
-        begin_peak(&held[device]);
-}
-
-synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
-{
-    const synced_mem_status status = sm_device_pool_numbers(device, numbers);
-    if (status != SYNCED_MEM_OK || numbers->known)
-        return status;
-    numbers->used = atomic_load_explicit(&held[device].now, memory_order_relaxed);
-    numbers->used_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
-    numbers->reserved = numbers->used + sm_spare_bytes(device);
-    numbers->reserved_high = numbers->used_high > numbers->reserved ? numbers->used_high : numbers->reserved;
-    return SYNCED_MEM_OK;
-}
 
 /* ---- Arguments ---- */
 
@@ -171,7 +115,7 @@ synced_mem_status synced_mem_gpu_pool_reset_peaks(int device)
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_reset_peaks(on);
     if (status == SYNCED_MEM_OK)
-        begin_peak(&held[on]);
+        sm_gpu_begin_peak(on);
     return sm_report(status, __func__, NULL);
 }
 

@@ -1,5 +1,5 @@
 /* What is said when an old pointer is used. In a signal's handler: no lock, no memory, no stdio. */
-#include "debug.h"
+#include "guard.h"
 
 #include "place.h"
 
@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 static struct sigaction before;
+static const struct sm_guard *(*find)(uintptr_t address);
 
 struct text {
     size_t used;
@@ -109,15 +110,16 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     const int error = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
-    const struct sm_guard *const guard = info->si_code > 0 ? sm_debug_find(address) : NULL;
+    const struct sm_guard *const guard = info->si_code > 0 ? find(address) : NULL;
     if (guard)
         say(guard, address);
     errno = error;
     pass_on(number, info, context);
 }
 
-void sm_debug_catch_faults(void)
+void sm_guard_catch_faults(const struct sm_guard *(*finder)(uintptr_t address))
 {
+    find = finder;
     struct sigaction action;
     (void)sigaction(SIGSEGV, NULL, &before);
     memset(&action, 0, sizeof action);

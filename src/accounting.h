@@ -1,6 +1,6 @@
 /* What the library holds on each device. */
-#ifndef SM_GPU_H
-#define SM_GPU_H
+#ifndef SM_ACCOUNTING_H
+#define SM_ACCOUNTING_H
 
 #include "device.h"
 
@@ -8,7 +8,12 @@
 void sm_gpu_obtained(int device, size_t bytes);
 void sm_gpu_freed(int device, size_t bytes);
 
-/* The high-water marks begin again on all devices. */
+/* Device memory that is kept for reuse from now on, and no longer. */
+void sm_gpu_kept(int device, size_t bytes);
+void sm_gpu_kept_no_more(int device, size_t bytes);
+
+/* The high-water mark begins again, on one device and on all. */
+void sm_gpu_begin_peak(int device);
 void sm_gpu_forget_peaks(void);
 
 /* What the device's pool holds; without pools, what those two have counted. */

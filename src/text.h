@@ -1,6 +1,6 @@
 /* Text for people: words for states and sources, and numbers of bytes. */
-#ifndef SM_PRINT_H
-#define SM_PRINT_H
+#ifndef SM_TEXT_H
+#define SM_TEXT_H
 
 #include "synced_mem.h"
 
@@ -18,10 +18,5 @@ struct sm_name_text {
     char text[48];
 };
 struct sm_name_text sm_name_text(const char *name);
-
-/* ERR_FILE: what was printed to it since it was opened, or clearerr(), could not be. */
-synced_mem_status sm_check_printed(FILE *file);
-/* ERR_INVALID_ARGUMENT: it is NULL. */
-synced_mem_status sm_check_file(const FILE *file);
 
 #endif
