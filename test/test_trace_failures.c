@@ -2,9 +2,9 @@
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
-#include "stream.h"
-#include "trace_event.h"
-#include "trace_timing.h"
+#include "stream/stream.h"
+#include "trace/trace_event.h"
+#include "trace/trace_timing.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /* Walks over all objects: what they look at stays until they have looked, and is then its owner's to give up. */
 #include "fixture.h"
-#include "text.h"
+#include "base/text.h"
 
-#include "objects.h"
+#include "object/objects.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -2,7 +2,7 @@
 #ifndef SM_ARGUMENT_H
 #define SM_ARGUMENT_H
 
-#include "report.h"
+#include "api/report.h"
 
 #include <stdio.h>
 

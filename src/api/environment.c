@@ -1,9 +1,9 @@
 /* What the environment asks for. */
-#include "environment.h"
+#include "api/environment.h"
 
-#include "guard.h"
-#include "status.h"
-#include "trace_writer.h"
+#include "memory/guard.h"
+#include "base/status.h"
+#include "trace/trace_writer.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
-#include "argument.h"
-#include "flight.h"
-#include "page_lock.h"
-#include "storage.h"
+#include "api/argument.h"
+#include "copy/flight.h"
+#include "copy/page_lock.h"
+#include "object/storage.h"
 
 static synced_mem_status check_foreign(const synced_mem *mem, const void *data, const char *what)
 {

@@ -1,8 +1,8 @@
 /* The public functions on devices: what they can do, and the library's memory pools on them. */
-#include "accounting.h"
-#include "argument.h"
-#include "copy.h"
-#include "spare.h"
+#include "memory/accounting.h"
+#include "api/argument.h"
+#include "copy/copy.h"
+#include "copy/spare.h"
 
 /* ---- Arguments ---- */
 

@@ -1,8 +1,8 @@
 /* The public functions of the pool of page-locked memory, in the header's order: they check arguments. */
-#include "argument.h"
-#include "device.h"
-#include "host_pool.h"
-#include "process.h"
+#include "api/argument.h"
+#include "device/device.h"
+#include "memory/pinned/host_pool.h"
+#include "base/process.h"
 
 static synced_mem_status check_not_forked(void)
 {

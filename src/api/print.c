@@ -1,16 +1,16 @@
 /* The numbers of the library, and of an object, as text. */
-#include "text.h"
+#include "base/text.h"
 
-#include "argument.h"
-#include "call.h"
-#include "guard.h"
-#include "flight.h"
-#include "accounting.h"
-#include "host_pool.h"
-#include "objects.h"
-#include "staging.h"
-#include "stats.h"
-#include "unified.h"
+#include "api/argument.h"
+#include "object/call.h"
+#include "memory/guard.h"
+#include "copy/flight.h"
+#include "memory/accounting.h"
+#include "memory/pinned/host_pool.h"
+#include "object/objects.h"
+#include "copy/staging.h"
+#include "base/stats.h"
+#include "object/unified.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /* The beginning and the end of public functions; status names and messages, the calling thread's last error, and the
  * process's error handler. */
-#include "report.h"
+#include "api/report.h"
 
-#include "guard.h"
-#include "device.h"
-#include "object.h"
-#include "process.h"
-#include "trace_writer.h"
+#include "memory/guard.h"
+#include "device/device.h"
+#include "object/object.h"
+#include "base/process.h"
+#include "trace/trace_writer.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
 #ifndef SM_REPORT_H
 #define SM_REPORT_H
 
-#include "caller.h"
-#include "status.h"
+#include "base/caller.h"
+#include "base/status.h"
 #include "synced_mem.h"
 
 void sm_caller_set(const char *function, const struct synced_mem *mem);

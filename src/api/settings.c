@@ -1,8 +1,8 @@
 /* The public functions that set what holds for the whole process. */
-#include "allocator.h"
-#include "argument.h"
-#include "relief.h"
-#include "staging.h"
+#include "memory/allocator.h"
+#include "api/argument.h"
+#include "object/relief.h"
+#include "copy/staging.h"
 
 synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
 {

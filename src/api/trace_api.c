@@ -1,8 +1,8 @@
 /* The public functions of the trace, and of scopes. */
-#include "argument.h"
-#include "environment.h"
-#include "scope.h"
-#include "trace_writer.h"
+#include "api/argument.h"
+#include "api/environment.h"
+#include "base/scope.h"
+#include "trace/trace_writer.h"
 
 synced_mem_status synced_mem_trace_start(const char *path)
 {

@@ -1,5 +1,5 @@
 /* The calling thread's public function, and its call place. */
-#include "caller.h"
+#include "base/caller.h"
 
 _Thread_local struct sm_caller sm_caller;
 atomic_bool sm_caller_wanted;

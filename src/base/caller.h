@@ -6,9 +6,9 @@
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
 
-#include "place.h"
-#include "process.h"
-#include "scope.h"
+#include "base/place.h"
+#include "base/process.h"
+#include "base/scope.h"
 
 #include <assert.h>
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Threads that help to copy. They are started when there is something to do for them, and then kept. */
-#include "copy_threads.h"
+#include "base/copy_threads.h"
 
-#include "process.h"
+#include "base/process.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 /* Memory in the hands of threads. */
-#include "hands.h"
+#include "base/hands.h"
 
-#include "mutex.h"
-#include "shard.h"
+#include "base/mutex.h"
+#include "base/shard.h"
 
 #include <assert.h>
 #include <pthread.h>

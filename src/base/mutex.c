@@ -3,7 +3,7 @@
 #error "mutex.c is for Linux: elsewhere sm_mutex_wait(), sm_mutex_wake() and sm_events_*() have to be written"
 #endif
 
-#include "mutex.h"
+#include "base/mutex.h"
 
 #include <assert.h>
 #include <errno.h>

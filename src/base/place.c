@@ -1,7 +1,7 @@
 /* Call places. */
-#include "place.h"
+#include "base/place.h"
 
-#include "process.h"
+#include "base/process.h"
 
 #include <dlfcn.h>
 #include <stdbool.h>

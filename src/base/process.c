@@ -1,7 +1,7 @@
 /* Forks: POSIX leaves a child with the locks as they were held, by threads it does not have. */
-#include "process.h"
+#include "base/process.h"
 
-#include "shard.h"
+#include "base/shard.h"
 
 #include <assert.h>
 #include <pthread.h>

@@ -5,7 +5,7 @@
 #ifndef SM_PROCESS_H
 #define SM_PROCESS_H
 
-#include "mutex.h"
+#include "base/mutex.h"
 
 #include <stddef.h>
 

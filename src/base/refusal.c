@@ -1,5 +1,5 @@
 /* The calling thread's last refusal. */
-#include "refusal.h"
+#include "base/refusal.h"
 
 static _Thread_local struct {
     struct sm_refusal last;

@@ -2,7 +2,7 @@
 #ifndef SM_REFUSAL_H
 #define SM_REFUSAL_H
 
-#include "status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

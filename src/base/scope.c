@@ -1,5 +1,5 @@
 /* Scopes. All of it is the thread's own: no lock, and a forked child has those of the thread that forked. */
-#include "scope.h"
+#include "base/scope.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Which of the parts of what all threads use is a thread's. */
-#include "shard.h"
+#include "base/shard.h"
 
 #include <stdatomic.h>
 

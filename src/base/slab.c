@@ -1,5 +1,5 @@
 /* Small structs of one size, in chunks that keep their type. */
-#include "slab.h"
+#include "base/slab.h"
 
 #include <assert.h>
 #include <sched.h>

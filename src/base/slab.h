@@ -6,8 +6,8 @@
 #ifndef SM_SLAB_H
 #define SM_SLAB_H
 
-#include "process.h"
-#include "shard.h"
+#include "base/process.h"
+#include "base/shard.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* The library's counters. */
-#include "stats.h"
+#include "base/stats.h"
 
 struct sm_counts sm_counts[SM_SHARDS];
 

@@ -3,7 +3,7 @@
 #ifndef SM_STATS_H
 #define SM_STATS_H
 
-#include "shard.h"
+#include "base/shard.h"
 #include "synced_mem.h"
 
 #include <stdalign.h>

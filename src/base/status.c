@@ -1,5 +1,5 @@
 /* The calling thread's recorded failure. */
-#include "status.h"
+#include "base/status.h"
 
 #include <stdarg.h>
 #include <stdio.h>

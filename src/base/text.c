@@ -1,5 +1,5 @@
 /* Text for people: words for states and sources, and numbers of bytes. */
-#include "text.h"
+#include "base/text.h"
 
 #include <stdio.h>
 

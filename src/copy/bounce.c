@@ -1,11 +1,11 @@
 /* Bounce buffers. */
-#include "bounce.h"
+#include "copy/bounce.h"
 
-#include "hands.h"
-#include "host_pool.h"
-#include "process.h"
-#include "staging.h"
-#include "stats.h"
+#include "base/hands.h"
+#include "memory/pinned/host_pool.h"
+#include "base/process.h"
+#include "copy/staging.h"
+#include "base/stats.h"
 
 #include <stdint.h>
 #include <string.h>

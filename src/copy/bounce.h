@@ -6,7 +6,7 @@
 #ifndef SM_BOUNCE_H
 #define SM_BOUNCE_H
 
-#include "ticket.h"
+#include "stream/ticket.h"
 
 struct sm_bounce;
 

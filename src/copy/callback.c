@@ -1,8 +1,8 @@
 /* Around code of the caller's, and the thread that reaps in passing. */
-#include "callback.h"
+#include "copy/callback.h"
 
-#include "hands.h"
-#include "process.h"
+#include "base/hands.h"
+#include "base/process.h"
 
 #include <stdatomic.h>
 

@@ -1,9 +1,9 @@
 /* The records of copies. */
-#include "copy.h"
+#include "copy/copy.h"
 
-#include "flight.h"
-#include "slab.h"
-#include "status.h"
+#include "copy/flight.h"
+#include "base/slab.h"
+#include "base/status.h"
 
 #include <assert.h>
 #include <stddef.h>

@@ -8,7 +8,7 @@
 #ifndef SM_COPY_H
 #define SM_COPY_H
 
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* The work in flight on a copy. */
-#include "flight.h"
+#include "copy/flight.h"
 
-#include "status.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

@@ -14,7 +14,7 @@
 #ifndef SM_FLIGHT_H
 #define SM_FLIGHT_H
 
-#include "copy.h"
+#include "copy/copy.h"
 
 /* A reader of a copy. by NULL: a transfer, ticket stands for it. by == sm_ended_use: a caller's stream was, up to the
  * ticket. Else by is the caller's stream, held, that was given the pointer; the ticket is NULL while nobody wants it to

@@ -1,5 +1,5 @@
 /* Work on a copy that got out of sight. */
-#include "flight.h"
+#include "copy/flight.h"
 
 void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {

@@ -4,10 +4,10 @@
  *   all of it on one stream of a caller's on that very stream, without an event; what is allocated there next gets it
  *   else                                  on one of several lanes, which is made to wait for all of it
  */
-#include "free.h"
+#include "copy/free.h"
 
-#include "flight.h"
-#include "accounting.h"
+#include "copy/flight.h"
+#include "memory/accounting.h"
 
 /* Where all of them wait, the next one in turn. */
 static synced_mem_status lane_to_wait(int device, struct sm_stream **out)

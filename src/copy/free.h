@@ -2,7 +2,7 @@
 #ifndef SM_FREE_H
 #define SM_FREE_H
 
-#include "copy.h"
+#include "copy/copy.h"
 
 /* A lane that comes after everything that is in flight on the copy. */
 synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **lane);

@@ -1,9 +1,9 @@
 /* Page-locked memory of the caller's. */
-#include "page_lock.h"
+#include "copy/page_lock.h"
 
-#include "guard.h"
-#include "process.h"
-#include "status.h"
+#include "memory/guard.h"
+#include "base/process.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

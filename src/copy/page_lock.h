@@ -8,7 +8,7 @@
 #ifndef SM_PAGE_LOCK_H
 #define SM_PAGE_LOCK_H
 
-#include "copy.h"
+#include "copy/copy.h"
 
 /* Looks at the memory of a host copy, if it is the caller's and has not been found pageable. device: of the object, or
  * -1. ERR_INVALID_ARGUMENT: it is no memory that the host may use. */

@@ -1,12 +1,12 @@
 /* Letting go of copies. */
-#include "accounting.h"
-#include "copy.h"
-#include "flight.h"
-#include "guard.h"
-#include "hands.h"
-#include "retired.h"
-#include "spare.h"
-#include "status.h"
+#include "memory/accounting.h"
+#include "copy/copy.h"
+#include "copy/flight.h"
+#include "memory/guard.h"
+#include "base/hands.h"
+#include "copy/retired.h"
+#include "copy/spare.h"
+#include "base/status.h"
 
 /* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
 static struct sm_copy *keep_or_free(struct sm_copy *copy)

@@ -1,12 +1,12 @@
 /* The retired list. */
-#include "retired.h"
+#include "copy/retired.h"
 
-#include "bounce.h"
-#include "callback.h"
-#include "flight.h"
-#include "hands.h"
-#include "process.h"
-#include "stats.h"
+#include "copy/bounce.h"
+#include "copy/callback.h"
+#include "copy/flight.h"
+#include "base/hands.h"
+#include "base/process.h"
+#include "base/stats.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #ifndef SM_RETIRED_H
 #define SM_RETIRED_H
 
-#include "copy.h"
+#include "copy/copy.h"
 
 void sm_retired_add(struct sm_copy *copy);
 

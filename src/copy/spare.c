@@ -1,9 +1,9 @@
 /* Spare device memory, by its size and by the stream that used it last. */
-#include "spare.h"
+#include "copy/spare.h"
 
-#include "flight.h"
-#include "process.h"
-#include "accounting.h"
+#include "copy/flight.h"
+#include "base/process.h"
+#include "memory/accounting.h"
 
 enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
 enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };

@@ -6,7 +6,7 @@
 #ifndef SM_SPARE_H
 #define SM_SPARE_H
 
-#include "copy.h"
+#include "copy/copy.h"
 
 /* Keeps a device copy of the library's own, on which all work is tracked. Answers what has to be freed so that the limit
  * is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL: nothing. */

@@ -1,12 +1,12 @@
 /* Transfers between pageable memory and a device, through page-locked buffers. */
-#include "staged.h"
+#include "copy/staged.h"
 
-#include "copy_threads.h"
-#include "host_pool.h"
-#include "staging.h"
-#include "stats.h"
-#include "status.h"
-#include "trace.h"
+#include "base/copy_threads.h"
+#include "memory/pinned/host_pool.h"
+#include "copy/staging.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
 
 #include <pthread.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #ifndef SM_STAGED_H
 #define SM_STAGED_H
 
-#include "transfer.h"
+#include "copy/transfer.h"
 
 /* Whether a transfer of so many bytes from or to this host copy is staged: if it is worth it, and in any case a push
  * that is larger than a buffer. up: to the device. */

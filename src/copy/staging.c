@@ -1,7 +1,7 @@
 /* The settings of staged transfers. */
-#include "staging.h"
+#include "copy/staging.h"
 
-#include "status.h"
+#include "base/status.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* Device memory that is freed in the order of a stream: freeing it, and seeing that it is done. */
-#include "stream.h"
+#include "stream/stream.h"
 
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
 {

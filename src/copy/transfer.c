@@ -1,8 +1,8 @@
 /* Moving bytes, in the order that the work in flight asks for. */
-#include "transfer.h"
+#include "copy/transfer.h"
 
-#include "stats.h"
-#include "trace.h"
+#include "base/stats.h"
+#include "trace/trace.h"
 
 #include <stdlib.h>
 

@@ -3,9 +3,9 @@
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
-#include "bounce.h"
-#include "flight.h"
-#include "side.h"
+#include "copy/bounce.h"
+#include "copy/flight.h"
+#include "base/side.h"
 
 /* A transfer that is queued, and not entered yet. */
 struct sm_transfer {

@@ -1,7 +1,7 @@
 /* The seam where there is no GPU runtime: no devices, and nothing that needs one works. */
-#include "device.h"
+#include "device/device.h"
 
-#include "status.h"
+#include "base/status.h"
 
 static synced_mem_status no_gpu(void)
 {

@@ -1,5 +1,5 @@
 /* Ranges for a profiler, where there is no header for them. */
-#include "device.h"
+#include "device/device.h"
 
 void sm_device_range_begin(const char *text)
 {

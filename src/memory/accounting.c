@@ -1,7 +1,7 @@
 /* What the library holds on each device. */
-#include "accounting.h"
+#include "memory/accounting.h"
 
-#include "stats.h"
+#include "base/stats.h"
 
 static struct held {
     _Atomic uint64_t now, high;

@@ -2,7 +2,7 @@
 #ifndef SM_ACCOUNTING_H
 #define SM_ACCOUNTING_H
 
-#include "device.h"
+#include "device/device.h"
 
 /* Device memory of the library's own that was obtained, and let go of. */
 void sm_gpu_obtained(int device, size_t bytes);

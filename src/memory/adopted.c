@@ -1,8 +1,8 @@
 /* The set of adopted pointers: open addressing, at most half full. */
-#include "adopted.h"
+#include "memory/adopted.h"
 
-#include "process.h"
-#include "status.h"
+#include "base/process.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

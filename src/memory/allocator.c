@@ -1,10 +1,10 @@
 /* The caller's own allocators. */
-#include "allocator.h"
+#include "memory/allocator.h"
 
-#include "caller.h"
-#include "device.h"
-#include "process.h"
-#include "status.h"
+#include "base/caller.h"
+#include "device/device.h"
+#include "base/process.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef SM_ALLOCATOR_H
 #define SM_ALLOCATOR_H
 
-#include "side.h"
+#include "base/side.h"
 #include "synced_mem.h"
 
 #include <stdbool.h>

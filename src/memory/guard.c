@@ -1,10 +1,10 @@
 /* Which ranges of host memory are protected, and from what. */
-#include "guard.h"
+#include "memory/guard.h"
 
-#include "caller.h"
-#include "process.h"
-#include "stats.h"
-#include "text.h"
+#include "base/caller.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #ifndef SM_GUARD_H
 #define SM_GUARD_H
 
-#include "scope.h"
+#include "base/scope.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

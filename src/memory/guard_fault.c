@@ -1,7 +1,7 @@
 /* What is said when an old pointer is used. In a signal's handler: no lock, no memory, no stdio. */
-#include "guard.h"
+#include "memory/guard.h"
 
-#include "place.h"
+#include "base/place.h"
 
 #include <errno.h>
 #include <signal.h>

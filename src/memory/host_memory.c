@@ -3,9 +3,9 @@
  * what is new without a fill; pages of its own for what is so large that the heap would map it each time, and in debug
  * mode for everything.
  */
-#include "host_memory.h"
+#include "memory/host_memory.h"
 
-#include "guard.h"
+#include "memory/guard.h"
 
 #include <stdint.h>
 #include <stdlib.h>

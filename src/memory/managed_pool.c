@@ -1,11 +1,11 @@
 /* Managed memory by rounded size, so that few sizes are told apart. */
-#include "managed_pool.h"
+#include "memory/managed_pool.h"
 
-#include "accounting.h"
-#include "hands.h"
-#include "process.h"
-#include "stats.h"
-#include "status.h"
+#include "memory/accounting.h"
+#include "base/hands.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/status.h"
 
 /* So much is kept at most; what is more is freed at once. */
 enum { MOST_KEPT = 64, MOST_KEPT_BYTES = 1 << 30 };

@@ -1,13 +1,13 @@
 /* The frame of a call on an object; the head, and what the hot path may hand out. */
-#include "call.h"
+#include "object/call.h"
 
-#include "caller.h"
-#include "guard.h"
-#include "flight.h"
-#include "guarding.h"
-#include "process.h"
-#include "status.h"
-#include "trace.h"
+#include "base/caller.h"
+#include "memory/guard.h"
+#include "copy/flight.h"
+#include "object/guarding.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "trace/trace.h"
 
 #include <assert.h>
 

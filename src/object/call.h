@@ -5,7 +5,7 @@
 #ifndef SM_CALL_H
 #define SM_CALL_H
 
-#include "object.h"
+#include "object/object.h"
 
 /* What a call keeps from its beginning to its end. */
 struct sm_call {

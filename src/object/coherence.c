@@ -1,10 +1,10 @@
 /* The state machine of one object. */
-#include "coherence.h"
+#include "object/coherence.h"
 
-#include "guard.h"
-#include "provide.h"
-#include "relief.h"
-#include "status.h"
+#include "memory/guard.h"
+#include "object/provide.h"
+#include "object/relief.h"
+#include "base/status.h"
 
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* What each host copy is protected from. */
-#include "guarding.h"
+#include "object/guarding.h"
 
-#include "flight.h"
-#include "guard.h"
-#include "status.h"
+#include "copy/flight.h"
+#include "memory/guard.h"
+#include "base/status.h"
 
 /* Pageable memory is written by the runtime until the transfer is done, and touched by the copy threads until they are.
  * A device that writes page-locked memory is not hindered. */

@@ -13,7 +13,7 @@
 #ifndef SM_GUARDING_H
 #define SM_GUARDING_H
 
-#include "object.h"
+#include "object/object.h"
 
 /* Protects the object's host copy as its head says; with its lock held. */
 void sm_protect(const struct synced_mem *mem);

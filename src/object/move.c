@@ -1,13 +1,13 @@
 /* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
  * wait for each other; no other call holds more than one. */
-#include "move.h"
+#include "object/move.h"
 
-#include "provide.h"
-#include "relief.h"
-#include "staged.h"
-#include "status.h"
-#include "supply.h"
-#include "unified.h"
+#include "object/provide.h"
+#include "object/relief.h"
+#include "copy/staged.h"
+#include "base/status.h"
+#include "object/supply.h"
+#include "object/unified.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 #ifndef SM_OBJECT_H
 #define SM_OBJECT_H
 
-#include "allocator.h"
-#include "copy.h"
-#include "mutex.h"
-#include "steps.h"
+#include "memory/allocator.h"
+#include "copy/copy.h"
+#include "base/mutex.h"
+#include "object/steps.h"
 
 /* What the caller gave at creation beyond size and device; absent when all is default. */
 struct sm_extras {

@@ -1,8 +1,8 @@
 /* All living objects. */
-#include "objects.h"
+#include "object/objects.h"
 
-#include "text.h"
-#include "process.h"
+#include "base/text.h"
+#include "base/process.h"
 
 #include <stdio.h>
 #include <string.h>

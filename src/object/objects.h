@@ -2,8 +2,8 @@
 #ifndef SM_OBJECTS_H
 #define SM_OBJECTS_H
 
-#include "object.h"
-#include "slab.h"
+#include "object/object.h"
+#include "base/slab.h"
 
 /* A cell for a new object: its references are 0, as are those of an object that was given back. NULL: no memory. */
 struct synced_mem *sm_objects_take(void);

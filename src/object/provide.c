@@ -1,16 +1,16 @@
 /* Memory for a side, and the contents it is to have. */
-#include "provide.h"
+#include "object/provide.h"
 
-#include "caller.h"
-#include "guard.h"
-#include "host_pool.h"
-#include "page_lock.h"
-#include "refusal.h"
-#include "staged.h"
-#include "stats.h"
-#include "status.h"
-#include "supply.h"
-#include "unified.h"
+#include "base/caller.h"
+#include "memory/guard.h"
+#include "memory/pinned/host_pool.h"
+#include "copy/page_lock.h"
+#include "base/refusal.h"
+#include "copy/staged.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "object/supply.h"
+#include "object/unified.h"
 
 #include <string.h>
 

@@ -3,8 +3,8 @@
 #ifndef SM_PROVIDE_H
 #define SM_PROVIDE_H
 
-#include "call.h"
-#include "transfer.h"
+#include "object/call.h"
+#include "copy/transfer.h"
 
 /* Sees to it that a copy which an untracked transfer may still be writing is used no more. */
 synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);

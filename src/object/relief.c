@@ -1,17 +1,17 @@
 /* What is done when memory for contents is refused. */
-#include "relief.h"
+#include "object/relief.h"
 
-#include "caller.h"
-#include "copy.h"
-#include "accounting.h"
-#include "hands.h"
-#include "host_pool.h"
-#include "managed_pool.h"
-#include "objects.h"
-#include "process.h"
-#include "refusal.h"
-#include "retired.h"
-#include "stats.h"
+#include "base/caller.h"
+#include "copy/copy.h"
+#include "memory/accounting.h"
+#include "base/hands.h"
+#include "memory/pinned/host_pool.h"
+#include "memory/managed_pool.h"
+#include "object/objects.h"
+#include "base/process.h"
+#include "base/refusal.h"
+#include "copy/retired.h"
+#include "base/stats.h"
 
 enum { REAP, WAIT, TRIM, ASK };
 enum { MOST_ASKED = 16, MOST_ROUNDS = 16 };

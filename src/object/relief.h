@@ -8,7 +8,7 @@
 #ifndef SM_RELIEF_H
 #define SM_RELIEF_H
 
-#include "status.h"
+#include "base/status.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* The table of synced_mem.h: next head and work, by head, side and mode. */
-#include "steps.h"
+#include "object/steps.h"
 
 #include "synced_mem.h"
 

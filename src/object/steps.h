@@ -2,7 +2,7 @@
 #ifndef SM_STEPS_H
 #define SM_STEPS_H
 
-#include "side.h"
+#include "base/side.h"
 
 enum sm_mode { SM_READ, SM_MUTABLE, SM_OVERWRITE, SM_MODES };
 

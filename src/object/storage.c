@@ -1,12 +1,12 @@
 /* Calls that change an object's memory or its size. */
-#include "storage.h"
+#include "object/storage.h"
 
-#include "guard.h"
-#include "provide.h"
-#include "relief.h"
-#include "status.h"
-#include "supply.h"
-#include "unified.h"
+#include "memory/guard.h"
+#include "object/provide.h"
+#include "object/relief.h"
+#include "base/status.h"
+#include "object/supply.h"
+#include "object/unified.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* Memory from the caller's allocators. */
-#include "supply.h"
+#include "object/supply.h"
 
-#include "call.h"
-#include "provide.h"
-#include "status.h"
-#include "transfer.h"
+#include "object/call.h"
+#include "object/provide.h"
+#include "base/status.h"
+#include "copy/transfer.h"
 
 /* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
  * yet that one will be. */

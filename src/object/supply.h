@@ -2,8 +2,8 @@
 #ifndef SM_SUPPLY_H
 #define SM_SUPPLY_H
 
-#include "object.h"
-#include "stream.h"
+#include "object/object.h"
+#include "stream/stream.h"
 
 /* Which device host memory of the object's is going to be transferred with; -1: nothing says that yet. */
 int sm_device_for_host(const struct synced_mem *mem);

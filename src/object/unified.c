@@ -1,10 +1,10 @@
 /* Unified placement. */
-#include "unified.h"
+#include "object/unified.h"
 
-#include "flight.h"
-#include "stats.h"
-#include "status.h"
-#include "trace.h"
+#include "copy/flight.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
 
 /* ---- Where memory is placed ---- */
 

@@ -7,7 +7,7 @@
 #ifndef SM_UNIFIED_H
 #define SM_UNIFIED_H
 
-#include "object.h"
+#include "object/object.h"
 
 /* The copy that both sides of the object share; NULL: none. */
 static inline struct sm_copy *sm_shared_copy(const struct synced_mem *mem)

@@ -1,7 +1,7 @@
 /* The library's own streams. */
-#include "stream.h"
+#include "stream/stream.h"
 
-#include "process.h"
+#include "base/process.h"
 
 static struct {
     struct sm_lock lock; /* held while one is made or destroyed */

@@ -1,11 +1,11 @@
 /* The streams that the library knows. This file is the one that makes a stream wait. */
-#include "stream.h"
+#include "stream/stream.h"
 
-#include "process.h"
-#include "stats.h"
-#include "status.h"
-#include "stream_record.h"
-#include "trace.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "stream/stream_record.h"
+#include "trace/trace.h"
 
 #include <pthread.h>
 

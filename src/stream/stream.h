@@ -6,9 +6,9 @@
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
 
-#include "mutex.h"
-#include "ticket.h"
-#include "trace.h"
+#include "base/mutex.h"
+#include "stream/ticket.h"
+#include "trace/trace.h"
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
 enum sm_lane {

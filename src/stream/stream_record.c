@@ -1,7 +1,7 @@
 /* The records of callers' streams, and when one can become another stream's. */
-#include "stream_record.h"
+#include "stream/stream_record.h"
 
-#include "slab.h"
+#include "base/slab.h"
 
 static _Atomic uint64_t last_serial;
 

@@ -2,7 +2,7 @@
 #ifndef SM_STREAM_RECORD_H
 #define SM_STREAM_RECORD_H
 
-#include "stream.h"
+#include "stream/stream.h"
 
 /* NULL when the system has no memory. */
 struct sm_stream *sm_stream_record_take(void);

@@ -1,11 +1,11 @@
 /* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits for
  * work on the host. */
-#include "ticket.h"
+#include "stream/ticket.h"
 
-#include "slab.h"
-#include "stats.h"
-#include "status.h"
-#include "trace.h"
+#include "base/slab.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
 
 static struct sm_slab tickets = SM_SLAB_INITIALIZER(struct sm_ticket);
 

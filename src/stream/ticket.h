@@ -5,7 +5,7 @@
 #ifndef SM_TICKET_H
 #define SM_TICKET_H
 
-#include "device.h"
+#include "device/device.h"
 
 #include <stdatomic.h>
 

@@ -1,11 +1,11 @@
 /* Recording what happens, in memory. */
-#include "trace_event.h"
+#include "trace/trace_event.h"
 
-#include "caller.h"
-#include "device.h"
-#include "process.h"
-#include "side.h"
-#include "status.h"
+#include "base/caller.h"
+#include "device/device.h"
+#include "base/process.h"
+#include "base/side.h"
+#include "base/status.h"
 
 #include <stdio.h>
 #include <string.h>

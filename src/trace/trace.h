@@ -8,7 +8,7 @@
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
 
-#include "caller.h"
+#include "base/caller.h"
 #include "synced_mem.h"
 
 #include <stdatomic.h>

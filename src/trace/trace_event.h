@@ -2,7 +2,7 @@
 #ifndef SM_TRACE_EVENT_H
 #define SM_TRACE_EVENT_H
 
-#include "trace.h"
+#include "trace/trace.h"
 
 enum sm_trace_kind {
     SM_TRACE_COPY,   /* a transfer, or with what set a part of one: on the stream's track */

@@ -1,5 +1,5 @@
 /* The end of the process. */
-#include "trace_exit.h"
+#include "trace/trace_exit.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

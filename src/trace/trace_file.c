@@ -1,9 +1,9 @@
 /* Chrome's JSON. */
-#include "trace_file.h"
+#include "trace/trace_file.h"
 
-#include "side.h"
-#include "status.h"
-#include "text.h"
+#include "base/side.h"
+#include "base/status.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

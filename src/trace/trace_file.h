@@ -5,7 +5,7 @@
 #ifndef SM_TRACE_FILE_H
 #define SM_TRACE_FILE_H
 
-#include "trace_event.h"
+#include "trace/trace_event.h"
 
 /* Creates or empties the file. ERR_FILE. */
 synced_mem_status sm_trace_file_open(const char *path);

@@ -1,8 +1,8 @@
 /* The objects of a trace: their numbers, and how their contents went back and forth. */
-#include "trace_event.h"
+#include "trace/trace_event.h"
 
-#include "side.h"
-#include "slab.h"
+#include "base/side.h"
+#include "base/slab.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* The device's times of transfers. */
-#include "trace_timing.h"
+#include "trace/trace_timing.h"
 
-#include "device.h"
-#include "process.h"
-#include "trace_exit.h"
+#include "device/device.h"
+#include "base/process.h"
+#include "trace/trace_exit.h"
 
 #include <stdlib.h>
 

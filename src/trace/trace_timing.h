@@ -6,7 +6,7 @@
 #ifndef SM_TRACE_TIMING_H
 #define SM_TRACE_TIMING_H
 
-#include "trace_event.h"
+#include "trace/trace_event.h"
 
 /* Before a transfer is queued on the stream. NULL: it can't be timed. */
 struct sm_timing *sm_timing_begin(struct sm_trace_stream stream);

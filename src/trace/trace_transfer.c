@@ -1,7 +1,7 @@
 /* Recording transfers, with the device's times where they can be had. */
-#include "device.h"
-#include "status.h"
-#include "trace_timing.h"
+#include "device/device.h"
+#include "base/status.h"
+#include "trace/trace_timing.h"
 
 void sm_trace_open_copy(struct sm_trace_copy *copy, struct sm_trace_stream stream)
 {

@@ -1,12 +1,12 @@
 /* Who holds the trace's file, when it is written, and the summary. */
-#include "trace_writer.h"
+#include "trace/trace_writer.h"
 
-#include "process.h"
-#include "status.h"
-#include "text.h"
-#include "trace_exit.h"
-#include "trace_file.h"
-#include "trace_timing.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "trace/trace_exit.h"
+#include "trace/trace_file.h"
+#include "trace/trace_timing.h"
 
 #include <pthread.h>
 #include <stdio.h>

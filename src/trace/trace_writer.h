@@ -2,7 +2,7 @@
 #ifndef SM_TRACE_WRITER_H
 #define SM_TRACE_WRITER_H
 
-#include "trace.h"
+#include "trace/trace.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* The seam on the CUDA runtime: host memory that is page-locked where it is. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "status.h"
+#include "base/status.h"
 
 /* One piece is registered as it is, wherever it lies. */
 static size_t next_piece(const char *data, size_t left, size_t size)

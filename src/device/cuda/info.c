@@ -1,5 +1,5 @@
 /* The seam on the CUDA runtime: what a device can do. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
 #include <string.h>
 

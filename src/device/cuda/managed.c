@@ -1,7 +1,7 @@
 /* The seam on the CUDA runtime: memory that host and device both use. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "status.h"
+#include "base/status.h"
 
 static synced_mem_status attribute(int device, enum cudaDeviceAttr name, bool *set)
 {

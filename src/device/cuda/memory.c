@@ -1,7 +1,7 @@
 /* The seam on the CUDA runtime: memory, and the library's own pool on each device. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "process.h"
+#include "base/process.h"
 
 #include <stdatomic.h>
 

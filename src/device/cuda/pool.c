@@ -1,8 +1,8 @@
 /* The seam on the CUDA runtime: how the library's own pools behave, who may reach their memory, what they hold. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "process.h"
-#include "status.h"
+#include "base/process.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 

@@ -1,5 +1,5 @@
 /* Ranges for a profiler: NVTX, which is nothing but a header until a profiler is there. */
-#include "device.h"
+#include "device/device.h"
 
 /* It turns pointers to data into pointers to functions, as POSIX wants it and C does not. */
 #pragma GCC diagnostic push

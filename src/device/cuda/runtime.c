@@ -1,8 +1,8 @@
 /* The seam on the CUDA runtime: the machine, streams and events. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "process.h"
-#include "status.h"
+#include "base/process.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

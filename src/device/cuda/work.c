@@ -1,7 +1,7 @@
 /* The seam on the CUDA runtime: copies and fills on a stream. */
-#include "device_cuda.h"
+#include "device/cuda/runtime.h"
 
-#include "status.h"
+#include "base/status.h"
 
 /* A part that is queued must have ended before the memory may be used for something else, so there is a second try. */
 static synced_mem_status give_up(int device, synced_mem_stream stream, synced_mem_status status)

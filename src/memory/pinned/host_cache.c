@@ -1,8 +1,8 @@
 /* Small caches of free blocks, one a shard. */
-#include "host_cache.h"
+#include "memory/pinned/host_cache.h"
 
-#include "process.h"
-#include "shard.h"
+#include "base/process.h"
+#include "base/shard.h"
 
 /* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely to
  * give back before it takes some again. */

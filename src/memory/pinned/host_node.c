@@ -1,8 +1,8 @@
 /* The node of a device, by its place on the PCI bus, as the system tells it. Asked once. */
-#include "host_node.h"
+#include "memory/pinned/host_node.h"
 
-#include "device.h"
-#include "numa_nodes.h"
+#include "device/device.h"
+#include "memory/pinned/numa_nodes.h"
 
 #include <ctype.h>
 #include <stdatomic.h>

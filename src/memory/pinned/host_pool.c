@@ -1,12 +1,12 @@
 /* The pool of page-locked memory: from where a request is met, and when the pool grows and shrinks. */
-#include "host_pool.h"
+#include "memory/pinned/host_pool.h"
 
-#include "hands.h"
-#include "host_cache.h"
-#include "host_node.h"
-#include "process.h"
-#include "runs.h"
-#include "status.h"
+#include "base/hands.h"
+#include "memory/pinned/host_cache.h"
+#include "memory/pinned/host_node.h"
+#include "base/process.h"
+#include "memory/pinned/runs.h"
+#include "base/status.h"
 
 #include <assert.h>
 #include <pthread.h>

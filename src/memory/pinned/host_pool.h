@@ -10,7 +10,7 @@
 #ifndef SM_HOST_POOL_H
 #define SM_HOST_POOL_H
 
-#include "host_store.h"
+#include "memory/pinned/host_store.h"
 
 /* Memory of the size, which is not 0, that every device can reach; contents undefined. device: which it will be
  * used with most, and in whose context new memory is page-locked. ERR_OUT_OF_HOST_MEMORY, or what the runtime

@@ -1,11 +1,11 @@
 /* Slabs of page-locked memory. */
-#include "host_slab.h"
+#include "memory/pinned/host_slab.h"
 
-#include "device.h"
-#include "numa_nodes.h"
-#include "stats.h"
-#include "status.h"
-#include "touch.h"
+#include "device/device.h"
+#include "memory/pinned/numa_nodes.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "memory/pinned/touch.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

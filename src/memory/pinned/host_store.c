@@ -1,11 +1,11 @@
 /* The slabs of page-locked memory, and what of them is in use. */
-#include "host_store.h"
+#include "memory/pinned/host_store.h"
 
-#include "host_node.h"
-#include "host_slab.h"
-#include "process.h"
-#include "runs.h"
-#include "status.h"
+#include "memory/pinned/host_node.h"
+#include "memory/pinned/host_slab.h"
+#include "base/process.h"
+#include "memory/pinned/runs.h"
+#include "base/status.h"
 
 #include <time.h>
 

@@ -1,5 +1,5 @@
 /* Memory nodes by libnuma. Of that the thin functions are used, since the others print what fails. */
-#include "numa_nodes.h"
+#include "memory/pinned/numa_nodes.h"
 
 #include <numa.h>
 #include <numaif.h>

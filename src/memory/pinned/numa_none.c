@@ -1,5 +1,5 @@
 /* A build without libnuma: memory comes from where the system likes. */
-#include "numa_nodes.h"
+#include "memory/pinned/numa_nodes.h"
 
 int sm_numa_nodes(void)
 {

@@ -1,7 +1,7 @@
 /* Runs of equal cells, one bit a cell. */
-#include "runs.h"
+#include "memory/pinned/runs.h"
 
-#include "slab.h"
+#include "base/slab.h"
 
 #include <assert.h>
 

@@ -1,8 +1,8 @@
 /* Free memory by size, as in the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004), with its
  * records out of band. */
-#include "space.h"
+#include "memory/pinned/space.h"
 
-#include "slab.h"
+#include "base/slab.h"
 
 #include <assert.h>
 

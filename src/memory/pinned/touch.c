@@ -1,5 +1,5 @@
 /* The calling thread and a few short-lived ones each take the next piece until none is left. */
-#include "touch.h"
+#include "memory/pinned/touch.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -10,7 +10,7 @@
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
 
-#include "device.h"
+#include "device/device.h"
 
 #include <cuda_runtime_api.h>
 #include <stdint.h>
