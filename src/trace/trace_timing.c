@@ -64,27 +64,15 @@ static struct {
 
 /* ---- Bases ---- */
 
-/* The stream for the device's bases. It waits for nothing. */
-static synced_mem_status clock_of(int device, synced_mem_stream *out)
+/* The stream for the device's bases, made at its first use. It waits for nothing. */
+static synced_mem_status find_clock(int device, synced_mem_stream *out)
 {
-    synced_mem_stream made;
     sm_lock(&timings.lock);
-    *out = timings.clocks[device];
+    synced_mem_stream *const clock = &timings.clocks[device];
+    const synced_mem_status status = *clock ? SYNCED_MEM_OK : sm_device_stream_create(device, clock);
+    *out = *clock;
     sm_unlock(&timings.lock);
-    if (*out)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_stream_create(device, &made);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    sm_lock(&timings.lock);
-    const bool first = !timings.clocks[device];
-    if (first)
-        timings.clocks[device] = made;
-    *out = timings.clocks[device];
-    sm_unlock(&timings.lock);
-    if (!first)
-        (void)sm_device_stream_destroy(device, made);
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 static void destroy_base(int device, struct base *base)
@@ -109,7 +97,7 @@ static bool locate(int device, struct base *base, uint64_t *took)
     synced_mem_stream clock;
     bool done = false;
     const uint64_t before = sm_trace_time();
-    synced_mem_status status = clock_of(device, &clock);
+    synced_mem_status status = find_clock(device, &clock);
     if (status == SYNCED_MEM_OK)
         status = sm_device_event_record(device, base->event, clock);
     unsigned asked = 0;
