@@ -1,4 +1,4 @@
-/* The modules below the interface, called directly: records, host memory, tickets, copies, and the seam's contract. */
+/* The modules below the interface, called directly: records, host memory, fences, copies, and the seam's contract. */
 #include "fixture.h"
 
 #include "object/coherence.h"
@@ -10,7 +10,7 @@
 #include "api/report.h"
 #include "base/status.h"
 #include "stream/stream_record.h"
-#include "stream/ticket.h"
+#include "stream/fence.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -71,62 +71,62 @@ START_TEST(host_memory)
 }
 END_TEST
 
-/* ---- Tickets ---- */
+/* ---- Fences ---- */
 
-START_TEST(no_ticket)
+START_TEST(no_fence)
 {
-    ck_assert_int_eq(sm_ticket_state(NULL), SM_TICKET_DONE);
-    ck_assert(!sm_ticket_pending(NULL));
-    OK(sm_ticket_wait(NULL));
+    ck_assert_int_eq(sm_fence_state(NULL), SM_FENCE_DONE);
+    ck_assert(!sm_fence_pending(NULL));
+    OK(sm_fence_wait(NULL));
     OK(sm_stream_wait(sm_stream_any(0), NULL));
-    sm_ticket_drop(NULL);
+    sm_fence_drop(NULL);
 }
 END_TEST
 
 enum { THE_STREAM = 1000000 };
 
-START_TEST(one_ticket)
+START_TEST(one_fence)
 {
-    struct sm_ticket *first = NULL;
+    struct sm_fence *first = NULL;
     int device;
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(0, &device));
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_delay(stream);
-    OK(sm_ticket_record(0, stream, THE_STREAM, &first));
-    ck_assert_ptr_eq(sm_ticket_hold(first), first);
-    OK(sm_ticket_wait(first));
-    ck_assert_int_eq(sm_ticket_state(first), SM_TICKET_DONE);
-    ck_assert(!sm_ticket_pending(first));
-    OK(sm_ticket_wait(first));
+    OK(sm_fence_record(0, stream, THE_STREAM, &first));
+    ck_assert_ptr_eq(sm_fence_hold(first), first);
+    OK(sm_fence_wait(first));
+    ck_assert_int_eq(sm_fence_state(first), SM_FENCE_DONE);
+    ck_assert(!sm_fence_pending(first));
+    OK(sm_fence_wait(first));
     ck_assert_uint_eq(stats_now().host_waits, 1);
-    sm_ticket_drop(first);
-    struct sm_ticket *second = NULL;
-    OK(sm_ticket_record(0, stream, THE_STREAM, &second));
+    sm_fence_drop(first);
+    struct sm_fence *second = NULL;
+    OK(sm_fence_record(0, stream, THE_STREAM, &second));
     ck_assert_ptr_ne(second, first);
-    sm_ticket_drop(first);
-    struct sm_ticket *third = NULL;
-    OK(sm_ticket_record(0, stream, THE_STREAM, &third));
+    sm_fence_drop(first);
+    struct sm_fence *third = NULL;
+    OK(sm_fence_record(0, stream, THE_STREAM, &third));
     ck_assert_ptr_eq(third, first);
     ck_assert_uint_eq(stats_now().events, 2);
     ck_assert_uint_eq(stats_now().event_records, 3);
-    while (sm_ticket_pending(second))
+    while (sm_fence_pending(second))
         continue;
-    ck_assert_int_eq(sm_ticket_state(second), SM_TICKET_DONE);
-    sm_ticket_drop(second);
-    OK(sm_ticket_wait(third));
-    sm_ticket_drop(third);
+    ck_assert_int_eq(sm_fence_state(second), SM_FENCE_DONE);
+    sm_fence_drop(second);
+    OK(sm_fence_wait(third));
+    sm_fence_drop(third);
     gpu_stream_sync(stream);
     gpu_stream_destroy(stream);
 }
 END_TEST
 
 /* A stream waits for what is pending on another one, and for nothing else. */
-static synced_mem_status say_why(struct sm_host_work *work, const struct sm_ticket *ticket)
+static synced_mem_status say_why(struct sm_host_work *work, const struct sm_fence *fence)
 {
     (void)work;
-    ck_assert_int_eq(sm_ticket_state(ticket), SM_TICKET_LOST);
+    ck_assert_int_eq(sm_fence_state(fence), SM_FENCE_LOST);
     return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
@@ -142,24 +142,24 @@ static void drop(struct sm_host_work *work)
 START_TEST(work_of_threads_fails)
 {
     struct sm_host_work work = {.finish = say_why, .drop = drop};
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     int device;
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(0, &device));
-    OK(sm_ticket_open(0, THE_STREAM, &work, &ticket));
-    ck_assert(sm_ticket_pending(ticket));
-    sm_ticket_close(ticket, SM_TICKET_LOST, false);
-    ck_assert_int_eq(sm_ticket_wait(ticket), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    ck_assert(!sm_ticket_pending(ticket));
-    sm_ticket_drop(ticket);
+    OK(sm_fence_open(0, THE_STREAM, &work, &fence));
+    ck_assert(sm_fence_pending(fence));
+    sm_fence_close(fence, SM_FENCE_LOST, false);
+    ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert(!sm_fence_pending(fence));
+    sm_fence_drop(fence);
     ck_assert_int_eq(dropped, 1);
 }
 END_TEST
 
 START_TEST(streams_wait)
 {
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     struct sm_stream *stream = NULL;
     struct sm_stream *other = NULL;
     if (!gpu_expected())
@@ -168,15 +168,15 @@ START_TEST(streams_wait)
     OK(sm_stream_find(0, handle, &stream));
     OK(sm_stream_lane(0, SM_LANE_H2D, &other));
     gpu_delay(handle);
-    OK(sm_stream_queued(stream, &ticket));
-    OK(sm_stream_wait(stream, ticket));
+    OK(sm_stream_queued(stream, &fence));
+    OK(sm_stream_wait(stream, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 0);
-    OK(sm_stream_wait(other, ticket));
+    OK(sm_stream_wait(other, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 1);
-    OK(sm_ticket_wait(ticket));
-    OK(sm_stream_wait(other, ticket));
+    OK(sm_fence_wait(fence));
+    OK(sm_stream_wait(other, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 1);
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     sm_stream_drop(stream);
     OK(synced_mem_stream_done(handle));
     gpu_stream_destroy(handle);
@@ -524,7 +524,7 @@ START_TEST(zeros_over_old_memory)
     if (gpu_expected()) { /* what was to bring them may still run */
         stream = gpu_stream_create(0, false);
         gpu_delay(stream);
-        OK(sm_ticket_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
+        OK(sm_fence_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
     }
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
@@ -566,8 +566,8 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "units");
     tcase_add_test(tests, slab);
     tcase_add_test(tests, host_memory);
-    tcase_add_test(tests, no_ticket);
-    tcase_add_test(tests, one_ticket);
+    tcase_add_test(tests, no_fence);
+    tcase_add_test(tests, one_fence);
     tcase_add_test(tests, work_of_threads_fails);
     tcase_add_test(tests, streams_wait);
     tcase_add_test(tests, records_of_streams);

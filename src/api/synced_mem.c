@@ -215,7 +215,7 @@ static synced_mem_status shut_down(void)
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)
-        status = sm_ticket_shutdown();
+        status = sm_fence_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_host_pool_shutdown();
     if (status == SYNCED_MEM_OK)

@@ -3,7 +3,7 @@
  * freed or on a list again. Meanwhile no other thread finds it. So a thread that is refused memory waits until the hands
  * of the others are empty before it believes that there is none.
  *
- * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a ticket, and
+ * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a fence, and
  * while code of the caller's runs.
  */
 #ifndef SM_HANDS_H

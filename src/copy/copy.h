@@ -37,9 +37,9 @@ struct sm_copy {
     };
     /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
      * shared has no writer. */
-    struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
+    struct sm_fence *write;   /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
-    struct sm_ticket *turn;   /* of the last such turn that has ended, or is about to */
+    struct sm_fence *turn;    /* of the last such turn that has ended, or is about to */
     struct sm_use *reads;     /* who may be reading: transfers, and streams that were given the pointer */
     struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
     struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */

@@ -22,9 +22,9 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
     *status = sm_flight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
-    struct sm_ticket *ticket;
-    while ((ticket = sm_flight_blocker(copy, true)) != NULL)
-        if (sm_ticket_pending(ticket))
+    struct sm_fence *fence;
+    while ((fence = sm_flight_blocker(copy, true)) != NULL)
+        if (sm_fence_pending(fence))
             return false;
     return true;
 }
@@ -101,7 +101,7 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* Nothing is entered before there is a ticket: an open use would have every later call record an event. One that is open
+/* Nothing is entered before there is a fence: an open use would have every later call record an event. One that is open
  * is as good: whoever conflicts with it ends it. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 {
@@ -110,11 +110,11 @@ synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
     struct sm_stream *const any = sm_stream_any(copy->device);
     if (sm_flight_has(copy, any, true) || sm_flight_has(copy, any, false))
         return SYNCED_MEM_OK;
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     struct sm_use *const use = sm_flight_reserve();
-    const synced_mem_status status = use ? sm_stream_end_use(any, &ticket) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const synced_mem_status status = use ? sm_stream_end_use(any, &fence) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status == SYNCED_MEM_OK)
-        sm_flight_used(copy, use, ticket);
+        sm_flight_used(copy, use, fence);
     else
         free(use);
     return status;

@@ -11,22 +11,22 @@ enum { MANY_USES = 8 };
 static struct sm_stream nobody;
 struct sm_stream *const sm_ended_use = &nobody;
 
-static void replace(struct sm_ticket **slot, struct sm_ticket *ticket)
+static void replace(struct sm_fence **slot, struct sm_fence *fence)
 {
-    sm_ticket_drop(*slot);
-    *slot = ticket;
+    sm_fence_drop(*slot);
+    *slot = fence;
 }
 
-struct sm_ticket *sm_flight_arrival(const struct sm_copy *copy)
+struct sm_fence *sm_flight_arrival(const struct sm_copy *copy)
 {
-    struct sm_ticket *const brings = copy->write ? copy->write : copy->turn;
+    struct sm_fence *const brings = copy->write ? copy->write : copy->turn;
     return copy->arriving ? brings : NULL;
 }
 
-struct sm_ticket *sm_flight_lost(const struct sm_copy *copy)
+struct sm_fence *sm_flight_lost(const struct sm_copy *copy)
 {
-    struct sm_ticket *const arrival = sm_flight_arrival(copy);
-    return sm_ticket_state(arrival) == SM_TICKET_LOST ? arrival : NULL;
+    struct sm_fence *const arrival = sm_flight_arrival(copy);
+    return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
 }
 
 static bool is_transfer(const struct sm_use *use)
@@ -41,14 +41,14 @@ static bool is_stream(const struct sm_use *use)
 
 static bool is_open(const struct sm_use *use)
 {
-    return is_stream(use) && !use->ticket;
+    return is_stream(use) && !use->fence;
 }
 
 static void free_use(struct sm_use *use)
 {
     if (is_stream(use))
         sm_stream_drop(use->by);
-    sm_ticket_drop(use->ticket);
+    sm_fence_drop(use->fence);
     free(use);
 }
 
@@ -108,20 +108,20 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
 
 /* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may have
  * ended the turn some time ago, and the stream may have gone on reading. */
-static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_ticket *just_recorded)
+static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_fence *just_recorded)
 {
     if (use->by == copy->writer && just_recorded) {
-        use->ticket = sm_ticket_hold(just_recorded);
+        use->fence = sm_fence_hold(just_recorded);
         return SYNCED_MEM_OK;
     }
-    return sm_stream_end_use(use->by, &use->ticket);
+    return sm_stream_end_use(use->by, &use->fence);
 }
 
 synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
 {
-    const struct sm_ticket *const before = copy->turn;
+    const struct sm_fence *const before = copy->turn;
     synced_mem_status status = settle_writer(copy, by);
-    struct sm_ticket *const just_recorded = before ? NULL : copy->turn;
+    struct sm_fence *const just_recorded = before ? NULL : copy->turn;
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
@@ -137,43 +137,43 @@ synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const
     return status;
 }
 
-struct sm_ticket *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_owed && sm_ticket_is_open(copy->write))
+    if (!copy->write_is_owed && sm_fence_is_open(copy->write))
         return copy->write;
-    if (sm_ticket_is_open(copy->turn))
+    if (sm_fence_is_open(copy->turn))
         return copy->turn;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
-        if (sm_ticket_is_open(use->ticket))
-            return use->ticket;
+        if (sm_fence_is_open(use->fence))
+            return use->fence;
     return NULL;
 }
 
 /* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
-struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
 {
-    struct sm_ticket *const lost = sm_flight_lost(copy);
+    struct sm_fence *const lost = sm_flight_lost(copy);
     return lost ? lost : sm_flight_unfinished(copy, conflicting);
 }
 
-static bool is_queueing(const struct sm_ticket *ticket)
+static bool is_queueing(const struct sm_fence *fence)
 {
-    return sm_ticket_state(ticket) == SM_TICKET_QUEUEING;
+    return sm_fence_state(fence) == SM_FENCE_QUEUEING;
 }
 
-struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_flight_queueing(const struct sm_copy *copy, bool conflicting)
 {
     if (!copy->write_is_owed && is_queueing(copy->write))
         return copy->write;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
-        if (is_queueing(use->ticket))
-            return use->ticket;
+        if (is_queueing(use->fence))
+            return use->fence;
     return NULL;
 }
 
-struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
 {
-    struct sm_ticket *const lost = sm_flight_lost(copy);
+    struct sm_fence *const lost = sm_flight_lost(copy);
     return lost ? lost : sm_flight_queueing(copy, conflicting);
 }
 
@@ -181,8 +181,8 @@ static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_st
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
-        if (is_transfer(use) == transfers && use->ticket != copy->turn)
-            status = sm_stream_wait(stream, use->ticket);
+        if (is_transfer(use) == transfers && use->fence != copy->turn)
+            status = sm_stream_wait(stream, use->fence);
     return status;
 }
 
@@ -200,8 +200,8 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
         status = wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, false);
-    struct sm_ticket *const lost = sm_flight_lost(copy);
-    return status == SYNCED_MEM_OK && lost ? sm_ticket_wait_queued(lost) : status;
+    struct sm_fence *const lost = sm_flight_lost(copy);
+    return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
 }
 
 static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
@@ -209,9 +209,9 @@ static bool is_of_others(const struct sm_use *use, const struct sm_stream *strea
     return is_stream(use) && use->by != stream;
 }
 
-static bool is_behind(const struct sm_stream *stream, struct sm_ticket *ticket)
+static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
 {
-    return !ticket || ticket->stream == stream->serial || !sm_ticket_pending(ticket);
+    return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
 }
 
 /* What is owed, and a write that is, the stream whose turn it is has waited for. */
@@ -222,31 +222,31 @@ struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy)
         return NULL;
     bool only = (copy->write_is_owed || is_behind(stream, copy->write)) && is_behind(stream, copy->turn);
     for (const struct sm_use *use = copy->reads; use && only; use = use->next)
-        only = !is_of_others(use, stream) && is_behind(stream, use->ticket);
+        only = !is_of_others(use, stream) && is_behind(stream, use->fence);
     return only ? stream : NULL;
 }
 
 bool sm_flight_is_idle(const struct sm_copy *copy)
 {
-    bool idle = !copy->writer && !sm_ticket_pending(copy->write) && !sm_ticket_pending(copy->turn);
+    bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->turn);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
-        idle = !is_open(use) && !sm_ticket_pending(use->ticket);
+        idle = !is_open(use) && !sm_fence_pending(use->fence);
     return idle;
 }
 
-static struct sm_ticket *transfer_in(const struct sm_use *list)
+static struct sm_fence *transfer_in(const struct sm_use *list)
 {
     for (const struct sm_use *use = list; use; use = use->next)
-        if (is_transfer(use) && sm_ticket_is_open(use->ticket))
-            return use->ticket;
+        if (is_transfer(use) && sm_fence_is_open(use->fence))
+            return use->fence;
     return NULL;
 }
 
-struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy)
+struct sm_fence *sm_flight_transfer(const struct sm_copy *copy)
 {
-    if (sm_ticket_is_open(copy->write))
+    if (sm_fence_is_open(copy->write))
         return copy->write;
-    struct sm_ticket *const read = transfer_in(copy->reads);
+    struct sm_fence *const read = transfer_in(copy->reads);
     return read ? read : transfer_in(copy->owed);
 }
 
@@ -262,29 +262,29 @@ void sm_flight_forget(struct sm_copy *copy)
     copy->write_is_owed = false;
 }
 
-void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket)
+void sm_flight_written(struct sm_copy *copy, struct sm_fence *fence)
 {
     sm_flight_forget(copy);
-    copy->write = ticket;
+    copy->write = fence;
     copy->writes++;
 }
 
-void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket)
+void sm_flight_filled(struct sm_copy *copy, struct sm_fence *fence)
 {
-    replace(&copy->turn, ticket);
+    replace(&copy->turn, fence);
     copy->arriving = true;
 }
 
-void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket)
+void sm_flight_arrives(struct sm_copy *copy, struct sm_fence *fence)
 {
-    replace(&copy->write, ticket);
+    replace(&copy->write, fence);
     copy->write_is_owed = false;
     copy->arriving = true;
 }
 
 bool sm_flight_is_lost(const struct sm_copy *copy)
 {
-    return sm_ticket_state(copy->write) == SM_TICKET_LOST || sm_ticket_state(copy->turn) == SM_TICKET_LOST;
+    return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->turn) == SM_FENCE_LOST;
 }
 
 struct sm_use *sm_flight_reserve(void)
@@ -296,12 +296,12 @@ struct sm_use *sm_flight_reserve(void)
 }
 
 /* Of several that have ended on one stream the last stands for all: the lists grow no longer than there are streams. */
-static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_ticket *than)
+static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
 {
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
-        if (use->by == by && use->ticket && use->ticket->stream == than->stream) {
+        if (use->by == by && use->fence && use->fence->stream == than->stream) {
             *link = use->next;
             free_use(use);
         } else {
@@ -314,12 +314,12 @@ static void remove_earlier(struct sm_use **list, const struct sm_stream *by, con
 static void ask_about(struct sm_copy *copy, struct sm_use *list)
 {
     for (struct sm_use *use = list; use; use = use->next) {
-        if (is_open(use) && sm_stream_is_over(use->by) && sm_stream_end_use(use->by, &use->ticket) == SYNCED_MEM_OK) {
+        if (is_open(use) && sm_stream_is_over(use->by) && sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
             sm_stream_drop(use->by);
             use->by = sm_ended_use;
         }
         if (!is_stream(use))
-            (void)sm_ticket_pending(use->ticket);
+            (void)sm_fence_pending(use->fence);
     }
     sm_flight_prune(copy);
 }
@@ -340,21 +340,21 @@ static void keep_short(struct sm_copy *copy)
         ask_about(copy, copy->owed);
 }
 
-void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
+void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier(&copy->reads, NULL, ticket);
-    remove_earlier(&copy->owed, NULL, ticket);
+    remove_earlier(&copy->reads, NULL, fence);
+    remove_earlier(&copy->owed, NULL, fence);
     keep_short(copy);
-    reserved->ticket = sm_ticket_hold(ticket);
+    reserved->fence = sm_fence_hold(fence);
     push_front(&copy->reads, reserved);
 }
 
-void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket)
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier(&copy->reads, sm_ended_use, ticket);
+    remove_earlier(&copy->reads, sm_ended_use, fence);
     keep_short(copy);
     reserved->by = sm_ended_use;
-    reserved->ticket = ticket;
+    reserved->fence = fence;
     push_front(&copy->reads, reserved);
 }
 
@@ -387,7 +387,7 @@ static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct s
     struct sm_use *use = *link;
     if (use) {
         *link = use->next;
-        replace(&use->ticket, NULL);
+        replace(&use->fence, NULL);
         free(reserved);
     } else {
         keep_short(copy);
@@ -406,7 +406,7 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
         struct sm_use *const use = before;
         before = use->next;
         if (use->by == stream) {
-            replace(&use->ticket, NULL);
+            replace(&use->fence, NULL);
             push_front(&copy->reads, use);
         } else if (is_transfer(use)) {
             push_front(&copy->owed, use);
@@ -443,7 +443,7 @@ bool sm_flight_has(const struct sm_copy *copy, const struct sm_stream *stream, b
     const struct sm_use *use = copy->reads;
     while (use && use->by != stream)
         use = use->next;
-    return use && !use->ticket;
+    return use && !use->fence;
 }
 
 struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
@@ -457,11 +457,11 @@ struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
 synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *const use = *link_of(copy, stream);
-    const struct sm_ticket *const before = copy->turn;
+    const struct sm_fence *const before = copy->turn;
     synced_mem_status status = SYNCED_MEM_OK;
     if (copy->writer == stream)
         status = settle_writer(copy, NULL);
-    if (status == SYNCED_MEM_OK && use && !use->ticket)
+    if (status == SYNCED_MEM_OK && use && !use->fence)
         status = settle_reader(copy, use, before ? NULL : copy->turn);
     if (status != SYNCED_MEM_OK) {
         sm_flight_reopen(copy);
@@ -470,7 +470,7 @@ synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
     if (copy->writer == stream)
         drop_writer(copy);
     if (use) {
-        remove_earlier(&copy->reads, sm_ended_use, use->ticket);
+        remove_earlier(&copy->reads, sm_ended_use, use->fence);
         sm_stream_drop(use->by);
         use->by = sm_ended_use;
     }
@@ -491,7 +491,7 @@ static void keep_writer_behind(struct sm_copy *copy)
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use) && !is_queueing(use->ticket) && sm_stream_hold_back(copy->writer, use->ticket)) {
+        if (is_transfer(use) && !is_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
             *link = use->next;
             push_front(&copy->owed, use);
         } else {
@@ -508,21 +508,21 @@ void sm_flight_reopen(struct sm_copy *copy)
         replace(&copy->turn, NULL);
     for (struct sm_use *use = copy->reads; use; use = use->next)
         if (is_stream(use))
-            replace(&use->ticket, NULL);
+            replace(&use->fence, NULL);
 }
 
 void sm_flight_ask(const struct sm_copy *copy)
 {
     if (!copy->writer && copy->turn)
-        (void)sm_ticket_pending(copy->turn);
+        (void)sm_fence_pending(copy->turn);
     if (copy->write)
-        (void)sm_ticket_pending(copy->write);
+        (void)sm_fence_pending(copy->write);
 }
 
 /* Nothing is open in it, and nothing pending. */
 static bool is_over(const struct sm_use *use)
 {
-    return !is_stream(use) && !sm_ticket_is_open(use->ticket);
+    return !is_stream(use) && !sm_fence_is_open(use->fence);
 }
 
 static void prune_list(struct sm_use **list)
@@ -541,16 +541,16 @@ static void prune_list(struct sm_use **list)
 
 /* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents in
  * it. */
-static bool matters(const struct sm_copy *copy, const struct sm_ticket *ticket)
+static bool matters(const struct sm_copy *copy, const struct sm_fence *fence)
 {
-    const bool lost = sm_ticket_state(ticket) == SM_TICKET_LOST;
-    return sm_ticket_is_open(ticket) || (lost && (sm_copy_is_shared(copy) || ticket == sm_flight_lost(copy)));
+    const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;
+    return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_flight_lost(copy)));
 }
 
 void sm_flight_prune(struct sm_copy *copy)
 {
     sm_flight_note_strays(copy);
-    copy->arriving = sm_ticket_state(sm_flight_arrival(copy)) != SM_TICKET_DONE;
+    copy->arriving = sm_fence_state(sm_flight_arrival(copy)) != SM_FENCE_DONE;
     if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
     if (!copy->writer && !matters(copy, copy->turn))

@@ -2,7 +2,7 @@
  * The work in flight on a copy: what an access has to wait for, who waits, and what is entered when more work is
  * queued.
  *
- * A transfer of the library's own is entered with its ticket as soon as it is queued. A pointer that was given to a
+ * A transfer of the library's own is entered with its fence as soon as it is queued. A pointer that was given to a
  * caller's stream stands for kernels that may be launched at any time: it is a use that is open until something
  * conflicts with it, and only then does an event on the stream end it. An access that ends uses and then fails leaves
  * them open.
@@ -16,39 +16,39 @@
 
 #include "copy/copy.h"
 
-/* A reader of a copy. by NULL: a transfer, ticket stands for it. by == sm_ended_use: a caller's stream was, up to the
- * ticket. Else by is the caller's stream, held, that was given the pointer; the ticket is NULL while nobody wants it to
+/* A reader of a copy. by NULL: a transfer, fence stands for it. by == sm_ended_use: a caller's stream was, up to the
+ * fence. Else by is the caller's stream, held, that was given the pointer; the fence is NULL while nobody wants it to
  * end. */
 struct sm_use {
     struct sm_use *next;
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     struct sm_stream *by;
 };
 extern struct sm_stream *const sm_ended_use;
 
 /* ---- Waiting ---- */
 
-/* By which ticket the contents arrive: the write's; where there is none the turn's, of memory that the caller fills.
+/* By which fence the contents arrive: the write's; where there is none the turn's, of memory that the caller fills.
  * NULL: nothing arrives. */
-struct sm_ticket *sm_flight_arrival(const struct sm_copy *copy);
-/* That ticket, if it is lost: then the contents never arrive. */
-struct sm_ticket *sm_flight_lost(const struct sm_copy *copy);
+struct sm_fence *sm_flight_arrival(const struct sm_copy *copy);
+/* That fence, if it is lost: then the contents never arrive. */
+struct sm_fence *sm_flight_lost(const struct sm_copy *copy);
 
-/* Gives a ticket to each open use that an access has to wait for: to the turn of a writer, and if it conflicts to the
+/* Gives a fence to each open use that an access has to wait for: to the turn of a writer, and if it conflicts to the
  * readers. Not to uses by the stream that asks; NULL for the host and for transfers. */
 synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
 
 /* After that: the first unfinished work that the access has to wait for. NULL: none. */
-struct sm_ticket *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting);
-/* As that, for who needs the contents: first the ticket that was to bring them, if it is lost. */
-struct sm_ticket *sm_flight_blocker(const struct sm_copy *copy, bool conflicting);
+struct sm_fence *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting);
+/* As that, for who needs the contents: first the fence that was to bring them, if it is lost. */
+struct sm_fence *sm_flight_blocker(const struct sm_copy *copy, bool conflicting);
 
 /* Of what an access has to wait for, the first that threads of the library's have yet to queue: until they have, no
  * stream can wait for it. NULL: none. */
-struct sm_ticket *sm_flight_queueing(const struct sm_copy *copy, bool conflicting);
+struct sm_fence *sm_flight_queueing(const struct sm_copy *copy, bool conflicting);
 
-/* As that, but also a ticket that was to bring the contents and is lost: to wait for it says why. */
-struct sm_ticket *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting);
+/* As that, but also a fence that was to bring the contents and is lost: to wait for it says why. */
+struct sm_fence *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting);
 
 /* Settles, and makes the stream wait. Fails with the reason if contents that were to arrive are lost. */
 synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
@@ -60,33 +60,33 @@ struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy);
 bool sm_flight_is_idle(const struct sm_copy *copy);
 
 /* The first unfinished work of the library's own on the copy. NULL: none. */
-struct sm_ticket *sm_flight_transfer(const struct sm_copy *copy);
+struct sm_fence *sm_flight_transfer(const struct sm_copy *copy);
 
 /* ---- Entering ---- */
 
-/* The ticket becomes the copy's write; NULL: it is done. All that was in flight came before it, and is forgotten. Takes
+/* The fence becomes the copy's write; NULL: it is done. All that was in flight came before it, and is forgotten. Takes
  * over the caller's hold. */
-void sm_flight_written(struct sm_copy *copy, struct sm_ticket *ticket);
+void sm_flight_written(struct sm_copy *copy, struct sm_fence *fence);
 
-/* Memory of the caller's whose contents arrive by the ticket, as a turn's: to hand it back nobody waits for that. Takes
+/* Memory of the caller's whose contents arrive by the fence, as a turn's: to hand it back nobody waits for that. Takes
  * over the caller's hold. */
-void sm_flight_filled(struct sm_copy *copy, struct sm_ticket *ticket);
+void sm_flight_filled(struct sm_copy *copy, struct sm_fence *fence);
 
-/* The contents of a shared copy come to the host by the ticket, which comes after what writes them. Takes over the
+/* The contents of a shared copy come to the host by the fence, which comes after what writes them. Takes over the
  * caller's hold. */
-void sm_flight_arrives(struct sm_copy *copy, struct sm_ticket *ticket);
+void sm_flight_arrives(struct sm_copy *copy, struct sm_fence *fence);
 /* Whether what wrote the contents of a shared copy was lost with the device. */
 bool sm_flight_is_lost(const struct sm_copy *copy);
 
 /* Room for one more reader; NULL: no memory. */
 struct sm_use *sm_flight_reserve(void);
 
-/* Enters a transfer from the copy; takes over the reservation and a hold of its own on the ticket. */
-void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
+/* Enters a transfer from the copy; takes over the reservation and a hold of its own on the fence. */
+void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
-/* Enters that a caller's stream may have used the copy up to the ticket; takes over the reservation and the caller's hold
- * on the ticket. */
-void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_ticket *ticket);
+/* Enters that a caller's stream may have used the copy up to the fence; takes over the reservation and the caller's hold
+ * on the fence. */
+void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
 /* The stream has the pointer from now on, to read it or to write it, and all that it has to come after is queued before
  * it. Takes over the reservation. */

@@ -10,15 +10,14 @@ void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_st
         copy->untracked = (unsigned char)how;
 }
 
-static bool is_stray(const struct sm_ticket *ticket)
+static bool is_stray(const struct sm_fence *fence)
 {
-    return ticket && sm_ticket_state(ticket) == SM_TICKET_LOST &&
-           atomic_load_explicit(&ticket->stray, memory_order_relaxed);
+    return fence && sm_fence_state(fence) == SM_FENCE_LOST && atomic_load_explicit(&fence->stray, memory_order_relaxed);
 }
 
 static bool has_stray(const struct sm_use *list)
 {
-    while (list && !is_stray(list->ticket))
+    while (list && !is_stray(list->fence))
         list = list->next;
     return list != NULL;
 }
@@ -31,20 +30,20 @@ void sm_flight_note_strays(struct sm_copy *copy)
         sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
 }
 
-/* The ticket stands for what is not known of, and for the write that it replaces. */
+/* The fence stands for what is not known of, and for the write that it replaces. */
 synced_mem_status sm_flight_retrack(struct sm_copy *copy)
 {
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     if (!copy->untracked || !copy->untracked_on)
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
     if (status == SYNCED_MEM_OK)
-        status = sm_stream_queued(copy->untracked_on, &ticket);
+        status = sm_stream_queued(copy->untracked_on, &fence);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         return status;
-    if (ticket) {
-        sm_ticket_drop(copy->write);
-        copy->write = ticket;
+    if (fence) {
+        sm_fence_drop(copy->write);
+        copy->write = fence;
         copy->write_is_owed = false;
     }
     copy->untracked = SM_TRACKED;

@@ -176,7 +176,7 @@ static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
     return sm_flight_is_idle(copy);
 }
 
-/* Keeps the copies that a search has passed over. Untracked memory goes to *gone: no ticket tells when its work ends,
+/* Keeps the copies that a search has passed over. Untracked memory goes to *gone: no fence tells when its work ends,
  * so no later search may find it. */
 static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
 {

@@ -6,11 +6,11 @@
 
 #include <stdlib.h>
 
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
-    *ticket = NULL;
+    *fence = NULL;
     *untracked = false;
-    const synced_mem_status recorded = sm_stream_queued(stream, ticket);
+    const synced_mem_status recorded = sm_stream_queued(stream, fence);
     if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
         return recorded;
     const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
@@ -18,10 +18,10 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket 
     return waited;
 }
 
-static void finish(struct sm_copy *to, struct sm_ticket *ticket)
+static void finish(struct sm_copy *to, struct sm_fence *fence)
 {
-    sm_flight_written(to, ticket);
-    to->arriving = ticket != NULL;
+    sm_flight_written(to, fence);
+    to->arriving = fence != NULL;
 }
 
 static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
@@ -63,13 +63,13 @@ static void count(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-/* Of what the transfer is made from, once the ticket is done. */
-static void let_go(struct sm_transfer *transfer, struct sm_ticket *ticket)
+/* Of what the transfer is made from, once the fence is done. */
+static void let_go(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     if (transfer->bounce)
-        sm_bounce_give(transfer->bounce, ticket);
-    else if (ticket)
-        sm_flight_read(transfer->from, transfer->read, ticket);
+        sm_bounce_give(transfer->bounce, fence);
+    else if (fence)
+        sm_flight_read(transfer->from, transfer->read, fence);
     else
         free(transfer->read);
     transfer->bounce = NULL;
@@ -131,11 +131,11 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     return status;
 }
 
-static void enter(struct sm_transfer *transfer, struct sm_ticket *ticket)
+static void enter(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     count(transfer);
-    let_go(transfer, ticket);
-    finish(transfer->to, ticket ? sm_ticket_hold(ticket) : NULL);
+    let_go(transfer, fence);
+    finish(transfer->to, fence ? sm_fence_hold(fence) : NULL);
 }
 
 static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -151,16 +151,16 @@ static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stre
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter(&transfers[i], ticket);
+            enter(&transfers[i], fence);
         else
             give_up(&transfers[i], untracked, stream);
     }
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     return status;
 }
 
@@ -175,12 +175,12 @@ synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size
 
 synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     if (untracked)
         sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
-        finish(to, ticket);
+        finish(to, fence);
     return status;
 }

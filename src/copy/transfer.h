@@ -31,11 +31,11 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 
 /*
- * A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
- * left to hold a ticket for: *ticket is NULL. If that fails too it is untracked, nobody can tell when the work ends,
+ * A fence for what was just queued. Without an event to record the stream is waited for instead, and there is no work
+ * left to hold a fence for: *fence is NULL. If that fails too it is untracked, nobody can tell when the work ends,
  * unless the device is lost: then it has.
  */
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked);
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
 
 /* Enters transfers that were queued on the stream since, with one event for all: each is a read of the one copy and the
  * write of the other, which is arriving. Failure: as above, for all. */

@@ -51,7 +51,7 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 
 /*
  * A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. The
- * host's pointer to a shared copy is published to write only while no stream has it to read: there is no ticket to wait
+ * host's pointer to a shared copy is published to write only while no stream has it to read: there is no fence to wait
  * for yet, and the head does not always tell:
  *
  *   head      streams that have the pointer              the host may read at once   write
@@ -161,14 +161,14 @@ bool sm_is_lost(const struct synced_mem *mem)
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
  * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
  * shared copy it is the host's side, which comes first, that they do not arrive on. */
-static void lose(struct synced_mem *mem, struct sm_ticket **lost)
+static void lose(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        struct sm_ticket *const arrival = copy ? sm_flight_lost(copy) : NULL;
+        struct sm_fence *const arrival = copy ? sm_flight_lost(copy) : NULL;
         if (arrival) {
             if (lost && !*lost)
-                *lost = sm_ticket_hold(arrival);
+                *lost = sm_fence_hold(arrival);
             copy->arriving = stays_lost(mem, side);
             if (sm_head(mem) & ~sm_bit(side))
                 sm_commit(mem, sm_head(mem) & ~sm_bit(side));
@@ -176,27 +176,27 @@ static void lose(struct synced_mem *mem, struct sm_ticket **lost)
     }
 }
 
-static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_ticket *), struct synced_mem *mem,
-                                   struct sm_ticket *ticket, bool *over)
+static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
+                                   struct sm_fence *fence, bool *over)
 {
-    sm_ticket_hold(ticket);
+    sm_fence_hold(fence);
     sm_unlock_object(mem);
-    const synced_mem_status status = wait(ticket);
+    const synced_mem_status status = wait(fence);
     sm_lock_object(mem);
-    *over = !sm_ticket_is_open(ticket);
+    *over = !sm_fence_is_open(fence);
     lose(mem, NULL);
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     return status;
 }
 
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over)
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
 {
-    return wait_with(sm_ticket_wait, mem, ticket, over);
+    return wait_with(sm_fence_wait, mem, fence, over);
 }
 
-synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over)
+synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
 {
-    return wait_with(sm_ticket_wait_queued, mem, ticket, over);
+    return wait_with(sm_fence_wait_queued, mem, fence, over);
 }
 
 /* ---- Calls ---- */
@@ -249,7 +249,7 @@ synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
     if (status != SYNCED_MEM_OK)
         put_back(call);
     sm_unlock_object(mem);
-    sm_ticket_drop(call->lost);
+    sm_fence_drop(call->lost);
     for (int i = 0; i < SM_SIDES; i++)
         sm_copy_retire(call->let_go[i]);
     return status;

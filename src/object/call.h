@@ -14,7 +14,7 @@ struct sm_call {
     bool ends_nothing;                /* whose use another call wants to end is then that call's business */
     unsigned given[SM_SIDES];         /* at the beginning, of the copies that were there */
     struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
-    struct sm_ticket *lost;           /* held: contents that were to arrive with it had been lost at the beginning */
+    struct sm_fence *lost;            /* held: contents that were to arrive with it had been lost at the beginning */
     bool moves;                       /* its transfer is queued, see move.c */
     unsigned writes;                  /* to the device copy, when the head counted on that */
 };
@@ -48,10 +48,10 @@ void sm_lock_object(struct synced_mem *mem);
 
 /* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the work has
  * failed, contents that were to arrive are lost. *over: it has ended, if with a failure. */
-synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
-/* As that, but only until a stream can wait for the ticket. */
-synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_ticket *ticket, bool *over);
+/* As that, but only until a stream can wait for the fence. */
+synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
 /* Whether the host copy alone is valid, and its contents never arrived: what relies on them fails. */
 bool sm_is_lost(const struct synced_mem *mem);

@@ -25,15 +25,14 @@ static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum 
 }
 
 /* Contents that nobody needs may be lost. */
-static struct sm_ticket *blocker(const struct sm_copy *copy, enum sm_mode mode)
+static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
 {
     return mode == SM_OVERWRITE ? sm_flight_unfinished(copy, true) : sm_flight_blocker(copy, mode != SM_READ);
 }
 
 /* Finds the next wait of an access without a stream, once its side has memory and contents. Uses that a lost device has
  * ended need no event; contents that were arriving may be lost with it. */
-static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                   struct sm_ticket **wait)
+static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, struct sm_fence **wait)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     synced_mem_status status = sm_flight_settle(copy, mode != SM_READ, asking(mem, side));
@@ -47,7 +46,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
 {
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][side][mode].work;
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         synced_mem_status status = sm_provide(mem, side, work, NULL, &wait);
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
@@ -167,7 +166,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
 {
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][SM_GPU][mode].work;
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         bool over;
         synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);
         const bool again = status == SYNCED_MEM_OK && wait;
@@ -274,39 +273,39 @@ synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle)
 
 /* ---- The library's own work ---- */
 
-static struct sm_ticket *any_transfer(const struct synced_mem *mem)
+static struct sm_fence *any_transfer(const struct synced_mem *mem)
 {
-    struct sm_ticket *ticket = NULL;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !ticket; side++) {
+    struct sm_fence *fence = NULL;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
         const struct sm_copy *const copy = sm_copy_of(mem, side);
-        ticket = copy ? sm_flight_lost(copy) : NULL;
-        if (copy && !ticket)
-            ticket = sm_flight_transfer(copy);
+        fence = copy ? sm_flight_lost(copy) : NULL;
+        if (copy && !fence)
+            fence = sm_flight_transfer(copy);
     }
-    return ticket;
+    return fence;
 }
 
 /* Asking tells of contents that were lost, once: they are then no more the object's. */
 static synced_mem_status ask(struct synced_mem *mem, bool *pending)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool over;
     *pending = false;
-    while ((ticket = any_transfer(mem)) != NULL && !*pending) {
-        *pending = sm_ticket_pending(ticket);
-        if (!*pending && sm_ticket_state(ticket) == SM_TICKET_LOST)
-            return sm_wait_unlocked(mem, ticket, &over);
+    while ((fence = any_transfer(mem)) != NULL && !*pending) {
+        *pending = sm_fence_pending(fence);
+        if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
+            return sm_wait_unlocked(mem, fence, &over);
     }
     return SYNCED_MEM_OK;
 }
 
 static synced_mem_status wait_for_all(struct synced_mem *mem)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool over;
     synced_mem_status status = SYNCED_MEM_OK;
-    while (status == SYNCED_MEM_OK && (ticket = any_transfer(mem)) != NULL)
-        status = sm_wait_unlocked(mem, ticket, &over);
+    while (status == SYNCED_MEM_OK && (fence = any_transfer(mem)) != NULL)
+        status = sm_wait_unlocked(mem, fence, &over);
     return status;
 }
 
@@ -317,7 +316,7 @@ synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
     if (status != SYNCED_MEM_OK)
         return status;
     call.ends_nothing = true;
-    const synced_mem_status lost = call.lost ? sm_ticket_wait(call.lost) : SYNCED_MEM_OK;
+    const synced_mem_status lost = call.lost ? sm_fence_wait(call.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
         return sm_leave_and_reap(&call, lost);
     return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));

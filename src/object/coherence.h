@@ -4,7 +4,7 @@
 
 #include "object/call.h"
 
-/* All take and release the object's lock; none holds it while it waits for a ticket on the host, or calls back. What
+/* All take and release the object's lock; none holds it while it waits for a fence on the host, or calls back. What
  * else can block, with the lock held: a copy from or to pageable memory that is too small to be staged, and the
  * synchronization of a stream behind which no event could be recorded. */
 

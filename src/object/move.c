@@ -19,13 +19,13 @@ struct batch {
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
-    struct sm_ticket **arrivals; /* of those that are staged, held */
+    struct sm_fence **arrivals; /* of those that are staged, held */
     size_t staged;
     bool goes_on; /* what is staged to the host arrives by itself, after the call */
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
-    struct sm_ticket *wait; /* held: the host has to wait for it before anything, or the rest, can be queued */
+    struct sm_fence *wait; /* held: the host has to wait for it before anything, or the rest, can be queued */
 };
 
 /* ---- Locks ---- */
@@ -86,7 +86,7 @@ static synced_mem_status nothing_to_move(const struct batch *batch, synced_mem_s
 
 static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
 {
-    struct sm_ticket *wait;
+    struct sm_fence *wait;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
     const synced_mem_status status =
@@ -94,9 +94,9 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     if (status != SYNCED_MEM_OK)
         return status;
     if (wait)
-        batch->wait = sm_ticket_hold(wait);
+        batch->wait = sm_fence_hold(wait);
     else if (batch->transfers[batch->queued].staged)
-        batch->arrivals[batch->staged++] = sm_ticket_hold(sm_copy_of(mem, batch->side)->write);
+        batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(mem, batch->side)->write);
     else
         batch->queued++;
     return SYNCED_MEM_OK;
@@ -225,7 +225,7 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
 
 /* Another thread's push may be on its way to be queued. What one object's move has to wait for it finds out itself,
  * before anything is queued. */
-static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_ticket **wait)
+static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_fence **wait)
 {
     if (sm_head(mem) == sm_bit(sm_other(batch->side)))
         return batch->objects > 1 ? sm_unready(mem, batch->side, true, wait) : SYNCED_MEM_OK;
@@ -238,22 +238,22 @@ static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *m
 static synced_mem_status first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    struct sm_ticket *wait = NULL;
+    struct sm_fence *wait = NULL;
     for (size_t i = 0; i < batch->count && !wait && status == SYNCED_MEM_OK; i++)
         status = wait_of(batch, batch->mems[i], &wait);
     if (wait)
-        batch->wait = sm_ticket_hold(wait);
+        batch->wait = sm_fence_hold(wait);
     return status;
 }
 
 /* What is staged from the host is on its way when this returns, and the stream comes after it, or it has arrived; the
  * rest goes on by itself. */
-static synced_mem_status follow(struct batch *batch, struct sm_ticket *arrival)
+static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
 {
-    const synced_mem_status status = sm_ticket_wait_queued(arrival);
+    const synced_mem_status status = sm_fence_wait_queued(arrival);
     if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival))
         return status;
-    return sm_ticket_wait(arrival);
+    return sm_fence_wait(arrival);
 }
 
 /* Its contents have arrived, and no stream was given the device copy to write meanwhile: such a turn is not the pull's. */
@@ -282,7 +282,7 @@ static void look_again(struct batch *batch, synced_mem_status status)
 static void drop_arrivals(struct batch *batch)
 {
     while (batch->staged > 0)
-        sm_ticket_drop(batch->arrivals[--batch->staged]);
+        sm_fence_drop(batch->arrivals[--batch->staged]);
 }
 
 /* Without copy threads nobody would work on what no head counts on. */
@@ -335,7 +335,7 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
 static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
 {
     struct sm_call call;
-    struct sm_ticket *again;
+    struct sm_fence *again;
     (void)sm_enter(&call, mem);
     call.ends_nothing = true;
     return sm_leave(&call, sm_supply(mem, batch->side, batch->stream, &again));
@@ -344,8 +344,8 @@ static synced_mem_status supply(const struct batch *batch, struct synced_mem *me
 static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
 {
     if (status == SYNCED_MEM_OK)
-        status = sm_ticket_wait(batch->wait);
-    sm_ticket_drop(batch->wait);
+        status = sm_fence_wait(batch->wait);
+    sm_fence_drop(batch->wait);
     if (status != SYNCED_MEM_OK)
         look_again(batch, status);
     return status;
@@ -399,14 +399,14 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     struct part {
         struct sm_call call;
         struct sm_transfer transfer;
-        struct sm_ticket *arrival;
+        struct sm_fence *arrival;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
     batch->calls = (struct sm_call *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
-    batch->arrivals = (struct sm_ticket **)(void *)(batch->transfers + batch->count);
+    batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
     const synced_mem_status status = move_with(batch, handle, failed);
     free(room);
     return status;
@@ -417,7 +417,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
 {
     struct sm_call call;
     struct sm_transfer transfer;
-    struct sm_ticket *arrival;
+    struct sm_fence *arrival;
     struct batch batch = {
         .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .arrivals = &arrival, .side = side};
     if (count == 0)

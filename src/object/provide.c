@@ -112,7 +112,7 @@ static bool is_staged(const struct synced_mem *mem, enum sm_side side)
 }
 
 /* Settles, and finds what is left to wait for. */
-static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_ticket **wait)
+static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
 {
     const synced_mem_status status = sm_flight_settle(copy, conflicting, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, conflicting) : NULL;
@@ -121,7 +121,7 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs beside all
  * streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
-static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait,
+static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
                                  bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
@@ -146,7 +146,7 @@ static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool
     return status;
 }
 
-synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_ticket **wait)
+synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait)
 {
     bool staged;
     return unready(mem, side, callers, wait, &staged);
@@ -154,7 +154,7 @@ synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool cal
 
 /* What the contents come after in the order of the caller's stream, which has no part in the transfer; the next that it
  * writes has to come after that. */
-static synced_mem_status ticket_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_ticket **after)
+static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
     synced_mem_status status = sm_flight_settle(from, false, NULL);
     if (status == SYNCED_MEM_OK)
@@ -164,20 +164,20 @@ static synced_mem_status ticket_of_source(struct sm_copy *from, struct sm_stream
 
 static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *lane, struct sm_stream *stream)
 {
-    struct sm_ticket *after = NULL;
+    struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_LANE)
-        status = ticket_of_source(transfer->from, stream, &after);
+        status = fence_of_source(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, lane);
     if (status == SYNCED_MEM_OK)
         status = sm_staged_begin(transfer, lane, after);
-    sm_ticket_drop(after);
+    sm_fence_drop(after);
     return status;
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                struct sm_transfer *transfer, struct sm_ticket **wait)
+                                struct sm_transfer *transfer, struct sm_fence **wait)
 {
     const bool callers = stream->kind != SM_STREAM_LANE;
     struct sm_stream *on = stream;
@@ -208,7 +208,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 }
 
 static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                              struct sm_ticket **wait)
+                              struct sm_fence **wait)
 {
     struct sm_transfer transfer;
     const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
@@ -226,7 +226,7 @@ static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct
     return status;
 }
 
-static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wait)
+static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wait)
 {
     bool fresh;
     synced_mem_status status = make_host_memory(mem, true, &fresh);
@@ -242,7 +242,7 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_ticket **wa
     return status;
 }
 
-static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream, struct sm_ticket **wait)
+static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream, struct sm_fence **wait)
 {
     bool fresh;
     synced_mem_status status = make_device_memory(mem, stream, &fresh);
@@ -268,7 +268,7 @@ static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, 
 }
 
 static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, enum sm_work work,
-                                    struct sm_stream *stream, struct sm_ticket **wait)
+                                    struct sm_stream *stream, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     switch (work) {
@@ -325,7 +325,7 @@ static synced_mem_status lane_for(const struct synced_mem *mem, enum sm_side sid
 }
 
 synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                             struct sm_ticket **wait)
+                             struct sm_fence **wait)
 {
     *wait = NULL;
     synced_mem_status status = sm_make_usable(mem, side);

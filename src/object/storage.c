@@ -14,7 +14,7 @@
 /* ---- Handing back ---- */
 
 /* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. */
-static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_ticket **wait)
+static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
 {
     *wait = NULL;
     if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
@@ -29,7 +29,7 @@ static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_tic
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
     for (;;) {
-        struct sm_ticket *wait = NULL;
+        struct sm_fence *wait = NULL;
         synced_mem_status status = SYNCED_MEM_OK;
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
             if (going[side])
@@ -46,7 +46,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 /* ---- Releasing one side ---- */
 
 /* The contents have to arrive on the other side, as this one is the last that has them. */
-static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_ticket **wait)
+static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -61,7 +61,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
 static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
 {
     while (sm_copy_of(mem, side)) {
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         synced_mem_status status = next_arrival(mem, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
@@ -159,8 +159,8 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
     return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
 }
 
-/* A ticket for what the stream has queued up to now. */
-static synced_mem_status ticket_of_stream(int device, synced_mem_stream handle, struct sm_ticket **out)
+/* A fence for what the stream has queued up to now. */
+static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
 {
     struct sm_stream *stream;
     synced_mem_status status = sm_stream_find(device, handle, &stream);
@@ -176,16 +176,16 @@ static synced_mem_status ticket_of_stream(int device, synced_mem_stream handle, 
 synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
                                 synced_mem_stream handle)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     const int device = sm_device(mem);
-    synced_mem_status status = ticket_of_stream(device < 0 && gpu ? gpu->device : device, handle, &ticket);
+    synced_mem_status status = fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence);
     if (status != SYNCED_MEM_OK)
         return status;
     if (cpu)
-        sm_flight_filled(cpu, sm_ticket_hold(ticket));
+        sm_flight_filled(cpu, sm_fence_hold(fence));
     if (gpu)
-        sm_flight_filled(gpu, sm_ticket_hold(ticket));
-    sm_ticket_drop(ticket);
+        sm_flight_filled(gpu, sm_fence_hold(fence));
+    sm_fence_drop(fence);
     return sm_replace(mem, cpu, gpu);
 }
 
@@ -226,7 +226,7 @@ static void drop_growth(struct growth *growth)
 
 /* Memory from an allocator, if there is one and nothing is at hand. *wait: afterwards all has to be looked at again. */
 static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
-                                       struct sm_ticket **wait)
+                                       struct sm_fence **wait)
 {
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
@@ -238,7 +238,7 @@ static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side
     if (status == SYNCED_MEM_OK)
         status = sm_supply_unlocked(mem, allocator, size, stream, &growth->spare[side]);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_ticket_done;
+        *wait = sm_fence_done;
     return status;
 }
 
@@ -299,7 +299,7 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
     return status;
 }
 
-static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
+static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
@@ -326,7 +326,7 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
 }
 
 static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size_t size, struct growth *growth,
-                                   struct sm_ticket **wait)
+                                   struct sm_fence **wait)
 {
     const synced_mem_status status = supply_growth(call->mem, side, size, growth, wait);
     if (status != SYNCED_MEM_OK || *wait)
@@ -371,7 +371,7 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 
 /* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
  * not done yet, and the host has to wait for that first. */
-static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
+static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     const unsigned head = sm_head(mem);
@@ -392,7 +392,7 @@ static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *
 
 /* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, to queue
  * what comes after work that is not queued yet, and to write the host copy, or read all of it. */
-static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_ticket **wait)
+static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -413,7 +413,7 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
     struct synced_mem *const mem = call->mem;
     for (;;) {
         const bool growing = keep && size > sm_size(mem);
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         synced_mem_status status = next_wait(mem, size, growing, &wait);
         if (status == SYNCED_MEM_OK && !wait && growing)
             status = grow(call, size, growth, &wait);

@@ -83,13 +83,13 @@ static synced_mem_status check_stream(const struct synced_mem *mem, const struct
 }
 
 synced_mem_status sm_supply(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                            struct sm_ticket **again)
+                            struct sm_fence **again)
 {
     struct sm_copy *copy = NULL;
     const struct sm_allocator *const allocator = sm_supply_wanted(mem, side);
     const synced_mem_status status =
         allocator ? sm_supply_unlocked(mem, allocator, sm_size(mem), stream, &copy) : SYNCED_MEM_OK;
-    *again = sm_ticket_done;
+    *again = sm_fence_done;
     if (status != SYNCED_MEM_OK || !copy)
         return status;
     if (!is_still_wanted(mem, side, copy)) {

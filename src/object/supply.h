@@ -19,6 +19,6 @@ synced_mem_status sm_supply_unlocked(struct synced_mem *mem, const struct sm_all
 /* As that, for what the object lacks, which becomes capacity of its own, unless another thread was faster. *again: what
  * to wait for before all is looked at again. */
 synced_mem_status sm_supply(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                            struct sm_ticket **again);
+                            struct sm_fence **again);
 
 #endif

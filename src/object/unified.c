@@ -145,7 +145,7 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
 /* Besides the turn, a fill that was out of sight for a while. */
 static bool has_write(const struct sm_copy *shared)
 {
-    return !shared->write_is_owed && sm_ticket_is_open(shared->write);
+    return !shared->write_is_owed && sm_fence_is_open(shared->write);
 }
 
 static struct sm_stream *lane_behind(struct sm_copy *shared)
@@ -161,9 +161,9 @@ static struct sm_stream *lane_behind(struct sm_copy *shared)
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
     struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : lane_behind(shared);
-    struct sm_ticket *ticket;
-    if (behind && sm_stream_queued(behind, &ticket) == SYNCED_MEM_OK)
-        sm_flight_arrives(shared, ticket);
+    struct sm_fence *fence;
+    if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
+        sm_flight_arrives(shared, fence);
     else if (shared->turn && !has_write(shared))
-        sm_flight_arrives(shared, sm_ticket_hold(shared->turn));
+        sm_flight_arrives(shared, sm_fence_hold(shared->turn));
 }

@@ -77,7 +77,7 @@ void sm_stream_record_give(struct sm_stream *stream)
 {
     if (!stream)
         return;
-    sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
+    sm_fence_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
     if (!sm_stream_can_be_hot(stream)) {
         sm_slab_give(&records, stream);

@@ -62,13 +62,13 @@ c_decl {
 #define writes_device sets[3]
 #define callers sets[4] /* the caller's kernels and fills, not the library's transfers */
 #define stream(s) sets[5 + (s)]
-/* Of each copy, as in struct sm_copy; a ticket is the set that its event was recorded with, and empty when done. */
+/* Of each copy, as in struct sm_copy; a fence is the set that its event was recorded with, and empty when done. */
 #define write(side) sets[11 + (side)]
 #define turn(side) sets[13 + (side)]
-#define transfers(side) sets[15 + (side)] /* reads by the library: the union of their tickets */
+#define transfers(side) sets[15 + (side)] /* reads by the library: the union of their fences */
 #define ended sets[17]                    /* reads of the device copy by streams, ended: likewise */
 #define owed sets[18]
-#define use_ticket(s) sets[19 + (s)]
+#define use_fence(s) sets[19 + (s)]
 #define waits_for(thread) sets[22 + (thread)] /* what the host waits for */
 #define before(work) sets[24 + (work)]
 #define SETS (24 + MAX_WORK)
@@ -82,12 +82,12 @@ byte queued;
 #define ADOPTED 2
 #define NO_USE 0
 #define OPEN 1
-#define TICKETED 2
+#define FENCEED 2
 byte head;
 bit has[2];
 byte source[2];
 byte writer = NOBODY; /* of the device copy, as what follows */
-bit turn_is_set;      /* the writer's turn is about to end: turn is its ticket, done or not */
+bit turn_is_set;      /* the writer's turn is about to end: turn is its fence, done or not */
 bit write_is_owed;
 byte use[3];
 byte grown;         /* bits of threads: a resize has larger memory with the contents, not the object's yet */
@@ -244,8 +244,8 @@ inline settle(side_, conflicting, by)
         :: k < 3 && (conflicting) ->
             if
             :: use[k] == OPEN && k != (by) && KEEP(SETTLE_READERS) ->
-                use[k] = TICKETED;
-                use_ticket(k) = (k == writer && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(k))
+                use[k] = FENCEED;
+                use_fence(k) = (k == writer && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(k))
             :: else
             fi;
             k++
@@ -256,7 +256,7 @@ inline settle(side_, conflicting, by)
 }
 
 #define UNOWED_WRITE(side_) ((side_) == GPU && write_is_owed -> 0 : write(side_))
-#define READERS (ended | use_ticket(S) | use_ticket(T) | use_ticket(ANY))
+#define READERS (ended | use_fence(S) | use_fence(T) | use_fence(ANY))
 
 /* found: what the host waits for first. waits: the first of the four names of its waits. */
 inline blocker(side_, conflicting, waits)
@@ -310,14 +310,14 @@ inline transfer_on(side_)
 inline forget_readers()
 {
     ended = 0;
-    use_ticket(S) = 0;
-    use_ticket(T) = 0;
-    use_ticket(ANY) = 0
+    use_fence(S) = 0;
+    use_fence(T) = 0;
+    use_fence(ANY) = 0
 }
 
-inline written(side_, ticket)
+inline written(side_, fence)
 {
-    write(side_) = ticket;
+    write(side_) = fence;
     turn(side_) = 0;
     transfers(side_) = 0;
     if
@@ -354,7 +354,7 @@ inline reopen()
     do
     :: k < 3 ->
         use[k] = (use[k] -> OPEN : NO_USE);
-        use_ticket(k) = 0;
+        use_fence(k) = 0;
         k++
     :: else -> break
     od
@@ -382,7 +382,7 @@ inline given(s, writing)
     :: else ->
         close();
         use[s] = OPEN;
-        use_ticket(s) = 0
+        use_fence(s) = 0
     fi
 }
 
@@ -395,15 +395,15 @@ inline end_use(s)
     :: else
     fi;
     if
-    :: use[s] == OPEN -> use_ticket(s) = (writer == (s) && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(s))
+    :: use[s] == OPEN -> use_fence(s) = (writer == (s) && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(s))
     :: else
     fi;
     if
     :: writer == (s) -> drop_writer()
     :: else
     fi;
-    ended = ended | use_ticket(s);
-    use_ticket(s) = 0;
+    ended = ended | use_fence(s);
+    use_fence(s) = 0;
     use[s] = NO_USE
 }
 
