@@ -1,7 +1,7 @@
 /* A program that does the same again and again: what the library keeps does not grow, and neither does what it does. */
 #include "fixture.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "object/object.h"
 
 #include <pthread.h>

@@ -4,7 +4,7 @@
 #include "object/coherence.h"
 #include "copy/copy.h"
 #include "device/device.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/host_memory.h"
 #include "base/slab.h"
 #include "api/report.h"
@@ -280,10 +280,10 @@ START_TEST(copies)
     ck_assert(pattern_is(copy->data, 100, 0));
     ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_int_eq(copy->device, -1);
-    ck_assert_ptr_null(sm_flight_blocker(copy, true));
-    ck_assert_ptr_null(sm_flight_transfer(copy));
+    ck_assert_ptr_null(sm_inflight_blocker(copy, true));
+    ck_assert_ptr_null(sm_inflight_transfer(copy));
     ck_assert_uint_ge(sm_copy_capacity(copy), 100);
-    sm_flight_prune(copy);
+    sm_inflight_prune(copy);
     sm_copy_retire(copy);
     sm_copy_retire(NULL);
     OK(sm_copy_wrap(memory, sizeof memory, -1, count, NULL, &copy));

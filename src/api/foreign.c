@@ -1,6 +1,6 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
 #include "api/argument.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "copy/page_lock.h"
 #include "object/storage.h"
 
@@ -72,7 +72,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const struct foreign *f
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", foreign->gpu);
     status = sm_copy_wrap(foreign->gpu, sm_size(mem), facts.device, foreign->callback, foreign->user, out);
     if (status == SYNCED_MEM_OK && !foreign->ordered)
-        sm_flight_given(*out, NULL, sm_stream_any(facts.device), true);
+        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
     return status;
 }
 

@@ -4,7 +4,7 @@
 #include "api/argument.h"
 #include "object/call.h"
 #include "memory/guard.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/accounting.h"
 #include "memory/pinned/host_pool.h"
 #include "object/objects.h"
@@ -181,7 +181,7 @@ static struct sight sight_of(const struct synced_mem *mem, enum sm_side side)
                           .arrivals = copy->arrivals,
                           .pinned = copy->pinned,
                           .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                          .pending = sm_fence_state(sm_flight_arrival(copy)) != SM_FENCE_DONE};
+                          .pending = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE};
 }
 
 static void print_copy(FILE *file, const char *which, const struct sight *sight)

@@ -1,7 +1,7 @@
 /*
  * One copy: memory in one place that can hold an object's contents, and the work in flight on it. That work belongs to
  * the memory, not to the contents: it outlives their validity, and decides when the memory may be used for something
- * else. This file is the memory, flight.h the work.
+ * else. This file is the memory, inflight.h the work.
  *
  * The object that holds a copy guards it with its lock; a retired copy is the thread's that has it in hand.
  */
@@ -35,7 +35,7 @@ struct sm_copy {
         size_t alignment;      /* that the allocator was asked for */
         struct sm_copy *older; /* of spare device memory: the one that was kept before */
     };
-    /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
+    /* Work in flight, see inflight.h. Only memory that the device uses is given to streams: a host copy that is not
      * shared has no writer. */
     struct sm_fence *write;   /* the library's: the transfer or fill that brings the contents, or the allocation */
     struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */

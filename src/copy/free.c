@@ -6,7 +6,7 @@
  */
 #include "copy/free.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/accounting.h"
 
 /* Where all of them wait, the next one in turn. */
@@ -28,10 +28,10 @@ static synced_mem_status lane_to_wait(int device, struct sm_stream **out)
 
 synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **lane)
 {
-    const bool idle = sm_flight_is_idle(copy);
+    const bool idle = sm_inflight_is_idle(copy);
     const synced_mem_status status =
         idle ? sm_stream_lane(copy->device, SM_LANE_FREE, lane) : lane_to_wait(copy->device, lane);
-    return status == SYNCED_MEM_OK && !idle ? sm_flight_order(copy, true, *lane) : status;
+    return status == SYNCED_MEM_OK && !idle ? sm_inflight_order(copy, true, *lane) : status;
 }
 
 static synced_mem_status free_on_lane(struct sm_copy *copy)
@@ -43,7 +43,7 @@ static synced_mem_status free_on_lane(struct sm_copy *copy)
 
 static synced_mem_status free_on_its_stream(struct sm_copy *copy, bool *freed)
 {
-    struct sm_stream *const stream = sm_device_frees_in_order(copy->device) ? sm_flight_only_stream(copy) : NULL;
+    struct sm_stream *const stream = sm_device_frees_in_order(copy->device) ? sm_inflight_only_stream(copy) : NULL;
     *freed = false;
     return stream ? sm_stream_free(stream, copy->base, freed) : SYNCED_MEM_OK;
 }

@@ -1,7 +1,7 @@
 /* Letting go of copies. */
 #include "memory/accounting.h"
 #include "copy/copy.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/guard.h"
 #include "base/hands.h"
 #include "copy/retired.h"
@@ -11,9 +11,9 @@
 /* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
 static struct sm_copy *keep_or_free(struct sm_copy *copy)
 {
-    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_flight_queueing(copy, true))
+    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_inflight_queueing(copy, true))
         return copy;
-    sm_flight_note_strays(copy);
+    sm_inflight_note_strays(copy);
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);

@@ -3,7 +3,7 @@
 
 #include "copy/bounce.h"
 #include "copy/callback.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/hands.h"
 #include "base/process.h"
 #include "base/stats.h"
@@ -155,8 +155,8 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status = sm_copy_end_streamless(copy);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_settle(copy, true, NULL);
-    struct sm_fence *const fence = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+        status = sm_inflight_settle(copy, true, NULL);
+    struct sm_fence *const fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
     note(pass, status);
     if (fence && pass->passed_over > 0) {
         pass->passed_over--;

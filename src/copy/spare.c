@@ -1,7 +1,7 @@
 /* Spare device memory, by its size and by the stream that used it last. */
 #include "copy/spare.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/process.h"
 #include "memory/accounting.h"
 
@@ -29,7 +29,7 @@ static struct sm_lock guard = SM_LOCK_INITIALIZER;
 
 static const struct sm_stream *stream_of(const struct sm_copy *copy)
 {
-    return copy->writer ? copy->writer : sm_flight_last_reader(copy);
+    return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
 }
 
 static uint64_t mixed(uint64_t number)
@@ -168,12 +168,12 @@ struct sm_copy *sm_spare_keep(struct sm_copy *copy)
  * known; and if nobody can tell any more, the copy is untracked. */
 static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
 {
-    if (sm_flight_only_stream(copy) == stream)
+    if (sm_inflight_only_stream(copy) == stream)
         return true;
-    if (sm_flight_settle(copy, true, NULL) != SYNCED_MEM_OK)
+    if (sm_inflight_settle(copy, true, NULL) != SYNCED_MEM_OK)
         return false;
-    sm_flight_close(copy);
-    return sm_flight_is_idle(copy);
+    sm_inflight_close(copy);
+    return sm_inflight_is_idle(copy);
 }
 
 /* Keeps the copies that a search has passed over. Untracked memory goes to *gone: no fence tells when its work ends,
@@ -212,7 +212,7 @@ struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, stru
         put_back(on, unusable, gone);
     *looked = unusable || copy;
     if (copy)
-        sm_flight_forget(copy);
+        sm_inflight_forget(copy);
     return copy;
 }
 

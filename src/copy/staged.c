@@ -442,7 +442,7 @@ static void count(const struct job *job)
 
 synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_fence *after)
 {
-    struct sm_use *const read = sm_flight_reserve();
+    struct sm_use *const read = sm_inflight_reserve();
     struct job *const job = read ? create(transfer, lane, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
@@ -451,8 +451,8 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
         free(read);
         return status;
     }
-    sm_flight_read(transfer->from, read, job->up ? job->host_fence : job->device_fence);
-    sm_flight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
+    sm_inflight_read(transfer->from, read, job->up ? job->host_fence : job->device_fence);
+    sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;
     count(job);

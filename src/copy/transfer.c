@@ -20,7 +20,7 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence *
 
 static void finish(struct sm_copy *to, struct sm_fence *fence)
 {
-    sm_flight_written(to, fence);
+    sm_inflight_written(to, fence);
     to->arriving = fence != NULL;
 }
 
@@ -69,7 +69,7 @@ static void let_go(struct sm_transfer *transfer, struct sm_fence *fence)
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
     else if (fence)
-        sm_flight_read(transfer->from, transfer->read, fence);
+        sm_inflight_read(transfer->from, transfer->read, fence);
     else
         free(transfer->read);
     transfer->bounce = NULL;
@@ -89,15 +89,15 @@ static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int de
     transfer->bounce =
         has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
     if (!transfer->bounce)
-        transfer->read = sm_flight_reserve();
+        transfer->read = sm_inflight_reserve();
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
 static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
+    sm_inflight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
     if (!transfer->bounce)
-        sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+        sm_inflight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
 }
 
 /* Without a bounce buffer the source has been read when the copy is done. */
@@ -112,14 +112,14 @@ static synced_mem_status wait_for_source(const struct sm_transfer *transfer, str
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_copy_track_streamless(to);
-    return status == SYNCED_MEM_OK ? sm_flight_order(to, true, stream) : status;
+    return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     synced_mem_status status = get_bounce_or_read(transfer, stream->device);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(transfer->from, false, stream);
+        status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
@@ -179,7 +179,7 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
     bool untracked;
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     if (untracked)
-        sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
+        sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
         finish(to, fence);
     return status;

@@ -4,7 +4,7 @@
 #define SM_TRANSFER_H
 
 #include "copy/bounce.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/side.h"
 
 /* A transfer that is queued, and not entered yet. */

@@ -3,7 +3,7 @@
 
 #include "base/caller.h"
 #include "memory/guard.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "object/guarding.h"
 #include "base/process.h"
 #include "base/status.h"
@@ -30,7 +30,7 @@ static bool is_published_rightly(const struct synced_mem *mem, bool writing)
     if (on == &no_stream)
         return true;
     return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
-           sm_flight_has(sm_copy_of(mem, SM_GPU), on, writing);
+           sm_inflight_has(sm_copy_of(mem, SM_GPU), on, writing);
 }
 
 bool sm_object_is_valid(const struct synced_mem *mem)
@@ -65,11 +65,11 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if ((writing && sm_head(mem) != sm_bit(side)) || sm_flight_blocker(copy, writing))
+    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
         return NULL;
-    if (side == SM_GPU && !sm_flight_has(copy, sm_stream_any(copy->device), writing))
+    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;
-    if (side == SM_CPU && writing && sm_flight_last_reader(copy))
+    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
         return NULL;
     return sm_copy_data(copy);
 }
@@ -78,10 +78,10 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_flight_blocker(copy, true)))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
         return &no_stream;
-    struct sm_stream *const stream = writing ? copy->writer : sm_flight_last_reader(copy);
-    return stream && sm_stream_can_be_hot(stream) && sm_flight_has(copy, stream, writing) ? stream : &no_stream;
+    struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
+    return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
 /* In debug mode an overwrite is to fill what it gives, each time. */
@@ -97,7 +97,7 @@ static void publish(struct synced_mem *mem)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
-            sm_flight_prune(sm_copy_of(mem, side));
+            sm_inflight_prune(sm_copy_of(mem, side));
     if (sm_guard_on()) /* before anybody is given a pointer */
         sm_protect(mem);
     publish_side(mem, SM_CPU);
@@ -155,7 +155,7 @@ static bool stays_lost(const struct synced_mem *mem, enum sm_side side)
 
 bool sm_is_lost(const struct synced_mem *mem)
 {
-    return stays_lost(mem, SM_CPU) && sm_flight_lost(sm_copy_of(mem, SM_CPU));
+    return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
 }
 
 /* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
@@ -165,7 +165,7 @@ static void lose(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        struct sm_fence *const arrival = copy ? sm_flight_lost(copy) : NULL;
+        struct sm_fence *const arrival = copy ? sm_inflight_lost(copy) : NULL;
         if (arrival) {
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
@@ -229,7 +229,7 @@ static void put_back(const struct sm_call *call)
     lose(mem, NULL);
     unsigned head = sm_head(mem);
     if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
-        sm_flight_reopen(sm_copy_of(mem, SM_GPU));
+        sm_inflight_reopen(sm_copy_of(mem, SM_GPU));
     const bool still = (head & call->head) == call->head;
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
         if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
@@ -240,7 +240,7 @@ static void put_back(const struct sm_call *call)
 void sm_close_turn(struct synced_mem *mem)
 {
     if (sm_copy_of(mem, SM_GPU))
-        sm_flight_close(sm_copy_of(mem, SM_GPU));
+        sm_inflight_close(sm_copy_of(mem, SM_GPU));
 }
 
 synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)

@@ -27,7 +27,7 @@ static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum 
 /* Contents that nobody needs may be lost. */
 static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
 {
-    return mode == SM_OVERWRITE ? sm_flight_unfinished(copy, true) : sm_flight_blocker(copy, mode != SM_READ);
+    return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
 }
 
 /* Finds the next wait of an access without a stream, once its side has memory and contents. Uses that a lost device has
@@ -35,7 +35,7 @@ static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
 static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, struct sm_fence **wait)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
-    synced_mem_status status = sm_flight_settle(copy, mode != SM_READ, asking(mem, side));
+    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, asking(mem, side));
     if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode, status))
         status = SYNCED_MEM_OK;
     *wait = status == SYNCED_MEM_OK ? blocker(copy, mode) : NULL;
@@ -67,7 +67,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
 /* A place among the readers of the device copy, for what will be given its pointer to read. */
 static synced_mem_status reserve(enum sm_mode mode, struct sm_use **out)
 {
-    *out = mode == SM_READ ? sm_flight_reserve() : NULL;
+    *out = mode == SM_READ ? sm_inflight_reserve() : NULL;
     return mode != SM_READ || *out ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
@@ -94,7 +94,7 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
         return status;
     sm_close_turn(mem);
     if (sm_copy_of(mem, SM_GPU))
-        sm_flight_ask(sm_copy_of(mem, SM_GPU));
+        sm_inflight_ask(sm_copy_of(mem, SM_GPU));
     if (is_to_be_filled(mode))
         sm_fill_unwritten_host(mem);
     *out = finish(mem, SM_CPU, mode);
@@ -121,7 +121,7 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
         free(use);
         return status;
     }
-    sm_flight_given(sm_copy_of(mem, SM_GPU), use, asking(mem, SM_GPU), mode != SM_READ);
+    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, asking(mem, SM_GPU), mode != SM_READ);
     *out = finish(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -176,9 +176,9 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
             return status;
         if (work != SM_NOTHING || again)
             continue;
-        wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
         if (!wait)
-            return sm_flight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
+            return sm_inflight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
         status = sm_wait_queued_unlocked(mem, wait, &over);
         if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
             return status;
@@ -205,7 +205,7 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
         free(use);
         return status;
     }
-    sm_flight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
+    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
     *out = finish(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -214,7 +214,7 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
 static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_flight_give_again(copy, handle))
+    if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
     *out = finish(mem, SM_GPU, SM_READ);
     return true;
@@ -256,7 +256,7 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
     if (sm_copy_of(mem, SM_GPU))
-        status = sm_flight_end(sm_copy_of(mem, SM_GPU), stream);
+        status = sm_inflight_end(sm_copy_of(mem, SM_GPU), stream);
     sm_stream_drop(stream);
     return status;
 }
@@ -278,9 +278,9 @@ static struct sm_fence *any_transfer(const struct synced_mem *mem)
     struct sm_fence *fence = NULL;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
         const struct sm_copy *const copy = sm_copy_of(mem, side);
-        fence = copy ? sm_flight_lost(copy) : NULL;
+        fence = copy ? sm_inflight_lost(copy) : NULL;
         if (copy && !fence)
-            fence = sm_flight_transfer(copy);
+            fence = sm_inflight_transfer(copy);
     }
     return fence;
 }

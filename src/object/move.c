@@ -138,10 +138,10 @@ static synced_mem_status check_one(struct batch *batch, const struct synced_mem 
 /* What arrives by a staged pull no stream comes after. */
 static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 {
-    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_flight_queueing(sm_copy_of(mem, batch->side), false))
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
         return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
-        return sm_flight_order(sm_copy_of(mem, batch->side), false, batch->stream);
+        return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
     struct sm_call *const call = call_of(batch, mem);
     const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
     call->moves = true;
@@ -230,7 +230,7 @@ static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *m
     if (sm_head(mem) == sm_bit(sm_other(batch->side)))
         return batch->objects > 1 ? sm_unready(mem, batch->side, true, wait) : SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED && !is_pull(batch))
-        *wait = sm_flight_queueing(sm_copy_of(mem, batch->side), false);
+        *wait = sm_inflight_queueing(sm_copy_of(mem, batch->side), false);
     return SYNCED_MEM_OK;
 }
 

@@ -83,7 +83,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
     struct sm_copy *const copy = sm_copy_of(mem, side);
     if (!copy || copy->untracked != SM_UNTRACKED_WRITE)
         return SYNCED_MEM_OK;
-    if (sm_flight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
+    if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
     if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
@@ -114,8 +114,8 @@ static bool is_staged(const struct synced_mem *mem, enum sm_side side)
 /* Settles, and finds what is left to wait for. */
 static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
 {
-    const synced_mem_status status = sm_flight_settle(copy, conflicting, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, conflicting) : NULL;
+    const synced_mem_status status = sm_inflight_settle(copy, conflicting, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, conflicting) : NULL;
     return status;
 }
 
@@ -133,10 +133,10 @@ static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool
         return SYNCED_MEM_OK;
     synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
-        *wait = sm_flight_blocker(from, false);
+        *wait = sm_inflight_blocker(from, false);
     *staged = status == SYNCED_MEM_OK && is_staged(mem, side);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
-        *wait = sm_flight_queueing(to, true);
+        *wait = sm_inflight_queueing(to, true);
     if (*wait || !*staged)
         return status;
     if (to)
@@ -156,9 +156,9 @@ synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool cal
  * writes has to come after that. */
 static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
-    synced_mem_status status = sm_flight_settle(from, false, NULL);
+    synced_mem_status status = sm_inflight_settle(from, false, NULL);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(from, false, stream);
+        status = sm_inflight_order(from, false, stream);
     return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
 }
 
@@ -233,8 +233,8 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wai
     if (status != SYNCED_MEM_OK || fresh)
         return status;
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    status = sm_flight_settle(copy, true, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+    status = sm_inflight_settle(copy, true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
     if (status == SYNCED_MEM_OK && !*wait) {
         sm_guard_open(copy);
         memset(sm_copy_data(copy), 0, sm_size(mem));
@@ -247,7 +247,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
     bool fresh;
     synced_mem_status status = make_device_memory(mem, stream, &fresh);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_flight_queueing(sm_copy_of(mem, SM_GPU), true);
+        *wait = sm_inflight_queueing(sm_copy_of(mem, SM_GPU), true);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);

@@ -19,9 +19,9 @@ static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_fen
     *wait = NULL;
     if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_flight_retrack(copy);
+    const synced_mem_status status = sm_inflight_retrack(copy);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_flight_transfer(copy);
+        *wait = sm_inflight_transfer(copy);
     return status;
 }
 
@@ -53,7 +53,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
     if (sm_head(mem) == sm_bit(side))
         status = sm_provide(mem, sm_other(side), SM_MOVE, NULL, wait);
     if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
-        *wait = sm_flight_blocker(sm_copy_of(mem, sm_other(side)), false);
+        *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
     return status;
 }
 
@@ -182,9 +182,9 @@ synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, str
     if (status != SYNCED_MEM_OK)
         return status;
     if (cpu)
-        sm_flight_filled(cpu, sm_fence_hold(fence));
+        sm_inflight_filled(cpu, sm_fence_hold(fence));
     if (gpu)
-        sm_flight_filled(gpu, sm_fence_hold(fence));
+        sm_inflight_filled(gpu, sm_fence_hold(fence));
     sm_fence_drop(fence);
     return sm_replace(mem, cpu, gpu);
 }
@@ -400,11 +400,11 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
-        *wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
+        *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
     if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
         return status;
-    status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
+    status = sm_inflight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
     return status;
 }
 

@@ -1,5 +1,5 @@
 /*
- * The state machine of one object with work in flight: src/call.c, coherence.c, flight.c, transfer.c, move.c, storage.c
+ * The state machine of one object with work in flight: src/call.c, coherence.c, inflight.c, transfer.c, move.c, storage.c
  * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
  * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
  * while it is good. README.md says what is checked.
@@ -221,7 +221,7 @@ inline complete(i)
     fi
 }
 
-/* ---- flight.c ---- */
+/* ---- inflight.c ---- */
 
 inline drop_writer()
 {

@@ -1,5 +1,5 @@
 /* The work in flight on a copy. */
-#include "copy/flight.h"
+#include "copy/inflight.h"
 
 #include "base/status.h"
 
@@ -17,15 +17,15 @@ static void replace(struct sm_fence **slot, struct sm_fence *fence)
     *slot = fence;
 }
 
-struct sm_fence *sm_flight_arrival(const struct sm_copy *copy)
+struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
 {
     struct sm_fence *const brings = copy->write ? copy->write : copy->turn;
     return copy->arriving ? brings : NULL;
 }
 
-struct sm_fence *sm_flight_lost(const struct sm_copy *copy)
+struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
 {
-    struct sm_fence *const arrival = sm_flight_arrival(copy);
+    struct sm_fence *const arrival = sm_inflight_arrival(copy);
     return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
 }
 
@@ -73,7 +73,7 @@ static void push_front(struct sm_use **list, struct sm_use *use)
 static bool is_forgotten(struct sm_copy *copy, synced_mem_status status)
 {
     if (status == SYNCED_MEM_ERR_INVALID_STATE)
-        sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
+        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
     return status == SYNCED_MEM_ERR_INVALID_STATE;
 }
 
@@ -117,7 +117,7 @@ static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use,
     return sm_stream_end_use(use->by, &use->fence);
 }
 
-synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
 {
     const struct sm_fence *const before = copy->turn;
     synced_mem_status status = settle_writer(copy, by);
@@ -137,7 +137,7 @@ synced_mem_status sm_flight_settle(struct sm_copy *copy, bool conflicting, const
     return status;
 }
 
-struct sm_fence *sm_flight_unfinished(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflicting)
 {
     if (!copy->write_is_owed && sm_fence_is_open(copy->write))
         return copy->write;
@@ -150,10 +150,10 @@ struct sm_fence *sm_flight_unfinished(const struct sm_copy *copy, bool conflicti
 }
 
 /* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
-struct sm_fence *sm_flight_blocker(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting)
 {
-    struct sm_fence *const lost = sm_flight_lost(copy);
-    return lost ? lost : sm_flight_unfinished(copy, conflicting);
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return lost ? lost : sm_inflight_unfinished(copy, conflicting);
 }
 
 static bool is_queueing(const struct sm_fence *fence)
@@ -161,7 +161,7 @@ static bool is_queueing(const struct sm_fence *fence)
     return sm_fence_state(fence) == SM_FENCE_QUEUEING;
 }
 
-struct sm_fence *sm_flight_queueing(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
 {
     if (!copy->write_is_owed && is_queueing(copy->write))
         return copy->write;
@@ -171,10 +171,10 @@ struct sm_fence *sm_flight_queueing(const struct sm_copy *copy, bool conflicting
     return NULL;
 }
 
-struct sm_fence *sm_flight_unqueued(const struct sm_copy *copy, bool conflicting)
+struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting)
 {
-    struct sm_fence *const lost = sm_flight_lost(copy);
-    return lost ? lost : sm_flight_queueing(copy, conflicting);
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return lost ? lost : sm_inflight_queueing(copy, conflicting);
 }
 
 static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
@@ -187,11 +187,11 @@ static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_st
 }
 
 /* A stream that may read already came after the write when it was given the pointer. */
-synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (!conflicting && sm_flight_has(copy, stream, false))
+    if (!conflicting && sm_inflight_has(copy, stream, false))
         return SYNCED_MEM_OK;
-    synced_mem_status status = sm_flight_settle(copy, conflicting, stream);
+    synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
     if (status == SYNCED_MEM_OK && !copy->write_is_owed)
         status = sm_stream_wait(stream, copy->write);
     if (status == SYNCED_MEM_OK)
@@ -200,7 +200,7 @@ synced_mem_status sm_flight_order(struct sm_copy *copy, bool conflicting, struct
         status = wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, false);
-    struct sm_fence *const lost = sm_flight_lost(copy);
+    struct sm_fence *const lost = sm_inflight_lost(copy);
     return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
 }
 
@@ -215,9 +215,9 @@ static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
 }
 
 /* What is owed, and a write that is, the stream whose turn it is has waited for. */
-struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy)
+struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 {
-    struct sm_stream *const stream = copy->writer ? copy->writer : sm_flight_last_reader(copy);
+    struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
     if (!stream || stream->kind != SM_STREAM_CREATED)
         return NULL;
     bool only = (copy->write_is_owed || is_behind(stream, copy->write)) && is_behind(stream, copy->turn);
@@ -226,7 +226,7 @@ struct sm_stream *sm_flight_only_stream(const struct sm_copy *copy)
     return only ? stream : NULL;
 }
 
-bool sm_flight_is_idle(const struct sm_copy *copy)
+bool sm_inflight_is_idle(const struct sm_copy *copy)
 {
     bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->turn);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
@@ -242,7 +242,7 @@ static struct sm_fence *transfer_in(const struct sm_use *list)
     return NULL;
 }
 
-struct sm_fence *sm_flight_transfer(const struct sm_copy *copy)
+struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 {
     if (sm_fence_is_open(copy->write))
         return copy->write;
@@ -252,7 +252,7 @@ struct sm_fence *sm_flight_transfer(const struct sm_copy *copy)
 
 /* ---- Entering ---- */
 
-void sm_flight_forget(struct sm_copy *copy)
+void sm_inflight_forget(struct sm_copy *copy)
 {
     replace(&copy->write, NULL);
     replace(&copy->turn, NULL);
@@ -262,32 +262,32 @@ void sm_flight_forget(struct sm_copy *copy)
     copy->write_is_owed = false;
 }
 
-void sm_flight_written(struct sm_copy *copy, struct sm_fence *fence)
+void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
 {
-    sm_flight_forget(copy);
+    sm_inflight_forget(copy);
     copy->write = fence;
     copy->writes++;
 }
 
-void sm_flight_filled(struct sm_copy *copy, struct sm_fence *fence)
+void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
 {
     replace(&copy->turn, fence);
     copy->arriving = true;
 }
 
-void sm_flight_arrives(struct sm_copy *copy, struct sm_fence *fence)
+void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence)
 {
     replace(&copy->write, fence);
     copy->write_is_owed = false;
     copy->arriving = true;
 }
 
-bool sm_flight_is_lost(const struct sm_copy *copy)
+bool sm_inflight_is_lost(const struct sm_copy *copy)
 {
     return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->turn) == SM_FENCE_LOST;
 }
 
-struct sm_use *sm_flight_reserve(void)
+struct sm_use *sm_inflight_reserve(void)
 {
     struct sm_use *const use = calloc(1, sizeof *use);
     if (!use)
@@ -321,7 +321,7 @@ static void ask_about(struct sm_copy *copy, struct sm_use *list)
         if (!is_stream(use))
             (void)sm_fence_pending(use->fence);
     }
-    sm_flight_prune(copy);
+    sm_inflight_prune(copy);
 }
 
 static unsigned count_uses(const struct sm_use *list)
@@ -340,7 +340,7 @@ static void keep_short(struct sm_copy *copy)
         ask_about(copy, copy->owed);
 }
 
-void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
     remove_earlier(&copy->reads, NULL, fence);
     remove_earlier(&copy->owed, NULL, fence);
@@ -349,7 +349,7 @@ void sm_flight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fen
     push_front(&copy->reads, reserved);
 }
 
-void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
     remove_earlier(&copy->reads, sm_ended_use, fence);
     keep_short(copy);
@@ -358,7 +358,7 @@ void sm_flight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fen
     push_front(&copy->reads, reserved);
 }
 
-bool sm_flight_give_again(struct sm_copy *copy, synced_mem_stream handle)
+bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
 {
     struct sm_use **link = &copy->reads;
     while (*link && !(is_open(*link) && sm_stream_can_be_hot((*link)->by) &&
@@ -423,7 +423,7 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
     copy->arriving = false;
 }
 
-void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
+void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
 {
     copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
     if (writing) {
@@ -431,12 +431,12 @@ void sm_flight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_st
         free(reserved);
     } else {
         if (copy->writer != stream)
-            sm_flight_close(copy);
+            sm_inflight_close(copy);
         give_to_read(copy, reserved, stream);
     }
 }
 
-bool sm_flight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
+bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
 {
     if (writing)
         return copy->writer == stream && !copy->turn;
@@ -446,7 +446,7 @@ bool sm_flight_has(const struct sm_copy *copy, const struct sm_stream *stream, b
     return use && !use->fence;
 }
 
-struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
+struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
 {
     const struct sm_use *use = copy->reads;
     while (use && !is_open(use))
@@ -454,7 +454,7 @@ struct sm_stream *sm_flight_last_reader(const struct sm_copy *copy)
     return use ? use->by : NULL;
 }
 
-synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
+synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *const use = *link_of(copy, stream);
     const struct sm_fence *const before = copy->turn;
@@ -464,7 +464,7 @@ synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
     if (status == SYNCED_MEM_OK && use && !use->fence)
         status = settle_reader(copy, use, before ? NULL : copy->turn);
     if (status != SYNCED_MEM_OK) {
-        sm_flight_reopen(copy);
+        sm_inflight_reopen(copy);
         return status;
     }
     if (copy->writer == stream)
@@ -477,7 +477,7 @@ synced_mem_status sm_flight_end(struct sm_copy *copy, struct sm_stream *stream)
     return SYNCED_MEM_OK;
 }
 
-void sm_flight_close(struct sm_copy *copy)
+void sm_inflight_close(struct sm_copy *copy)
 {
     if (copy->writer && copy->turn)
         drop_writer(copy);
@@ -500,7 +500,7 @@ static void keep_writer_behind(struct sm_copy *copy)
     }
 }
 
-void sm_flight_reopen(struct sm_copy *copy)
+void sm_inflight_reopen(struct sm_copy *copy)
 {
     if (copy->writer && copy->turn)
         keep_writer_behind(copy);
@@ -511,7 +511,7 @@ void sm_flight_reopen(struct sm_copy *copy)
             replace(&use->fence, NULL);
 }
 
-void sm_flight_ask(const struct sm_copy *copy)
+void sm_inflight_ask(const struct sm_copy *copy)
 {
     if (!copy->writer && copy->turn)
         (void)sm_fence_pending(copy->turn);
@@ -544,13 +544,13 @@ static void prune_list(struct sm_use **list)
 static bool matters(const struct sm_copy *copy, const struct sm_fence *fence)
 {
     const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;
-    return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_flight_lost(copy)));
+    return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_inflight_lost(copy)));
 }
 
-void sm_flight_prune(struct sm_copy *copy)
+void sm_inflight_prune(struct sm_copy *copy)
 {
-    sm_flight_note_strays(copy);
-    copy->arriving = sm_fence_state(sm_flight_arrival(copy)) != SM_FENCE_DONE;
+    sm_inflight_note_strays(copy);
+    copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
     if (!copy->writer && !matters(copy, copy->turn))

@@ -1,7 +1,7 @@
 /* Work on a copy that got out of sight. */
-#include "copy/flight.h"
+#include "copy/inflight.h"
 
-void sm_flight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
+void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
     struct sm_stream *const lane = stream && stream->kind == SM_STREAM_LANE ? stream : NULL;
     const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
@@ -22,16 +22,16 @@ static bool has_stray(const struct sm_use *list)
     return list != NULL;
 }
 
-void sm_flight_note_strays(struct sm_copy *copy)
+void sm_inflight_note_strays(struct sm_copy *copy)
 {
     if (is_stray(copy->write))
-        sm_flight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
+        sm_inflight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
     if (has_stray(copy->reads) || has_stray(copy->owed))
-        sm_flight_untrack(copy, SM_UNTRACKED_READ, NULL);
+        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
 }
 
 /* The fence stands for what is not known of, and for the write that it replaces. */
-synced_mem_status sm_flight_retrack(struct sm_copy *copy)
+synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
 {
     struct sm_fence *fence = NULL;
     if (!copy->untracked || !copy->untracked_on)
