@@ -534,12 +534,12 @@ END_TEST
 START_TEST(a_stream_that_can_not_be_waited_for)
 {
     int device;
-    struct sm_stream *lane;
+    struct sm_stream *internal;
     OK(sm_device_resolve(0, &device));
-    OK(sm_stream_lane(device, SM_LANE_D2H, &lane));
+    OK(sm_internal_stream(device, SM_INTERNAL_D2H, &internal));
     emu_fail("cudaGetDevice", 1, cudaErrorUnknown, false);
-    ck_assert_int_eq(sm_device_stream_sync(device, lane->handle), SYNCED_MEM_ERR_CUDA);
-    OK(sm_device_stream_sync(device, lane->handle));
+    ck_assert_int_eq(sm_device_stream_sync(device, internal->handle), SYNCED_MEM_ERR_CUDA);
+    OK(sm_device_stream_sync(device, internal->handle));
 }
 END_TEST
 

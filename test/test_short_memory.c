@@ -101,7 +101,7 @@ static void check_taken(unsigned reaps, unsigned waits, unsigned trims, unsigned
 
 /* ---- The library's own ---- */
 
-/* Freed behind a kernel on the stream itself, or on a lane. */
+/* Freed behind a kernel on the stream itself, or on an internal stream. */
 START_TEST(held_by_pending_frees)
 {
     const enum want want = (enum want)(_i / 2);

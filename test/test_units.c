@@ -166,7 +166,7 @@ START_TEST(streams_wait)
         return;
     synced_mem_stream handle = gpu_stream_create(0, false);
     OK(sm_stream_find(0, handle, &stream));
-    OK(sm_stream_lane(0, SM_LANE_H2D, &other));
+    OK(sm_internal_stream(0, SM_INTERNAL_H2D, &other));
     gpu_delay(handle);
     OK(sm_stream_queued(stream, &fence));
     OK(sm_stream_wait(stream, fence));
@@ -400,24 +400,24 @@ START_TEST(seam_without_gpu)
 }
 END_TEST
 
-START_TEST(lanes)
+START_TEST(internals)
 {
     int device;
-    struct sm_stream *lane[SM_LANES];
+    struct sm_stream *internal[SM_INTERNALS];
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device));
     ck_assert_int_eq(device, 0);
     ck_assert(sm_device_in_use());
-    for (int i = 0; i < SM_LANES; i++) {
+    for (int i = 0; i < SM_INTERNALS; i++) {
         struct sm_stream *again = NULL;
-        OK(sm_stream_lane(0, (enum sm_lane)i, &lane[i]));
-        OK(sm_stream_lane(0, (enum sm_lane)i, &again));
-        ck_assert_ptr_eq(lane[i], again);
-        ck_assert_int_eq(lane[i]->kind, SM_STREAM_LANE);
-        ck_assert(!sm_stream_can_be_hot(lane[i]));
+        OK(sm_internal_stream(0, (enum sm_internal)i, &internal[i]));
+        OK(sm_internal_stream(0, (enum sm_internal)i, &again));
+        ck_assert_ptr_eq(internal[i], again);
+        ck_assert_int_eq(internal[i]->kind, SM_STREAM_INTERNAL);
+        ck_assert(!sm_stream_can_be_hot(internal[i]));
         for (int j = 0; j < i; j++)
-            ck_assert_ptr_ne(lane[i]->handle, lane[j]->handle);
+            ck_assert_ptr_ne(internal[i]->handle, internal[j]->handle);
     }
     OK(sm_stream_shutdown());
     OK(sm_device_shutdown());
@@ -576,7 +576,7 @@ Suite *suite(void)
     tcase_add_test(tests, copies);
     tcase_add_test(tests, a_record_used_again);
     tcase_add_test(tests, seam_without_gpu);
-    tcase_add_test(tests, lanes);
+    tcase_add_test(tests, internals);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, invariants_of_both_copies);

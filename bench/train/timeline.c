@@ -1,4 +1,4 @@
-/* When the last pushes and kernels of a round ran, by marks on both lanes of the backend. */
+/* When the last pushes and kernels of a round ran, by marks on both internal streams of the backend. */
 #include "timeline.h"
 
 #include "failure.h"
@@ -28,7 +28,7 @@ static int mark_of(const struct timeline *timeline, enum timeline_what what, int
     return 1 + slot * MARKS_OF_A_STEP + 2 * (int)what + (int)end;
 }
 
-static enum backend_lane lane_of(enum timeline_what what)
+static enum backend_lane internal_of(enum timeline_what what)
 {
     return what == TIMELINE_PUSH ? BACKEND_PREFETCH : BACKEND_COMPUTE;
 }
@@ -38,7 +38,7 @@ static bool set_mark(struct timeline *timeline, enum timeline_what what, int mar
     if (mark < 0)
         return true;
     timeline->marked[mark] = true;
-    return timeline->backend->mark(lane_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
+    return timeline->backend->mark(internal_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
 }
 
 bool timeline_start(struct timeline *timeline, const struct backend *backend, int steps)

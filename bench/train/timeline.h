@@ -1,5 +1,5 @@
 /*
- * When the last pushes and kernels of a round ran, by marks on both lanes of the backend.
+ * When the last pushes and kernels of a round ran, by marks on both internal streams of the backend.
  *
  * A push begins when it could: when the push before it is through and the kernels that read the batch before are. So
  * do the kernels of a step, when their batch is there. Both would have waited for that anyway; a mark that waits too

@@ -42,7 +42,7 @@ struct sm_copy {
     struct sm_fence *turn;    /* of the last such turn that has ended, or is about to */
     struct sm_use *reads;     /* who may be reading: transfers, and streams that were given the pointer */
     struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
-    struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */
+    struct sm_stream *untracked_on; /* an internal stream that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list, or in a bin of spares */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     signed char device;             /* of device, managed and the library's page-locked memory; else -1 */

@@ -3,9 +3,9 @@
 
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
-    struct sm_stream *const lane = stream && stream->kind == SM_STREAM_LANE ? stream : NULL;
-    const bool elsewhere = copy->untracked && copy->untracked_on != lane; /* no one event can cover both */
-    copy->untracked_on = elsewhere ? NULL : lane;
+    struct sm_stream *const internal = stream && stream->kind == SM_STREAM_INTERNAL ? stream : NULL;
+    const bool elsewhere = copy->untracked && copy->untracked_on != internal; /* no one event can cover both */
+    copy->untracked_on = elsewhere ? NULL : internal;
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
 }

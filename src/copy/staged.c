@@ -20,7 +20,7 @@ struct job {
     struct sm_task task;
     struct sm_host_work work;
     bool up; /* to the device */
-    struct sm_stream *lane;
+    struct sm_stream *internal;
     char *host;
     char *device;
     size_t size;
@@ -31,7 +31,7 @@ struct job {
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t progress;
     size_t taken;     /* bytes, by threads that copy them */
-    size_t queued;    /* bytes, on the lane */
+    size_t queued;    /* bytes, on the internal stream */
     unsigned workers; /* threads at work */
     bool over;
     synced_mem_status status;
@@ -82,7 +82,7 @@ static synced_mem_status status_of(struct job *job)
 
 static bool get_buffer(const struct job *job, struct buffer *buffer)
 {
-    if (!buffer->data && sm_host_pool_alloc(job->lane->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
     return buffer->data != NULL;
 }
@@ -100,7 +100,7 @@ static synced_mem_status wait_for_device(const struct job *job, struct buffer *b
 {
     synced_mem_status status = buffer->fence ? sm_fence_wait(buffer->fence) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && sm_fence_is_open(buffer->fence)) {
-        status = sm_device_stream_sync(job->lane->device, job->lane->handle);
+        status = sm_device_stream_sync(job->internal->device, job->internal->handle);
         buffer->stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     }
     sm_fence_drop(buffer->fence);
@@ -128,14 +128,14 @@ static synced_mem_status empty(const struct job *job, struct buffer *buffer)
 
 static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
 {
-    const struct sm_stream *const lane = job->lane;
+    const struct sm_stream *const internal = job->internal;
     const struct sm_trace_moved moved = {
         .direction = job->up ? SM_H2D : SM_D2H, .bytes = bytes, .from = job->from, .to = job->to, .who = &job->who};
-    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(lane));
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(internal));
     const synced_mem_status status =
-        job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
-                : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
-    sm_trace_copy_end(&traced, &moved, sm_stream_traced(lane), status);
+        job->up ? sm_device_copy_h2d(internal->device, job->device + offset, host, bytes, internal->handle)
+                : sm_device_copy_d2h(internal->device, host, job->device + offset, bytes, internal->handle);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(internal), status);
     return status;
 }
 
@@ -143,7 +143,7 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
 static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
 {
     const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
-    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->lane->device, job->lane->handle) : status;
+    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->internal->device, job->internal->handle) : status;
 }
 
 static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
@@ -155,7 +155,7 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
     synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
     if (status != SYNCED_MEM_OK)
         return status;
-    status = sm_transfer_follow(job->lane, &buffer->fence, &buffer->stray);
+    status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
     if (status == SYNCED_MEM_OK) {
         buffer->offset = offset;
         buffer->bytes = bytes;
@@ -203,7 +203,7 @@ static void count_queued(struct job *job, size_t bytes)
     pthread_mutex_unlock(&job->lock);
     if (!all)
         return;
-    (void)sm_fence_queued(job->device_fence, job->lane->handle);
+    (void)sm_fence_queued(job->device_fence, job->internal->handle);
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     tell(job);
@@ -212,8 +212,8 @@ static void count_queued(struct job *job, size_t bytes)
 /* The device's part has no event to wait for: a chunk was not queued, or the event not recorded. */
 static void end_device_part(struct job *job)
 {
-    const struct sm_stream *const lane = job->lane;
-    const synced_mem_status status = sm_device_stream_sync(lane->device, lane->handle);
+    const struct sm_stream *const internal = job->internal;
+    const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
     const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     if (status != SYNCED_MEM_OK)
         fail(job, status);
@@ -289,7 +289,7 @@ static bool end_unbegun(struct job *job)
     return ends;
 }
 
-/* What was in flight on the device copy before a push is on the lane, and forgotten: the fence stands for that. */
+/* What was in flight on the device copy before a push is on the internal stream, and forgotten: the fence stands for that. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
     struct job *const job = job_of_work(arrival->work);
@@ -297,7 +297,7 @@ void sm_staged_cancel(struct sm_fence *arrival)
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
-    else if (sm_fence_queued(job->device_fence, job->lane->handle) != SYNCED_MEM_OK)
+    else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
         end_device_part(job);
     sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     give_up_fences(job);
@@ -313,14 +313,14 @@ static void wait_for_source(struct job *job)
 static void work_as_task(struct sm_task *task)
 {
     struct job *const job = job_of_task(task);
-    sm_device_stay(job->lane->device);
+    sm_device_stay(job->internal->device);
     work_on(job);
 }
 
 static void wait_as_task(struct sm_task *task)
 {
     struct job *const job = job_of_task(task);
-    sm_device_stay(job->lane->device);
+    sm_device_stay(job->internal->device);
     wait_for_source(job);
 }
 
@@ -388,7 +388,7 @@ static size_t chunk_for(size_t size)
     return chunk < largest ? chunk : largest;
 }
 
-static struct job *create(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_fence *after)
+static struct job *create(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
 {
     struct job *const job = calloc(1, sizeof *job);
     if (!job) {
@@ -399,7 +399,7 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
     job->task = (struct sm_task){.work = work_as_task, .wait = wait_as_task, .free = free_job, .holders = 1};
     job->work = (struct sm_host_work){.finish = finish, .drop = drop};
     job->up = up;
-    job->lane = lane;
+    job->internal = internal;
     job->host = sm_copy_data(up ? transfer->from : transfer->to);
     job->device = sm_copy_data(up ? transfer->to : transfer->from);
     job->from = transfer->from->source;
@@ -416,7 +416,7 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
 static synced_mem_status open_fence(struct job *job, struct sm_fence **out)
 {
     sm_task_hold(&job->task);
-    const synced_mem_status status = sm_fence_open(job->lane->device, sm_stream_new_serial(), &job->work, out);
+    const synced_mem_status status = sm_fence_open(job->internal->device, sm_stream_new_serial(), &job->work, out);
     if (status != SYNCED_MEM_OK)
         sm_task_drop(&job->task);
     return status;
@@ -440,10 +440,11 @@ static void count(const struct job *job)
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
 }
 
-synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_fence *after)
+synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
+                                  struct sm_fence *after)
 {
     struct sm_use *const read = sm_inflight_reserve();
-    struct job *const job = read ? create(transfer, lane, after) : NULL;
+    struct job *const job = read ? create(transfer, internal, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
         if (job)

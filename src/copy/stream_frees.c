@@ -51,8 +51,8 @@ static void look_at_its_frees(struct sm_stream *stream)
 
 void sm_stream_look_at_frees(int device)
 {
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
-        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+        const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)see_frees(stream);
     }
@@ -61,8 +61,8 @@ void sm_stream_look_at_frees(int device)
 
 void sm_stream_wait_for_frees(int device)
 {
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
-        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+        const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)sm_device_stream_sync(device, stream->handle);
     }

@@ -162,16 +162,17 @@ static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream 
     return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
 }
 
-static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *lane, struct sm_stream *stream)
+static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *internal,
+                                      struct sm_stream *stream)
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_LANE)
+    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_INTERNAL)
         status = fence_of_source(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
-        status = sm_transfer_order(transfer->to, lane);
+        status = sm_transfer_order(transfer->to, internal);
     if (status == SYNCED_MEM_OK)
-        status = sm_staged_begin(transfer, lane, after);
+        status = sm_staged_begin(transfer, internal, after);
     sm_fence_drop(after);
     return status;
 }
@@ -179,7 +180,7 @@ static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_st
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_transfer *transfer, struct sm_fence **wait)
 {
-    const bool callers = stream->kind != SM_STREAM_LANE;
+    const bool callers = stream->kind != SM_STREAM_INTERNAL;
     struct sm_stream *on = stream;
     bool fresh = false;
     bool staged = false;
@@ -191,7 +192,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     if (staged)
-        status = sm_stream_lane(stream->device, side == SM_GPU ? SM_LANE_H2D : SM_LANE_D2H, &on);
+        status = sm_internal_stream(stream->device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
         status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
@@ -217,7 +218,7 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
     return sm_transfer_enter(&transfer, 1, stream);
 }
 
-/* A shared copy's contents move without being copied; the stream, NULL: none, is a lane. */
+/* A shared copy's contents move without being copied; the stream, NULL: none, is an internal stream. */
 static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_unified_move(mem, side, stream);
@@ -262,7 +263,7 @@ static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, 
     if (side == SM_CPU)
         return make_host_memory(mem, false, &fresh);
     const synced_mem_status status = make_device_memory(mem, stream, &fresh);
-    if (status != SYNCED_MEM_OK || !fresh || stream->kind != SM_STREAM_LANE)
+    if (status != SYNCED_MEM_OK || !fresh || stream->kind != SM_STREAM_INTERNAL)
         return status;
     return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
 }
@@ -297,7 +298,7 @@ void sm_fill_unwritten_host(struct synced_mem *mem)
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
-    if (stream || sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream) == SYNCED_MEM_OK)
+    if (stream || sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream) == SYNCED_MEM_OK)
         (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
     sm_detail_set(&first);
 }
@@ -309,8 +310,8 @@ static bool is_mapped(const struct synced_mem *mem)
 }
 
 /* Which of the library's own streams the work is for; NULL for what the host does, and for what nobody has to do. */
-static synced_mem_status lane_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
-                                  struct sm_stream **stream)
+static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+                                      struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
@@ -320,8 +321,8 @@ static synced_mem_status lane_for(const struct synced_mem *mem, enum sm_side sid
     if (status != SYNCED_MEM_OK)
         return status;
     if (work != SM_MOVE)
-        return sm_stream_lane(device, SM_LANE_ALLOC, stream);
-    return sm_stream_lane(device, side == SM_GPU ? SM_LANE_H2D : SM_LANE_D2H, stream);
+        return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
+    return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);
 }
 
 synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
@@ -332,7 +333,7 @@ synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_
     if (work == SM_NOTHING && sm_copy_of(mem, side))
         return status;
     if (status == SYNCED_MEM_OK && !stream)
-        status = lane_for(mem, side, work, &stream);
+        status = internal_for(mem, side, work, &stream);
     if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, side))
         return sm_supply(mem, side, stream, wait);
     return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;

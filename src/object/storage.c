@@ -234,7 +234,7 @@ static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side
     if (growth->spare[side] || growth->larger || !allocator)
         return SYNCED_MEM_OK;
     if (side == SM_GPU)
-        status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+        status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK)
         status = sm_supply_unlocked(mem, allocator, size, stream, &growth->spare[side]);
     if (status == SYNCED_MEM_OK)
@@ -284,7 +284,7 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
 {
     struct sm_stream *stream;
     struct sm_copy *larger = take_spare(growth, SM_GPU);
-    synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK && !larger)
         status = sm_obtain_device(mem, size, stream, &larger);
     if (status != SYNCED_MEM_OK)
@@ -337,7 +337,7 @@ static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
-    const synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    const synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
 }
 

@@ -76,7 +76,7 @@ static void give_back_unlocked(struct synced_mem *mem, struct sm_copy *copy)
 static synced_mem_status check_stream(const struct synced_mem *mem, const struct sm_stream *stream)
 {
     const int device = sm_device(mem);
-    if (device < 0 || device == stream->device || stream->kind == SM_STREAM_LANE)
+    if (device < 0 || device == stream->device || stream->kind == SM_STREAM_INTERNAL)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the stream is one of device %d, the object took device %d meanwhile",
                    stream->device, device);

@@ -148,19 +148,19 @@ static bool has_write(const struct sm_copy *shared)
     return !shared->write_is_owed && sm_fence_is_open(shared->write);
 }
 
-static struct sm_stream *lane_behind(struct sm_copy *shared)
+static struct sm_stream *internal_behind(struct sm_copy *shared)
 {
-    struct sm_stream *lane;
-    synced_mem_status status = sm_stream_lane(shared->device, SM_LANE_D2H, &lane);
+    struct sm_stream *internal;
+    synced_mem_status status = sm_internal_stream(shared->device, SM_INTERNAL_D2H, &internal);
     if (status == SYNCED_MEM_OK)
-        status = sm_inflight_order(shared, false, lane);
-    return status == SYNCED_MEM_OK ? lane : NULL;
+        status = sm_inflight_order(shared, false, internal);
+    return status == SYNCED_MEM_OK ? internal : NULL;
 }
 
 /* Pages that were to come by a prefetch come without too, so that nothing is lost if no event can follow it. */
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
-    struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : lane_behind(shared);
+    struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : internal_behind(shared);
     struct sm_fence *fence;
     if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
         sm_inflight_arrives(shared, fence);

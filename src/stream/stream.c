@@ -531,5 +531,5 @@ synced_mem_status sm_stream_shutdown(void)
     for (int i = 0; i < BUCKETS; i++)
         forget_all(&buckets[i]);
     sm_stream_records_trim();
-    return sm_lanes_shutdown();
+    return sm_internal_streams_shutdown();
 }

@@ -11,14 +11,14 @@
 #include "trace/trace.h"
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
-enum sm_lane {
-    SM_LANE_H2D,
-    SM_LANE_D2H,
-    SM_LANE_ALLOC,
-    SM_LANE_FREE,        /* frees that come after nothing: it never waits */
-    SM_LANE_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
-    SM_LANE_FREE_LAST = SM_LANE_FREE_BEHIND + 3,
-    SM_LANES
+enum sm_internal {
+    SM_INTERNAL_H2D,
+    SM_INTERNAL_D2H,
+    SM_INTERNAL_ALLOC,
+    SM_INTERNAL_FREE,        /* frees that come after nothing: it never waits */
+    SM_INTERNAL_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
+    SM_INTERNAL_FREE_LAST = SM_INTERNAL_FREE_BEHIND + 3,
+    SM_INTERNALS
 };
 
 enum sm_stream_kind {
@@ -26,7 +26,7 @@ enum sm_stream_kind {
     SM_STREAM_PER_THREAD, /* one thread's default stream */
     SM_STREAM_LEGACY,     /* the legacy default stream */
     SM_STREAM_ANY,        /* none was named: the legacy stream, or blocking ones. Nothing can be queued on it */
-    SM_STREAM_LANE
+    SM_STREAM_INTERNAL
 };
 
 /* An address of the library's own, which matches no handle. The hot path compares with it where no stream may match. */
@@ -55,13 +55,13 @@ struct sm_stream {
 };
 
 /* One of the library's own, made at its first use; good until the shutdown. */
-synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream **out);
+synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
 /* As that, but NULL if it is not made yet. */
-struct sm_stream *sm_stream_lane_if_made(int device, enum sm_lane lane);
+struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
 
 /* Destroys them. What fails is tried again by the next call. */
-synced_mem_status sm_lanes_shutdown(void);
+synced_mem_status sm_internal_streams_shutdown(void);
 
 /* What stands for the use of a pointer that was asked for without a stream. */
 struct sm_stream *sm_stream_any(int device);

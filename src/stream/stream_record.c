@@ -11,7 +11,7 @@ const char *const sm_stream_kinds[] = {[SM_STREAM_CREATED] = "the caller's strea
                                        [SM_STREAM_PER_THREAD] = "a thread's default stream",
                                        [SM_STREAM_LEGACY] = "the legacy stream",
                                        [SM_STREAM_ANY] = "any stream",
-                                       [SM_STREAM_LANE] = "the library's stream"};
+                                       [SM_STREAM_INTERNAL] = "the library's stream"};
 
 uint64_t sm_stream_new_serial(void)
 {

@@ -145,7 +145,7 @@ bit defined = 1;
 
 /* ---- Scratch: within a step only ---- */
 
-hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, lane;
+hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, internal stream;
 hidden byte locked, first, named;
 
 /* ---- Work ---- */
@@ -520,7 +520,7 @@ inline fill(s)
     written(GPU, stream(s))
 }
 
-/* On lane; NOBODY for the library's own streams. */
+/* On internal stream; NOBODY for the library's own streams. */
 inline provide(side_)
 {
     if
@@ -528,9 +528,9 @@ inline provide(side_)
         has[side_] = 1;
         if
         :: (side_) == GPU ->
-            lane = (lane == NOBODY -> ALLOC : lane);
-            enqueue(lane, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
-            written(GPU, stream(lane))
+            internal stream = (internal stream == NOBODY -> ALLOC : internal stream);
+            enqueue(internal stream, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
+            written(GPU, stream(internal stream))
         :: else
         fi
     :: work == NOTHING && has[side_]
@@ -550,14 +550,14 @@ inline provide(side_)
         :: else
         fi
     :: work == ZERO && (side_) == GPU ->
-        lane = (lane == NOBODY -> ALLOC : lane);
+        internal stream = (internal stream == NOBODY -> ALLOC : internal stream);
         has[GPU] = 1;
-        fill(lane);
+        fill(internal stream);
         current[GPU] = 1;
         commit(head | 2)
     :: work == MOVE ->
-        lane = (lane == NOBODY -> ((side_) == GPU -> H2D : D2H) : lane);
-        queue_move(side_, lane)
+        internal stream = (internal stream == NOBODY -> ((side_) == GPU -> H2D : D2H) : internal stream);
+        queue_move(side_, internal stream)
     fi
 }
 
@@ -601,7 +601,7 @@ inline access(thread)
         look_up(head, side, mode);
         if
         :: first || KEEP(LOOK_AGAIN_ACCESS) ->
-            lane = (named -> domain : NOBODY);
+            internal stream = (named -> domain : NOBODY);
             provide(side);
             if
             :: wait == 0 ->
@@ -637,9 +637,9 @@ inline access(thread)
 
 inline done_on(thread)
 {
-    lane = STREAM_OF(call[thread]);
+    internal stream = STREAM_OF(call[thread]);
     if
-    :: has[GPU] -> end_use(lane)
+    :: has[GPU] -> end_use(internal stream)
     :: else
     fi
 }
@@ -648,11 +648,11 @@ inline done_on(thread)
 
 inline move(thread)
 {
-    lane = STREAM_OF(call[thread]);
+    internal stream = STREAM_OF(call[thread]);
     side = (call[thread] < PULL -> GPU : CPU);
     if
-    :: head == 3 -> order(side, false, lane, STREAM_WRITE)
-    :: head == (1 << (1 - side)) -> queue_move(side, lane)
+    :: head == 3 -> order(side, false, internal stream, STREAM_WRITE)
+    :: head == (1 << (1 - side)) -> queue_move(side, internal stream)
     :: else -> reopen() /* an error: there is nothing to move */
     fi
 }
@@ -677,8 +677,8 @@ inline release_side(thread)
     :: has[side] ->
         if
         :: head == (1 << side) ->
-            lane = (side == CPU -> H2D : D2H);
-            queue_move(1 - side, lane)
+            internal stream = (side == CPU -> H2D : D2H);
+            queue_move(1 - side, internal stream)
         :: else
         fi;
         if
@@ -705,7 +705,7 @@ inline replace(thread)
 {
     set = call[thread];
     named = set <= LAST_ON;
-    lane = (named -> STREAM_OF(set) : NOBODY);
+    internal stream = (named -> STREAM_OF(set) : NOBODY);
     going = 0;
     if
     :: set == SET_CPU || set == SET_CPU_ON || set == SET_CPU_ON + T -> going = 1
@@ -754,20 +754,20 @@ inline replace(thread)
             fi;
             /* What fills it: on the stream that was named; else device memory, with the legacy stream. */
             if
-            :: named && going == 1 -> enqueue(lane, WRITES_HOST, true)
-            :: named && going == 2 -> enqueue(lane, WRITES_DEVICE, true)
-            :: named && going == 3 -> enqueue(lane, WRITES_HOST | WRITES_DEVICE, true)
+            :: named && going == 1 -> enqueue(internal stream, WRITES_HOST, true)
+            :: named && going == 2 -> enqueue(internal stream, WRITES_DEVICE, true)
+            :: named && going == 3 -> enqueue(internal stream, WRITES_HOST | WRITES_DEVICE, true)
             :: !named && (going & 2) ->
                 given(ANY, true);
                 enqueue(ANY, WRITES_DEVICE, true)
             :: else
             fi;
             if
-            :: named && (going & 1) -> turn(CPU) = stream(lane)
+            :: named && (going & 1) -> turn(CPU) = stream(internal stream)
             :: else
             fi;
             if
-            :: named && (going & 2) -> turn(GPU) = stream(lane)
+            :: named && (going & 2) -> turn(GPU) = stream(internal stream)
             :: else
             fi
         fi
