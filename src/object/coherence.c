@@ -45,7 +45,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, en
 static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     for (;;) {
-        const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][side][mode].work;
+        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][side][mode].work;
         struct sm_fence *wait;
         synced_mem_status status = sm_provide(mem, side, work, NULL, &wait);
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
@@ -76,7 +76,7 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-    sm_commit(mem, sm_steps[sm_head(mem)][side][mode].next);
+    sm_commit(mem, sm_transitions[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);
 }
 
@@ -152,7 +152,7 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
 static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     const unsigned head = sm_head(mem);
-    const struct sm_step *const step = &sm_steps[head][SM_GPU][mode];
+    const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (step->work != SM_NOTHING || step->next != head || copy->untracked == SM_UNTRACKED_WRITE)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
@@ -165,7 +165,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
 static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
     for (;;) {
-        const enum sm_work work = (enum sm_work)sm_steps[sm_head(mem)][SM_GPU][mode].work;
+        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][SM_GPU][mode].work;
         struct sm_fence *wait;
         bool over;
         synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);

@@ -5,7 +5,7 @@
 #include "memory/allocator.h"
 #include "copy/copy.h"
 #include "base/mutex.h"
-#include "object/steps.h"
+#include "object/transitions.h"
 
 /* What the caller gave at creation beyond size and device; absent when all is default. */
 struct sm_extras {

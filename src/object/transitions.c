@@ -1,5 +1,5 @@
 /* The table of synced_mem.h: next head and work, by head, side and mode. */
-#include "object/steps.h"
+#include "object/transitions.h"
 
 #include "synced_mem.h"
 
@@ -9,7 +9,7 @@
 #define SYN SYNCED_MEM_SYNCED
 
 /* clang-format off */
-const struct sm_step sm_steps[4][SM_SIDES][SM_MODES] = {
+const struct sm_transition sm_transitions[4][SM_SIDES][SM_MODES] = {
 /*  head      side       read               mutable            overwrite          */
     [UN]  = {[SM_CPU] = {{SM_ZERO,    CPU}, {SM_ZERO,    CPU}, {SM_NOTHING, CPU}},
              [SM_GPU] = {{SM_ZERO,    GPU}, {SM_ZERO,    GPU}, {SM_NOTHING, GPU}}},
