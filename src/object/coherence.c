@@ -2,7 +2,7 @@
 #include "object/coherence.h"
 
 #include "memory/guard.h"
-#include "object/provide.h"
+#include "object/fetch.h"
 #include "object/relief.h"
 #include "base/status.h"
 
@@ -47,7 +47,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][side][mode].work;
         struct sm_fence *wait;
-        synced_mem_status status = sm_provide(mem, side, work, NULL, &wait);
+        synced_mem_status status = sm_fetch(mem, side, work, NULL, &wait);
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
         if (status == SYNCED_MEM_OK && !wait) {
@@ -168,7 +168,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
         const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][SM_GPU][mode].work;
         struct sm_fence *wait;
         bool over;
-        synced_mem_status status = sm_provide(mem, SM_GPU, work, stream, &wait);
+        synced_mem_status status = sm_fetch(mem, SM_GPU, work, stream, &wait);
         const bool again = status == SYNCED_MEM_OK && wait;
         if (again)
             status = sm_wait_unlocked(mem, wait, &over);

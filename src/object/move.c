@@ -2,7 +2,7 @@
  * wait for each other; no other call holds more than one. */
 #include "object/move.h"
 
-#include "object/provide.h"
+#include "object/fetch.h"
 #include "object/relief.h"
 #include "copy/staged.h"
 #include "base/status.h"

@@ -2,7 +2,7 @@
 #include "object/storage.h"
 
 #include "memory/guard.h"
-#include "object/provide.h"
+#include "object/fetch.h"
 #include "object/relief.h"
 #include "base/status.h"
 #include "object/supply.h"
@@ -51,7 +51,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
     if (sm_head(mem) == sm_bit(side))
-        status = sm_provide(mem, sm_other(side), SM_MOVE, NULL, wait);
+        status = sm_fetch(mem, sm_other(side), SM_MOVE, NULL, wait);
     if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
         *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
     return status;

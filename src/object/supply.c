@@ -2,7 +2,7 @@
 #include "object/supply.h"
 
 #include "object/call.h"
-#include "object/provide.h"
+#include "object/fetch.h"
 #include "base/status.h"
 #include "copy/transfer.h"
 

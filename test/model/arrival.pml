@@ -73,7 +73,7 @@ inline wait_for(side)
     enter()
 }
 
-/* provide.c: when nothing is in flight on the target. */
+/* fetch.c: when nothing is in flight on the target. */
 inline begin(side)
 {
     d_step {

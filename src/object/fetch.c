@@ -1,5 +1,5 @@
 /* Memory for a side, and the contents it is to have. */
-#include "object/provide.h"
+#include "object/fetch.h"
 
 #include "base/caller.h"
 #include "memory/guard.h"
@@ -325,8 +325,8 @@ static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side
     return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);
 }
 
-synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                             struct sm_fence **wait)
+synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                           struct sm_fence **wait)
 {
     *wait = NULL;
     synced_mem_status status = sm_make_usable(mem, side);

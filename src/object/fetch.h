@@ -1,7 +1,7 @@
 /* What an access or a move needs of a side: memory, and the contents, which are there or arriving. All with the
  * object's lock held, which is released for nothing but the caller's allocators. */
-#ifndef SM_PROVIDE_H
-#define SM_PROVIDE_H
+#ifndef SM_FETCH_H
+#define SM_FETCH_H
 
 #include "object/call.h"
 #include "copy/transfer.h"
@@ -27,8 +27,8 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 
 /* Sees to it that the side has memory, and if there is work to do, that it holds the contents: then the head has the
  * side's bit, and they may be arriving. stream: to do it on; NULL: one of the library's own. *wait: as above. */
-synced_mem_status sm_provide(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
-                             struct sm_fence **wait);
+synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                           struct sm_fence **wait);
 
 /* Debug mode: fill a copy that is ready to be overwritten, so that what the caller leaves unwritten shows. On the
  * device the fill is in flight afterwards, on the stream, or on one of the library's own (NULL): whether the copy is
