@@ -9,7 +9,7 @@
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
-#include "object/supply.h"
+#include "object/user_allocator.h"
 #include "object/unified.h"
 
 #include <string.h>
@@ -334,7 +334,7 @@ synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_wo
         return status;
     if (status == SYNCED_MEM_OK && !stream)
         status = internal_for(mem, side, work, &stream);
-    if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, side))
-        return sm_supply(mem, side, stream, wait);
+    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, side))
+        return sm_user_allocator_obtain(mem, side, stream, wait);
     return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;
 }

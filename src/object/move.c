@@ -6,7 +6,7 @@
 #include "object/relief.h"
 #include "copy/staged.h"
 #include "base/status.h"
-#include "object/supply.h"
+#include "object/user_allocator.h"
 #include "object/unified.h"
 
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static synced_mem_status find_memory(const struct batch *batch, struct synced_me
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_make_usable(mem, batch->side);
-    if (status == SYNCED_MEM_OK && sm_supply_wanted(mem, batch->side))
+    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, batch->side))
         *without = mem;
     return status;
 }
@@ -338,7 +338,7 @@ static synced_mem_status supply(const struct batch *batch, struct synced_mem *me
     struct sm_fence *again;
     (void)sm_enter(&call, mem);
     call.ends_nothing = true;
-    return sm_leave(&call, sm_supply(mem, batch->side, batch->stream, &again));
+    return sm_leave(&call, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
 
 static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)

@@ -5,7 +5,7 @@
 #include "object/fetch.h"
 #include "object/relief.h"
 #include "base/status.h"
-#include "object/supply.h"
+#include "object/user_allocator.h"
 #include "object/unified.h"
 
 #include <stdint.h>
@@ -225,8 +225,8 @@ static void drop_growth(struct growth *growth)
 }
 
 /* Memory from an allocator, if there is one and nothing is at hand. *wait: afterwards all has to be looked at again. */
-static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
-                                       struct sm_fence **wait)
+static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
+                                         struct sm_fence **wait)
 {
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
@@ -236,7 +236,7 @@ static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side
     if (side == SM_GPU)
         status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_supply_unlocked(mem, allocator, size, stream, &growth->spare[side]);
+        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->spare[side]);
     if (status == SYNCED_MEM_OK)
         *wait = sm_fence_done;
     return status;
@@ -328,7 +328,7 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
 static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size_t size, struct growth *growth,
                                    struct sm_fence **wait)
 {
-    const synced_mem_status status = supply_growth(call->mem, side, size, growth, wait);
+    const synced_mem_status status = allocate_growth(call->mem, side, size, growth, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     return side == SM_GPU ? grow_device(call, size, growth, wait) : grow_host(call, size, growth);

@@ -1,5 +1,5 @@
 /* Memory from the caller's allocators. */
-#include "object/supply.h"
+#include "object/user_allocator.h"
 
 #include "object/call.h"
 #include "object/fetch.h"
@@ -18,7 +18,7 @@ int sm_device_for_host(const struct synced_mem *mem)
     return -1;
 }
 
-const struct sm_allocator *sm_supply_wanted(const struct synced_mem *mem, enum sm_side side)
+const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side)
 {
     return sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);
 }
@@ -46,8 +46,8 @@ static synced_mem_status obtain(const struct synced_mem *mem, const struct sm_al
     return status == SYNCED_MEM_OK && !host ? follow_allocation(*out, stream) : status;
 }
 
-synced_mem_status sm_supply_unlocked(struct synced_mem *mem, const struct sm_allocator *allocator, size_t size,
-                                     struct sm_stream *stream, struct sm_copy **out)
+synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, const struct sm_allocator *allocator,
+                                                    size_t size, struct sm_stream *stream, struct sm_copy **out)
 {
     struct sm_copy *obtained = NULL;
     sm_unlock_object(mem);
@@ -82,13 +82,13 @@ static synced_mem_status check_stream(const struct synced_mem *mem, const struct
                    stream->device, device);
 }
 
-synced_mem_status sm_supply(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                            struct sm_fence **again)
+synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                           struct sm_fence **again)
 {
     struct sm_copy *copy = NULL;
-    const struct sm_allocator *const allocator = sm_supply_wanted(mem, side);
+    const struct sm_allocator *const allocator = sm_user_allocator_wanted(mem, side);
     const synced_mem_status status =
-        allocator ? sm_supply_unlocked(mem, allocator, sm_size(mem), stream, &copy) : SYNCED_MEM_OK;
+        allocator ? sm_user_allocator_obtain_unlocked(mem, allocator, sm_size(mem), stream, &copy) : SYNCED_MEM_OK;
     *again = sm_fence_done;
     if (status != SYNCED_MEM_OK || !copy)
         return status;
