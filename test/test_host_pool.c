@@ -139,7 +139,7 @@ static struct sm_pinned given_meanwhile;
 static void give_meanwhile(void)
 {
     give(given_meanwhile);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
 }
 
 /* Then the slab is not needed any more, and goes as others do. */
@@ -220,7 +220,7 @@ static void *work(void *argument)
             atomic_fetch_add(&wrong, 1);
         }
         if (i % 500 == 499)
-            (void)sm_host_pool_relieve();
+            (void)sm_host_pool_reclaim();
         if (i % 700 == 699)
             sm_host_pool_trim(4 * MIB);
     }

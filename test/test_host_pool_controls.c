@@ -54,10 +54,10 @@ START_TEST(trim)
     ck_assert_uint_lt(pool_now().held_bytes, 8 * MIB);
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 2 * MIB);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     give(small);
-    ck_assert(sm_host_pool_relieve());
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(sm_host_pool_reclaim());
+    ck_assert(!sm_host_pool_reclaim());
     check_nothing_held();
 }
 END_TEST

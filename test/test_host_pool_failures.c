@@ -89,7 +89,7 @@ START_TEST(unregistration_fails)
     fake.unregister_answers = SYNCED_MEM_ERR_CUDA;
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     ck_assert_int_eq(sm_host_pool_shutdown(), SYNCED_MEM_ERR_CUDA);
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     ck_assert_uint_eq(pool_now().slabs, 2);
@@ -115,7 +115,7 @@ START_TEST(one_slab_is_stuck)
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     ck_assert_uint_eq(pool_now().slabs, 2);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     give(alloc(3 * MIB));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     give(small);
@@ -234,7 +234,7 @@ static void live_as_a_child(const void *unused)
     ck_assert_int_eq(sm_host_pool_alloc(0, 100, &memory), SYNCED_MEM_ERR_FORKED);
     ck_assert(pattern_is(of_parent.data, of_parent.bytes, 3));
     give(of_parent);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_set_limit(1));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_trim(0));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_set_decay(1));

@@ -3,7 +3,7 @@
 
 #include "memory/guard.h"
 #include "object/fetch.h"
-#include "object/relief.h"
+#include "object/reclaim.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -137,11 +137,11 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = access_once(mem, side, mode, out);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
 
@@ -239,11 +239,11 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
 
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = access_on_once(mem, mode, handle, out);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
 

@@ -3,7 +3,7 @@
 #include "object/move.h"
 
 #include "object/fetch.h"
-#include "object/relief.h"
+#include "object/reclaim.h"
 #include "copy/staged.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
@@ -428,10 +428,10 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
 synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
                           struct synced_mem **failed)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = move_once(mems, count, side, handle, failed);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }

@@ -3,7 +3,7 @@
 
 #include "memory/guard.h"
 #include "object/fetch.h"
-#include "object/relief.h"
+#include "object/reclaim.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
@@ -95,11 +95,11 @@ static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = release_side(mem, side);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
 
@@ -445,10 +445,10 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = resize_once(mem, size, keep);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }

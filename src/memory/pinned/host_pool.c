@@ -70,7 +70,7 @@ static synced_mem_status release_all(bool *any)
 }
 
 /* Without growth locked: a thread that wants to grow meanwhile is told by hands.h. */
-bool sm_host_pool_relieve(void)
+bool sm_host_pool_reclaim(void)
 {
     bool any = false;
     if (sm_process_lost_gpu())

@@ -22,7 +22,7 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
 void sm_host_pool_free(void *data, size_t bytes, void *owner);
 
 /* Gives back to the system all that nobody uses; whether that was anything. May wait for the device. */
-bool sm_host_pool_relieve(void);
+bool sm_host_pool_reclaim(void);
 
 /* Gives back what nobody has used for the time that was set, if one was. */
 void sm_host_pool_decay(void);

@@ -3,10 +3,10 @@
  * so it is simply made again after each step that may have helped:
  *     do
  *         status = call_once(...);
- *     while (sm_relief_helps(&relief, status));
+ *     while (sm_reclaim_helps(&reclaim, status));
  */
-#ifndef SM_RELIEF_H
-#define SM_RELIEF_H
+#ifndef SM_RECLAIM_H
+#define SM_RECLAIM_H
 
 #include "base/status.h"
 
@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* How far a call has come; zeros at first. */
-struct sm_relief {
+struct sm_reclaim {
     unsigned char step[2]; /* for host memory and for device memory: the next one */
     unsigned asked;        /* how often the caller's handler was */
     unsigned rounds;       /* how often all steps were taken again, see hands.h */
@@ -22,15 +22,15 @@ struct sm_relief {
 };
 
 /* The handler that is asked last; NULL: none. */
-void sm_relief_set_handler(synced_mem_out_of_memory_handler call, void *user);
+void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user);
 
-bool sm_relief_climb(struct sm_relief *relief);
+bool sm_reclaim_climb(struct sm_reclaim *reclaim);
 
 /* With no lock held: does the next thing that may help. False: the call was not refused memory, or nothing helps. */
-static inline bool sm_relief_helps(struct sm_relief *relief, synced_mem_status status)
+static inline bool sm_reclaim_helps(struct sm_reclaim *reclaim, synced_mem_status status)
 {
     const bool refused = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    return refused && sm_relief_climb(relief);
+    return refused && sm_reclaim_climb(reclaim);
 }
 
 #endif

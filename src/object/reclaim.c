@@ -1,5 +1,5 @@
 /* What is done when memory for contents is refused. */
-#include "object/relief.h"
+#include "object/reclaim.h"
 
 #include "base/caller.h"
 #include "copy/copy.h"
@@ -24,7 +24,7 @@ static struct {
 
 static _Thread_local bool in_handler; /* what fails there asks no further */
 
-void sm_relief_set_handler(synced_mem_out_of_memory_handler call, void *user)
+void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user)
 {
     sm_lock(&handler.lock);
     handler.call = call;
@@ -59,23 +59,23 @@ static void trim(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_trims, 1);
     if (refusal->device < 0) {
-        (void)sm_host_pool_relieve();
+        (void)sm_host_pool_reclaim();
     } else {
-        (void)sm_managed_pool_relieve();
+        (void)sm_managed_pool_reclaim();
         (void)sm_device_pool_trim(refusal->device, 0);
     }
 }
 
-static bool ask(struct sm_relief *relief, const struct sm_refusal *refusal)
+static bool ask(struct sm_reclaim *reclaim, const struct sm_refusal *refusal)
 {
     sm_lock(&handler.lock);
     const synced_mem_out_of_memory_handler call = handler.call;
     void *const user = handler.user;
     sm_unlock(&handler.lock);
-    if (!call || in_handler || relief->asked == MOST_ASKED)
+    if (!call || in_handler || reclaim->asked == MOST_ASKED)
         return false;
     const synced_mem_out_of_memory request = {
-        .struct_size = sizeof request, .device = refusal->device, .attempt = ++relief->asked, .bytes = refusal->bytes};
+        .struct_size = sizeof request, .device = refusal->device, .attempt = ++reclaim->asked, .bytes = refusal->bytes};
     sm_count_up(SM_COUNT_oom_callbacks, 1);
     const struct sm_caller before = sm_caller_put_aside();
     in_handler = true;
@@ -131,23 +131,23 @@ static void fail(const struct sm_detail *first, const struct sm_refusal *refusal
 /* Whether another thread had memory in its hands while the steps were taken, or has let go of some: then they may have
  * missed it, or come too early for it. Where others always do there is an end to this, for a call that wants more than
  * there is. */
-static bool may_have_missed_some(struct sm_relief *relief, uint64_t passed)
+static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
 {
-    if (relief->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
+    if (reclaim->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
         return false;
-    relief->rounds++;
+    reclaim->rounds++;
     return true;
 }
 
 /* After the handler has freed something all is tried again: that may be in flight still. */
-bool sm_relief_climb(struct sm_relief *relief)
+bool sm_reclaim_climb(struct sm_reclaim *reclaim)
 {
     struct sm_refusal refusal;
     if (!sm_refusal_take(&refusal))
         return false;
     const struct sm_detail first = sm_detail_get();
-    unsigned char *const step = &relief->step[refusal.device >= 0];
-    uint64_t *const passed = &relief->passed[refusal.device >= 0];
+    unsigned char *const step = &reclaim->step[refusal.device >= 0];
+    uint64_t *const passed = &reclaim->passed[refusal.device >= 0];
     switch ((*step)++) {
     case REAP:
         *passed = sm_hands_passed();
@@ -163,7 +163,7 @@ bool sm_relief_climb(struct sm_relief *relief)
         break;
     }
     *step = REAP;
-    if (may_have_missed_some(relief, *passed) || ask(relief, &refusal))
+    if (may_have_missed_some(reclaim, *passed) || ask(reclaim, &refusal))
         return true;
     fail(&first, &refusal);
     return false;

@@ -189,8 +189,8 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const made = suite_create("relief");
-    TCase *const tests = add_case(made, "relief");
+    Suite *const made = suite_create("reclaim");
+    TCase *const tests = add_case(made, "reclaim");
     tcase_add_loop_test(tests, nobody_to_ask, 0, 2);
     tcase_add_loop_test(tests, somebody_to_ask, 0, 12);
     tcase_add_loop_test(tests, the_handler_asks_for_more, 0, 2);
