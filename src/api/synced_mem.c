@@ -13,7 +13,7 @@
 #include "object/objects.h"
 #include "copy/page_lock.h"
 #include "base/process.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
@@ -208,7 +208,7 @@ static synced_mem_status shut_down(void)
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_spares(-1);
-    sm_spare_reset();
+    sm_device_cache_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
     sm_trace_rest();

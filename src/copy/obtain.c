@@ -11,7 +11,7 @@
 #include "copy/page_lock.h"
 #include "base/refusal.h"
 #include "copy/retired.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "trace/trace.h"
@@ -99,7 +99,7 @@ static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
     struct sm_copy *gone;
     bool looked;
     sm_hands_fill();
-    struct sm_copy *const copy = sm_spare_take(stream, bytes, &gone, &looked);
+    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &looked);
     while (gone) {
         struct sm_copy *const next = gone->next;
         sm_retired_add(gone);

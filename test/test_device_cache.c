@@ -507,7 +507,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const of = suite_create("spare");
+    Suite *const of = suite_create("device_cache");
     TCase *tests = add_case(of, "spare");
     tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     tcase_add_loop_test(tests, on_another_stream, 0, 2);

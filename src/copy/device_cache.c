@@ -1,5 +1,5 @@
 /* Spare device memory, by its size and by the stream that used it last. */
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 
 #include "copy/inflight.h"
 #include "base/process.h"
@@ -148,7 +148,7 @@ static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *s
 
 /* ---- What others call ---- */
 
-struct sm_copy *sm_spare_keep(struct sm_copy *copy)
+struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
     struct spares *const on = &devices[copy->device];
     struct sm_copy *gone = NULL;
@@ -193,7 +193,7 @@ static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **g
     sm_unlock(&guard);
 }
 
-struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
+struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
 {
     struct spares *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
@@ -216,7 +216,7 @@ struct sm_copy *sm_spare_take(const struct sm_stream *stream, size_t bytes, stru
     return copy;
 }
 
-struct sm_copy *sm_spare_take_all(int device)
+struct sm_copy *sm_device_cache_take_all(int device)
 {
     struct spares *const on = &devices[device];
     struct sm_copy *all = NULL;
@@ -227,7 +227,7 @@ struct sm_copy *sm_spare_take_all(int device)
     return all;
 }
 
-size_t sm_spare_bytes(int device)
+size_t sm_device_cache_bytes(int device)
 {
     struct spares *const on = &devices[device];
     sm_lock(&guard);
@@ -236,7 +236,7 @@ size_t sm_spare_bytes(int device)
     return bytes;
 }
 
-void sm_spare_set_limit(int device, size_t bytes)
+void sm_device_cache_set_limit(int device, size_t bytes)
 {
     struct spares *const on = &devices[device];
     sm_lock(&guard);
@@ -244,7 +244,7 @@ void sm_spare_set_limit(int device, size_t bytes)
     sm_unlock(&guard);
 }
 
-void sm_spare_reset(void)
+void sm_device_cache_reset(void)
 {
     sm_lock(&guard);
     for (int device = 0; device < SM_MAX_DEVICES; device++)
