@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 struct synced_mem;
-struct sm_call;
+struct sm_transaction;
 struct sm_fence;
 
 enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
@@ -83,9 +83,9 @@ static void open_the_gate(void)
     SOUND(await(&gate.is_passed, true));
 }
 
-synced_mem_status __real_sm_enter(struct sm_call *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_call *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_call *call, struct synced_mem *mem)
+synced_mem_status __real_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem)
 {
     const synced_mem_status status = __real_sm_enter(call, mem);
     open_the_gate();

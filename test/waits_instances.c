@@ -73,7 +73,7 @@ static bool is_public(const struct address *address)
 static bool is_told_to(const struct address *address)
 {
     static const char *const files[] = {"device_cuda.c", "device_cuda_memory.c", "fence.c",
-                                        "stream.c",      "inflight.c",           "call.c"};
+                                        "stream.c",      "inflight.c",           "transaction.c"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (strncmp(address->where, files[i], strlen(files[i])) == 0)
             return true;

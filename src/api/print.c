@@ -2,7 +2,7 @@
 #include "base/text.h"
 
 #include "api/argument.h"
-#include "object/call.h"
+#include "object/transaction.h"
 #include "memory/guard.h"
 #include "copy/inflight.h"
 #include "memory/accounting.h"
@@ -210,7 +210,7 @@ struct view {
 
 static struct view view_of(const synced_mem *mem)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
     view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)

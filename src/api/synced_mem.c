@@ -297,7 +297,7 @@ struct facts {
 static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
-    struct sm_call call;
+    struct sm_transaction call;
     if (!ask(mem, function))
         return facts;
     sm_caller_begin(function, mem);

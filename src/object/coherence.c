@@ -76,7 +76,7 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
-    sm_commit(mem, sm_transitions[sm_head(mem)][side][mode].next);
+    sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);
 }
 
@@ -128,7 +128,7 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
 
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -222,7 +222,7 @@ static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **
 
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct sm_stream *stream = NULL;
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
@@ -263,7 +263,7 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
 
 synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -311,7 +311,7 @@ static synced_mem_status wait_for_all(struct synced_mem *mem)
 
 synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;

@@ -2,7 +2,7 @@
 #ifndef SM_COHERENCE_H
 #define SM_COHERENCE_H
 
-#include "object/call.h"
+#include "object/transaction.h"
 
 /* All take and release the object's lock; none holds it while it waits for a fence on the host, or calls back. What
  * else can block, with the lock held: a copy from or to pageable memory that is too small to be staged, and the

@@ -283,7 +283,7 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
         break;
     }
     if (status == SYNCED_MEM_OK && !*wait)
-        sm_commit(mem, sm_head(mem) | sm_bit(side));
+        sm_set_head(mem, sm_head(mem) | sm_bit(side));
     return status;
 }
 

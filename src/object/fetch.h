@@ -3,7 +3,7 @@
 #ifndef SM_FETCH_H
 #define SM_FETCH_H
 
-#include "object/call.h"
+#include "object/transaction.h"
 #include "copy/transfer.h"
 
 /* Sees to it that a copy which an untracked transfer may still be writing is used no more. */

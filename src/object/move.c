@@ -15,7 +15,7 @@
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
-    struct sm_call *calls; /* one an object, in the order of their addresses */
+    struct sm_transaction *calls; /* one an object, in the order of their addresses */
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
@@ -32,8 +32,8 @@ struct batch {
 
 static int by_address(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)((const struct sm_call *)a)->mem;
-    const uintptr_t second = (uintptr_t)((const struct sm_call *)b)->mem;
+    const uintptr_t first = (uintptr_t)((const struct sm_transaction *)a)->mem;
+    const uintptr_t second = (uintptr_t)((const struct sm_transaction *)b)->mem;
     return (first > second) - (first < second);
 }
 
@@ -102,9 +102,9 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-static struct sm_call *call_of(const struct batch *batch, struct synced_mem *mem)
+static struct sm_transaction *call_of(const struct batch *batch, struct synced_mem *mem)
 {
-    const struct sm_call wanted = {.mem = mem};
+    const struct sm_transaction wanted = {.mem = mem};
     if (batch->objects == 1)
         return batch->calls;
     return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
@@ -142,7 +142,7 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
         return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    struct sm_call *const call = call_of(batch, mem);
+    struct sm_transaction *const call = call_of(batch, mem);
     const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
     call->moves = true;
     return status;
@@ -163,7 +163,7 @@ static void commit_all(struct batch *batch)
         if (sm_shared_copy(mem) && is_pull(batch))
             sm_unified_arrive(sm_shared_copy(mem), NULL);
         batch->calls[i].writes = sm_copy_of(mem, SM_GPU)->writes;
-        sm_commit(mem, sm_head(mem) | sm_bit(batch->side));
+        sm_set_head(mem, sm_head(mem) | sm_bit(batch->side));
     }
 }
 
@@ -257,7 +257,7 @@ static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
 }
 
 /* Its contents have arrived, and no stream was given the device copy to write meanwhile: such a turn is not the pull's. */
-static bool has_arrived(const struct batch *batch, const struct sm_call *call)
+static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
 {
     const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
     return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
@@ -269,7 +269,7 @@ static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->objects; i++) {
-        struct sm_call call;
+        struct sm_transaction call;
         (void)sm_enter(&call, batch->calls[i].mem);
         const bool arrived = has_arrived(batch, &batch->calls[i]);
         if (arrived && is_pull(batch))
@@ -334,7 +334,7 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
 /* One object's, with no other locked. To enter it can't fail: it was entered just before. */
 static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct sm_fence *again;
     (void)sm_enter(&call, mem);
     call.ends_nothing = true;
@@ -397,14 +397,14 @@ static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle
 static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct part {
-        struct sm_call call;
+        struct sm_transaction call;
         struct sm_transfer transfer;
         struct sm_fence *arrival;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
-    batch->calls = (struct sm_call *)(void *)room;
+    batch->calls = (struct sm_transaction *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
     const synced_mem_status status = move_with(batch, handle, failed);
@@ -415,7 +415,7 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
 static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
     struct batch batch = {

@@ -2,7 +2,7 @@
 #ifndef SM_MOVE_H
 #define SM_MOVE_H
 
-#include "object/call.h"
+#include "object/transaction.h"
 
 /* Queues the transfer of the contents of each object to the side on the stream, with one event for all. *failed, if not
  * NULL, receives the object that a failure is about; NULL if it is about none. */

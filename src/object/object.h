@@ -28,7 +28,7 @@ struct sm_extras {
  *   ready[side][writing] is set       =>  the head has no other bit
  *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
  *   on[writing] is set                =>  the head has no other bit, and it is that stream's turn to write
- * head is written by commit() in call.c and nowhere else; ready and on by publish(), likewise.
+ * head is written by commit() in transaction.c and nowhere else; ready and on by publish(), likewise.
  */
 struct synced_mem {
     /* The hot path without a stream: what a read, or a mutable or overwrite, of a side may return without any further

@@ -79,7 +79,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 
 static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -88,7 +88,7 @@ static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
         sm_close_turn(mem);
         if (!sm_shared_copy(mem))
             sm_let_go(&call, side);
-        sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+        sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
     }
     return sm_leave_and_reap(&call, status);
 }
@@ -115,7 +115,7 @@ static bool owns(const struct synced_mem *mem, enum sm_side side, const struct s
     return into < copy->bytes;
 }
 
-static synced_mem_status replace(struct sm_call *call, struct sm_copy *const incoming[SM_SIDES])
+static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *const incoming[SM_SIDES])
 {
     struct synced_mem *const mem = call->mem;
     const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
@@ -147,14 +147,14 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
     }
     if (gpu)
         sm_put_device(mem, gpu->device);
-    sm_commit(mem, head);
+    sm_set_head(mem, head);
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
 {
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
-    struct sm_call call;
+    struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);
     return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
 }
@@ -196,7 +196,7 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
     return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
 }
 
-static void set_size(struct sm_call *call, size_t size, unsigned head)
+static void set_size(struct sm_transaction *call, size_t size, unsigned head)
 {
     struct synced_mem *const mem = call->mem;
     sm_close_turn(mem);
@@ -204,7 +204,7 @@ static void set_size(struct sm_call *call, size_t size, unsigned head)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
             sm_let_go(call, side);
-    sm_commit(mem, head);
+    sm_set_head(mem, head);
 }
 
 /* Larger memory for the contents of a copy, which is not the object's yet: borrowed memory has to be read out before it
@@ -250,7 +250,7 @@ static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
 }
 
 /* The contents, and zeros behind them, in larger host memory, or in memory that both sides use. */
-static synced_mem_status grow_host(struct sm_call *call, size_t size, struct growth *growth)
+static synced_mem_status grow_host(struct sm_transaction *call, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
     struct sm_copy *larger = take_spare(growth, SM_CPU);
@@ -299,7 +299,8 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
     return status;
 }
 
-static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_fence **wait)
+static synced_mem_status grow_device(struct sm_transaction *call, size_t size, struct growth *growth,
+                                     struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
@@ -325,7 +326,7 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size_t size, struct growth *growth,
+static synced_mem_status grow_side(struct sm_transaction *call, enum sm_side side, size_t size, struct growth *growth,
                                    struct sm_fence **wait)
 {
     const synced_mem_status status = allocate_growth(call->mem, side, size, growth, wait);
@@ -342,7 +343,7 @@ static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 }
 
 /* The host's part comes last, since it can't fail once the host copy may be written. */
-static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned sides)
+static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, unsigned sides)
 {
     struct synced_mem *const mem = call->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
@@ -371,7 +372,7 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 
 /* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
  * not done yet, and the host has to wait for that first. */
-static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_fence **wait)
+static synced_mem_status grow(struct sm_transaction *call, size_t size, struct growth *growth, struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     const unsigned head = sm_head(mem);
@@ -408,7 +409,7 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
     return status;
 }
 
-static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, struct growth *growth)
+static synced_mem_status resize(struct sm_transaction *call, size_t size, bool keep, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
     for (;;) {
@@ -430,7 +431,7 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
 
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct growth growth = {.larger = NULL};
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)

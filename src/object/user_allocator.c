@@ -1,7 +1,7 @@
 /* Memory from the caller's allocators. */
 #include "object/user_allocator.h"
 
-#include "object/call.h"
+#include "object/transaction.h"
 #include "object/fetch.h"
 #include "base/status.h"
 #include "copy/transfer.h"

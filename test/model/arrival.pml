@@ -32,7 +32,7 @@ byte calls = CALLS;
 
 #define IS_LOST(side, place) (KEEP(place) && arriving[side] && fence[side] == LOST)
 
-/* call.c: lose() */
+/* transaction.c: lose() */
 inline lose(side)
 {
     if

@@ -1,5 +1,5 @@
 /*
- * The state machine of one object with work in flight: src/call.c, coherence.c, inflight.c, transfer.c, move.c, storage.c
+ * The state machine of one object with work in flight: src/transaction.c, coherence.c, inflight.c, transfer.c, move.c, storage.c
  * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
  * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
  * while it is good. README.md says what is checked.
@@ -407,7 +407,7 @@ inline end_use(s)
     use[s] = NO_USE
 }
 
-/* ---- call.c ---- */
+/* ---- transaction.c ---- */
 
 inline publish_ready(side_, writing)
 {

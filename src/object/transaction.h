@@ -1,14 +1,14 @@
 /*
- * What every call on an object does at its beginning and at its end, and how it waits in between. call.c is the one
+ * What every call on an object does at its beginning and at its end, and how it waits in between. transaction.c is the one
  * file that writes the head.
  */
-#ifndef SM_CALL_H
-#define SM_CALL_H
+#ifndef SM_TRANSACTION_H
+#define SM_TRANSACTION_H
 
 #include "object/object.h"
 
 /* What a call keeps from its beginning to its end. */
-struct sm_call {
+struct sm_transaction {
     struct synced_mem *mem;
     unsigned head;                    /* at the beginning */
     bool ends_nothing;                /* whose use another call wants to end is then that call's business */
@@ -20,11 +20,11 @@ struct sm_call {
 };
 
 /* Takes the object's lock. ERR_FORKED: a parent's object, of which a child can't know who holds the lock. */
-synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem);
+synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem);
 
 /* Releases the lock, and retires what the call let go of. After a failure all is as it was at the beginning. Returns
  * the status given. */
-synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status);
+synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status);
 
 /* The call has succeeded, and no stream may write the device copy any more without asking again. Of calls that want
  * something else the turn is not to end: it may be one that another call, which fails yet, is about to end. */
@@ -34,13 +34,13 @@ void sm_close_turn(struct synced_mem *mem);
 synced_mem_status sm_reap_after(synced_mem_status status);
 
 /* As sm_leave(), for calls that may block, with that behind it. */
-synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status);
+synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status);
 
 /* The copy is the object's no more once the call succeeds. */
-void sm_let_go(struct sm_call *call, enum sm_side side);
+void sm_let_go(struct sm_transaction *call, enum sm_side side);
 
 /* The one way to change the head. */
-void sm_commit(struct synced_mem *mem, unsigned head);
+void sm_set_head(struct synced_mem *mem, unsigned head);
 
 /* Around what the object's lock must not be held for: what the hot path may hand out meanwhile is what is so then. */
 void sm_unlock_object(struct synced_mem *mem);

@@ -1,5 +1,5 @@
 /* The frame of a call on an object; the head, and what the hot path may hand out. */
-#include "object/call.h"
+#include "object/transaction.h"
 
 #include "base/caller.h"
 #include "memory/guard.h"
@@ -109,7 +109,7 @@ static void publish(struct synced_mem *mem)
 }
 
 /* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
-void sm_commit(struct synced_mem *mem, unsigned head)
+void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     sm_trace_head(mem, sm_object_name(mem), sm_head(mem), head);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -124,7 +124,7 @@ void sm_object_init(struct synced_mem *mem)
     mem->generation = sm_process_generation();
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(mem, side, NULL);
-    sm_commit(mem, SYNCED_MEM_UNINITIALIZED);
+    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
     publish(mem);
 }
 
@@ -171,7 +171,7 @@ static void lose(struct synced_mem *mem, struct sm_fence **lost)
                 *lost = sm_fence_hold(arrival);
             copy->arriving = stays_lost(mem, side);
             if (sm_head(mem) & ~sm_bit(side))
-                sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+                sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
         }
     }
 }
@@ -206,13 +206,13 @@ static unsigned given(const struct synced_mem *mem, enum sm_side side)
     return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
 }
 
-synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
+synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
     sm_caller_is_about(mem, sm_object_name(mem));
     sm_lock_object(mem);
-    *call = (struct sm_call){.mem = mem};
+    *call = (struct sm_transaction){.mem = mem};
     lose(mem, &call->lost);
     call->head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -223,7 +223,7 @@ synced_mem_status sm_enter(struct sm_call *call, struct synced_mem *mem)
 /* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
  * contents before has them still. But what another thread's call has given out meanwhile stays valid. Device pointers
  * that were handed out before are good still, and their uses to be waited for. */
-static void put_back(const struct sm_call *call)
+static void put_back(const struct sm_transaction *call)
 {
     struct synced_mem *const mem = call->mem;
     lose(mem, NULL);
@@ -234,7 +234,7 @@ static void put_back(const struct sm_call *call)
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
         if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
             head &= ~sm_bit(side);
-    sm_commit(mem, head);
+    sm_set_head(mem, head);
 }
 
 void sm_close_turn(struct synced_mem *mem)
@@ -243,7 +243,7 @@ void sm_close_turn(struct synced_mem *mem)
         sm_inflight_close(sm_copy_of(mem, SM_GPU));
 }
 
-synced_mem_status sm_leave(struct sm_call *call, synced_mem_status status)
+synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status)
 {
     struct synced_mem *const mem = call->mem;
     if (status != SYNCED_MEM_OK)
@@ -268,12 +268,12 @@ synced_mem_status sm_reap_after(synced_mem_status status)
     return status;
 }
 
-synced_mem_status sm_leave_and_reap(struct sm_call *call, synced_mem_status status)
+synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status)
 {
     return sm_reap_after(sm_leave(call, status));
 }
 
-void sm_let_go(struct sm_call *call, enum sm_side side)
+void sm_let_go(struct sm_transaction *call, enum sm_side side)
 {
     call->let_go[side] = sm_take_copy(call->mem, side);
     sm_guard_forget(call->let_go[side]); /* the same memory may come again at once */
