@@ -1,7 +1,7 @@
 /* The modules below the interface, called directly: records, host memory, fences, copies, and the seam's contract. */
 #include "fixture.h"
 
-#include "object/coherence.h"
+#include "object/access.h"
 #include "copy/copy.h"
 #include "device/device.h"
 #include "copy/inflight.h"

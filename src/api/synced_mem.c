@@ -1,15 +1,15 @@
 /* The public functions of an object, in the header's order, but for those in foreign.c: arguments are checked here, the
- * work is done by coherence.c, move.c and storage.c. */
+ * work is done by access.c, push_pull.c and storage.c. */
 #include "synced_mem.h"
 
 #include "memory/adopted.h"
 #include "api/argument.h"
-#include "object/coherence.h"
+#include "object/access.h"
 #include "api/environment.h"
 #include "memory/accounting.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "object/move.h"
+#include "object/push_pull.h"
 #include "object/objects.h"
 #include "copy/page_lock.h"
 #include "base/process.h"

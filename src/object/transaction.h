@@ -15,7 +15,7 @@ struct sm_transaction {
     unsigned given[SM_SIDES];         /* at the beginning, of the copies that were there */
     struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
     struct sm_fence *lost;            /* held: contents that were to arrive with it had been lost at the beginning */
-    bool moves;                       /* its transfer is queued, see move.c */
+    bool moves;                       /* its transfer is queued, see push_pull.c */
     unsigned writes;                  /* to the device copy, when the head counted on that */
 };
 

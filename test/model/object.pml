@@ -1,5 +1,5 @@
 /*
- * The state machine of one object with work in flight: src/transaction.c, coherence.c, inflight.c, transfer.c, move.c, storage.c
+ * The state machine of one object with work in flight: src/transaction.c, access.c, inflight.c, transfer.c, push_pull.c, storage.c
  * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
  * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
  * while it is good. README.md says what is checked.
@@ -481,7 +481,7 @@ inline let_go(side_)
     current[side_] = 0
 }
 
-/* ---- transfer.c and coherence.c ---- */
+/* ---- transfer.c and access.c ---- */
 
 /* wait: the source is not ready. */
 inline queue_move(to_, s)
@@ -644,7 +644,7 @@ inline done_on(thread)
     fi
 }
 
-/* ---- move.c ---- */
+/* ---- push_pull.c ---- */
 
 inline move(thread)
 {

@@ -1,5 +1,5 @@
 /* The state machine of one object. */
-#include "object/coherence.h"
+#include "object/access.h"
 
 #include "memory/guard.h"
 #include "object/fetch.h"

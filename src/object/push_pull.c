@@ -1,6 +1,6 @@
 /* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
  * wait for each other; no other call holds more than one. */
-#include "object/move.h"
+#include "object/push_pull.h"
 
 #include "object/fetch.h"
 #include "object/reclaim.h"

@@ -1,6 +1,6 @@
 /* The state machine: which work an access needs, and who waits for whom. */
-#ifndef SM_COHERENCE_H
-#define SM_COHERENCE_H
+#ifndef SM_ACCESS_H
+#define SM_ACCESS_H
 
 #include "object/transaction.h"
 

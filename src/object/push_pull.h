@@ -1,6 +1,6 @@
 /* Pushes and pulls: transfers on a caller's stream, of one object or of many. */
-#ifndef SM_MOVE_H
-#define SM_MOVE_H
+#ifndef SM_PUSH_PULL_H
+#define SM_PUSH_PULL_H
 
 #include "object/transaction.h"
 
