@@ -1,7 +1,7 @@
 /* What a caller can set and ask of the pool of page-locked memory: limit, trims, decay, reserving, numbers. */
 #include "host_pool_kit.h"
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 #include "api/report.h"
 
 /* ---- The limit ---- */
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(reserved_in_vain)
 {
     use_fake();
-    ck_assert_int_eq(sm_host_pool_reserve(0, SM_SPACE_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert_int_eq(sm_host_pool_reserve(0, SM_TLSF_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     give(alloc(20 * MIB));
     give(alloc(21 * MIB));
     ck_assert_uint_eq(pool_now().held_bytes, 21 * MIB);

@@ -1,7 +1,7 @@
 /* The pool of page-locked memory where something is refused; near which node it takes memory; and in a child. */
 #include "host_pool_kit.h"
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 
 #include <string.h>
 
@@ -142,8 +142,8 @@ START_TEST(absurd_sizes)
     use_fake();
     check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SIZE_MAX);
     check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SIZE_MAX / 2);
-    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_SPACE_LARGEST);
-    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_SPACE_LARGEST + 1);
+    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_TLSF_LARGEST);
+    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_TLSF_LARGEST + 1);
     check_nothing_held();
 }
 END_TEST

@@ -179,7 +179,7 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
 
 static synced_mem_status check_size(size_t size)
 {
-    if (size > SM_SPACE_LARGEST)
+    if (size > SM_TLSF_LARGEST)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
     return SYNCED_MEM_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef SM_HOST_SLAB_H
 #define SM_HOST_SLAB_H
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 #include "synced_mem.h"
 
 struct sm_host_slab {

@@ -11,7 +11,7 @@
 
 static struct {
     struct sm_lock lock; /* guards all below, and all blocks and runs */
-    struct sm_space spaces[SM_HOST_PLACES];
+    struct sm_tlsf spaces[SM_HOST_PLACES];
     struct sm_runs runs[SM_HOST_PLACES];
     struct sm_host_slab *first;
     struct sm_host_store_facts facts;
@@ -20,7 +20,7 @@ static struct {
 
 static size_t whole_granules(size_t size)
 {
-    return (size + SM_SPACE_GRANULE - 1) / SM_SPACE_GRANULE * SM_SPACE_GRANULE;
+    return (size + SM_TLSF_GRANULE - 1) / SM_TLSF_GRANULE * SM_TLSF_GRANULE;
 }
 
 size_t sm_host_store_rounded(size_t size)
@@ -58,7 +58,7 @@ uint64_t sm_host_store_time(unsigned ago)
 
 static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_all)
 {
-    struct sm_block *const block = sm_space_take(&store.spaces[place], bytes, look_at_all);
+    struct sm_block *const block = sm_tlsf_take(&store.spaces[place], bytes, look_at_all);
     if (block)
         ((struct sm_host_slab *)block->stretch)->unused = NULL;
     return block;
@@ -67,7 +67,7 @@ static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_al
 static void give_block(unsigned place, struct sm_block *block)
 {
     struct sm_host_slab *const slab = block->stretch;
-    block = sm_space_give(&store.spaces[place], block);
+    block = sm_tlsf_give(&store.spaces[place], block);
     if (sm_block_is_all(block)) {
         slab->unused = block;
         slab->since = sm_host_store_time(0);
@@ -190,7 +190,7 @@ void sm_host_store_give(void *data, void *owner)
 static struct sm_block *new_block(void)
 {
     sm_lock(&store.lock);
-    struct sm_block *const block = sm_space_block();
+    struct sm_block *const block = sm_tlsf_block();
     sm_unlock(&store.lock);
     return block;
 }
@@ -198,7 +198,7 @@ static struct sm_block *new_block(void)
 static void drop_block(struct sm_block *block, size_t held)
 {
     sm_lock(&store.lock);
-    sm_space_remove(block);
+    sm_tlsf_remove(block);
     store.facts.held -= held;
     sm_unlock(&store.lock);
 }
@@ -207,7 +207,7 @@ static void add_slab(struct sm_host_slab *slab, struct sm_block *block, size_t s
 {
     struct sm_host_store_facts *const facts = &store.facts;
     sm_lock(&store.lock);
-    sm_space_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
+    sm_tlsf_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
     slab->unused = block; /* and may stay so: others have given back memory meanwhile */
     slab->since = sm_host_store_time(0);
     enlist(slab);
@@ -253,7 +253,7 @@ static struct sm_host_slab *withdraw(size_t keep, uint64_t until)
     sm_lock(&store.lock);
     struct sm_host_slab *const slab = store.facts.held > keep ? longest_unused(until) : NULL;
     if (slab) {
-        sm_space_take_block(&store.spaces[slab->place], slab->unused);
+        sm_tlsf_take_block(&store.spaces[slab->place], slab->unused);
         strike(slab);
     }
     sm_unlock(&store.lock);
@@ -264,7 +264,7 @@ static void put_back(struct sm_host_slab *slab)
 {
     sm_lock(&store.lock);
     enlist(slab);
-    slab->unused = sm_space_give(&store.spaces[slab->place], slab->unused);
+    slab->unused = sm_tlsf_give(&store.spaces[slab->place], slab->unused);
     sm_unlock(&store.lock);
 }
 
@@ -324,7 +324,7 @@ void sm_host_store_reset_peak(void)
 void sm_host_store_trim(void)
 {
     sm_lock(&store.lock);
-    sm_space_trim();
+    sm_tlsf_trim();
     sm_runs_trim();
     sm_unlock(&store.lock);
 }

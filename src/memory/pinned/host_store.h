@@ -1,5 +1,5 @@
 /*
- * What the pool of page-locked memory has: slabs, and which parts of them are in use. One space (space.h) and its runs
+ * What the pool of page-locked memory has: slabs, and which parts of them are in use. One space (tlsf.h) and its runs
  * (runs.h) for each place that memory is kept apart by (host_node.h). One lock guards all of it; it is never held while
  * the system or the runtime is asked for anything.
  */

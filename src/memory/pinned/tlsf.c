@@ -1,6 +1,6 @@
 /* Free memory by size, as in the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004), with its
  * records out of band. */
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 
 #include "base/slab.h"
 
@@ -11,7 +11,7 @@ enum { LOOKS = 8 };
 
 static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_block);
 
-/* A list: up to SM_SPACE_STEPS granules each size has its own, above that there are as many to each power of two. */
+/* A list: up to SM_TLSF_STEPS granules each size has its own, above that there are as many to each power of two. */
 struct place {
     unsigned power;
     unsigned step;
@@ -24,14 +24,14 @@ static unsigned log2_of(size_t value)
 
 static struct place place_of(size_t bytes)
 {
-    const size_t granules = bytes / SM_SPACE_GRANULE;
-    if (granules < SM_SPACE_STEPS)
+    const size_t granules = bytes / SM_TLSF_GRANULE;
+    if (granules < SM_TLSF_STEPS)
         return (struct place){.power = 0, .step = (unsigned)granules};
-    const unsigned shift = log2_of(granules) - SM_SPACE_STEPS_LOG;
-    return (struct place){.power = shift + 1, .step = (unsigned)(granules >> shift) - SM_SPACE_STEPS};
+    const unsigned shift = log2_of(granules) - SM_TLSF_STEPS_LOG;
+    return (struct place){.power = shift + 1, .step = (unsigned)(granules >> shift) - SM_TLSF_STEPS};
 }
 
-static void enter(struct sm_space *space, struct sm_block *block)
+static void enter(struct sm_tlsf *space, struct sm_block *block)
 {
     const struct place at = place_of(block->bytes);
     struct sm_block **const first = &space->lists[at.power][at.step];
@@ -45,7 +45,7 @@ static void enter(struct sm_space *space, struct sm_block *block)
     space->powers |= UINT32_C(1) << at.power;
 }
 
-static void leave(struct sm_space *space, struct sm_block *block)
+static void leave(struct sm_tlsf *space, struct sm_block *block)
 {
     const struct place at = place_of(block->bytes);
     struct sm_block **const first = &space->lists[at.power][at.step];
@@ -74,11 +74,11 @@ static struct sm_block *best_of(struct sm_block *block, size_t bytes, bool look_
 }
 
 /* Any of the next list of larger blocks. */
-static struct sm_block *next_larger(const struct sm_space *space, struct place at)
+static struct sm_block *next_larger(const struct sm_tlsf *space, struct place at)
 {
-    uint32_t steps = at.step + 1 < SM_SPACE_STEPS ? space->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
+    uint32_t steps = at.step + 1 < SM_TLSF_STEPS ? space->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
     if (!steps) {
-        const uint32_t powers = at.power + 1 < SM_SPACE_POWERS ? space->powers >> (at.power + 1) << (at.power + 1) : 0;
+        const uint32_t powers = at.power + 1 < SM_TLSF_POWERS ? space->powers >> (at.power + 1) << (at.power + 1) : 0;
         if (!powers)
             return NULL;
         at.power = (unsigned)__builtin_ctz(powers);
@@ -87,7 +87,7 @@ static struct sm_block *next_larger(const struct sm_space *space, struct place a
     return space->lists[at.power][__builtin_ctz(steps)];
 }
 
-struct sm_block *sm_space_block(void)
+struct sm_block *sm_tlsf_block(void)
 {
     struct sm_block *const block = sm_cells_take(&records);
     if (block)
@@ -95,15 +95,15 @@ struct sm_block *sm_space_block(void)
     return block;
 }
 
-void sm_space_add(struct sm_space *space, struct sm_block *block, void *start, size_t bytes, void *stretch)
+void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, size_t bytes, void *stretch)
 {
-    assert(bytes > 0 && bytes % SM_SPACE_GRANULE == 0 && bytes <= SM_SPACE_LARGEST);
+    assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
     *block = (struct sm_block){.start = start, .bytes = bytes, .stretch = stretch};
     enter(space, block);
 }
 
 /* Without a record for the rest, the block stays as large as it is. */
-static void split(struct sm_space *space, struct sm_block *block, size_t bytes)
+static void split(struct sm_tlsf *space, struct sm_block *block, size_t bytes)
 {
     struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&records) : NULL;
     if (!rest)
@@ -120,9 +120,9 @@ static void split(struct sm_space *space, struct sm_block *block, size_t bytes)
     enter(space, rest);
 }
 
-struct sm_block *sm_space_take(struct sm_space *space, size_t bytes, bool look_at_all)
+struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_all)
 {
-    assert(bytes > 0 && bytes % SM_SPACE_GRANULE == 0 && bytes <= SM_SPACE_LARGEST);
+    assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
     const struct place at = place_of(bytes);
     struct sm_block *block = best_of(space->lists[at.power][at.step], bytes, look_at_all);
     if (!block)
@@ -144,7 +144,7 @@ static void join(struct sm_block *first, struct sm_block *second)
     sm_cells_give(&records, second);
 }
 
-struct sm_block *sm_space_give(struct sm_space *space, struct sm_block *block)
+struct sm_block *sm_tlsf_give(struct sm_tlsf *space, struct sm_block *block)
 {
     struct sm_block *const before = block->before;
     struct sm_block *const after = block->after;
@@ -162,19 +162,19 @@ struct sm_block *sm_space_give(struct sm_space *space, struct sm_block *block)
     return block;
 }
 
-void sm_space_take_block(struct sm_space *space, struct sm_block *block)
+void sm_tlsf_take_block(struct sm_tlsf *space, struct sm_block *block)
 {
     assert(block->free);
     leave(space, block);
 }
 
-void sm_space_remove(struct sm_block *block)
+void sm_tlsf_remove(struct sm_block *block)
 {
     assert(!block->free && sm_block_is_all(block));
     sm_cells_give(&records, block);
 }
 
-void sm_space_trim(void)
+void sm_tlsf_trim(void)
 {
     sm_cells_trim(&records);
 }

@@ -4,7 +4,7 @@
 
 #include "memory/pinned/runs.h"
 #include "base/slab.h"
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ enum { STRETCHES = 3, GRANULES = 600, MOST_BLOCKS = STRETCHES * GRANULES };
 /* Nothing ever touches it. */
 static char *const memory[STRETCHES] = {(char *)0x10000000, (char *)0x20000000, (char *)0x10000000 + GRANULES * 4096};
 
-static struct sm_space space;
+static struct sm_tlsf space;
 static struct sm_block *taken[MOST_BLOCKS];
 static int count;
 static int owner[STRETCHES][GRANULES]; /* 0: nobody */
@@ -51,9 +51,9 @@ static unsigned draw(unsigned below)
 static void add_stretches(void)
 {
     for (int i = 0; i < STRETCHES; i++) {
-        struct sm_block *const block = sm_space_block();
+        struct sm_block *const block = sm_tlsf_block();
         ck_assert_ptr_nonnull(block);
-        sm_space_add(&space, block, memory[i], GRANULES * SM_SPACE_GRANULE, owner[i]);
+        sm_tlsf_add(&space, block, memory[i], GRANULES * SM_TLSF_GRANULE, owner[i]);
     }
 }
 
@@ -63,9 +63,9 @@ static int *granules_of(const struct sm_block *block)
     const size_t from = (size_t)(block->start - memory[index]);
     must(block->stretch == owner[index], "a block knows its stretch");
     must(block->start >= memory[index], "a block begins in its stretch");
-    must(from % SM_SPACE_GRANULE == 0, "a block begins with a granule");
-    must(from + block->bytes <= GRANULES * SM_SPACE_GRANULE, "a block ends in its stretch");
-    return &owner[index][from / SM_SPACE_GRANULE];
+    must(from % SM_TLSF_GRANULE == 0, "a block begins with a granule");
+    must(from + block->bytes <= GRANULES * SM_TLSF_GRANULE, "a block ends in its stretch");
+    return &owner[index][from / SM_TLSF_GRANULE];
 }
 
 static size_t largest_free(void)
@@ -83,11 +83,11 @@ static size_t largest_free(void)
 
 static void take(size_t granules, bool look_at_all)
 {
-    const size_t bytes = granules * SM_SPACE_GRANULE;
+    const size_t bytes = granules * SM_TLSF_GRANULE;
     const size_t largest = largest_free();
-    struct sm_block *const block = sm_space_take(&space, bytes, look_at_all);
+    struct sm_block *const block = sm_tlsf_take(&space, bytes, look_at_all);
     if (!block) { /* at a glance, it may miss what is less than a step larger */
-        must(largest < (look_at_all ? granules : granules + granules / SM_SPACE_STEPS + 1), "a free block is found");
+        must(largest < (look_at_all ? granules : granules + granules / SM_TLSF_STEPS + 1), "a free block is found");
         return;
     }
     must(block->bytes == bytes, "a block has the size that was asked for");
@@ -103,12 +103,12 @@ static void take(size_t granules, bool look_at_all)
 static void give(int index)
 {
     struct sm_block *const block = taken[index];
-    memset(granules_of(block), 0, block->bytes / SM_SPACE_GRANULE * sizeof owner[0][0]);
+    memset(granules_of(block), 0, block->bytes / SM_TLSF_GRANULE * sizeof owner[0][0]);
     taken[index] = taken[--count];
-    const struct sm_block *const merged = sm_space_give(&space, block);
+    const struct sm_block *const merged = sm_tlsf_give(&space, block);
     must(merged->free, "what was given is free");
     const int *const of = granules_of(merged);
-    for (size_t i = 0; i < merged->bytes / SM_SPACE_GRANULE; i++)
+    for (size_t i = 0; i < merged->bytes / SM_TLSF_GRANULE; i++)
         must(of[i] == 0, "what is merged was free");
     must(!merged->before || !merged->before->free, "free blocks before are merged");
     must(!merged->after || !merged->after->free, "free blocks behind are merged");
@@ -117,14 +117,14 @@ static void give(int index)
 static void remove_stretches(void)
 {
     for (int i = 0; i < STRETCHES; i++) {
-        struct sm_block *const block = sm_space_take(&space, GRANULES * SM_SPACE_GRANULE, true);
+        struct sm_block *const block = sm_tlsf_take(&space, GRANULES * SM_TLSF_GRANULE, true);
         ck_assert_ptr_nonnull(block);
         ck_assert(sm_block_is_all(block));
-        sm_space_remove(block);
+        sm_tlsf_remove(block);
     }
-    ck_assert_ptr_null(sm_space_take(&space, SM_SPACE_GRANULE, true));
+    ck_assert_ptr_null(sm_tlsf_take(&space, SM_TLSF_GRANULE, true));
     ck_assert_uint_eq(space.powers, 0);
-    sm_space_trim();
+    sm_tlsf_trim();
 }
 
 /* Sizes of all kinds, more taken than given back until there is little left, then the other way round. */
@@ -152,44 +152,44 @@ START_TEST(a_crowded_list)
     enum { LENGTH = 64, SKIPPED = 12 };
     struct sm_block *between[SKIPPED + 1];
     struct sm_block *blocks[SKIPPED + 1];
-    struct sm_block *const all = sm_space_block();
-    sm_space_add(&space, all, memory[0], (SKIPPED + 1) * (LENGTH + 1) * SM_SPACE_GRANULE + SM_SPACE_GRANULE, NULL);
+    struct sm_block *const all = sm_tlsf_block();
+    sm_tlsf_add(&space, all, memory[0], (SKIPPED + 1) * (LENGTH + 1) * SM_TLSF_GRANULE + SM_TLSF_GRANULE, NULL);
     for (int i = 0; i <= SKIPPED; i++) { /* the first is a granule larger */
-        blocks[i] = sm_space_take(&space, (LENGTH + (i == 0)) * SM_SPACE_GRANULE, true);
-        between[i] = sm_space_take(&space, SM_SPACE_GRANULE, true);
+        blocks[i] = sm_tlsf_take(&space, (LENGTH + (i == 0)) * SM_TLSF_GRANULE, true);
+        between[i] = sm_tlsf_take(&space, SM_TLSF_GRANULE, true);
     }
     for (int i = 0; i <= SKIPPED; i++)
-        ck_assert_ptr_eq(sm_space_give(&space, blocks[i]), blocks[i]);
-    ck_assert_ptr_null(sm_space_take(&space, (LENGTH + 1) * SM_SPACE_GRANULE, false));
-    ck_assert_ptr_eq(sm_space_take(&space, (LENGTH + 1) * SM_SPACE_GRANULE, true), blocks[0]);
-    (void)sm_space_give(&space, blocks[0]);
+        ck_assert_ptr_eq(sm_tlsf_give(&space, blocks[i]), blocks[i]);
+    ck_assert_ptr_null(sm_tlsf_take(&space, (LENGTH + 1) * SM_TLSF_GRANULE, false));
+    ck_assert_ptr_eq(sm_tlsf_take(&space, (LENGTH + 1) * SM_TLSF_GRANULE, true), blocks[0]);
+    (void)sm_tlsf_give(&space, blocks[0]);
     struct sm_block *merged = NULL;
     for (int i = 0; i <= SKIPPED; i++)
-        merged = sm_space_give(&space, between[i]);
+        merged = sm_tlsf_give(&space, between[i]);
     ck_assert(sm_block_is_all(merged));
-    sm_space_take_block(&space, merged);
+    sm_tlsf_take_block(&space, merged);
     ck_assert(!merged->free);
-    ck_assert_ptr_null(sm_space_take(&space, SM_SPACE_GRANULE, true));
-    sm_space_remove(merged);
-    sm_space_trim();
+    ck_assert_ptr_null(sm_tlsf_take(&space, SM_TLSF_GRANULE, true));
+    sm_tlsf_remove(merged);
+    sm_tlsf_trim();
 }
 END_TEST
 
 /* Every size that a process can have has its place. */
 START_TEST(all_sizes)
 {
-    for (size_t bytes = SM_SPACE_GRANULE; bytes <= SM_SPACE_LARGEST; bytes *= 2) {
-        const size_t sizes[] = {bytes, bytes + (bytes < SM_SPACE_LARGEST ? SM_SPACE_GRANULE : 0)};
+    for (size_t bytes = SM_TLSF_GRANULE; bytes <= SM_TLSF_LARGEST; bytes *= 2) {
+        const size_t sizes[] = {bytes, bytes + (bytes < SM_TLSF_LARGEST ? SM_TLSF_GRANULE : 0)};
         for (int i = 0; i < 2; i++) {
-            struct sm_block *const block = sm_space_block();
-            sm_space_add(&space, block, memory[0], sizes[i], NULL);
+            struct sm_block *const block = sm_tlsf_block();
+            sm_tlsf_add(&space, block, memory[0], sizes[i], NULL);
             if (i == 1 && sizes[1] > sizes[0])
-                ck_assert_ptr_null(sm_space_take(&space, sizes[1] + SM_SPACE_GRANULE, true));
-            ck_assert_ptr_eq(sm_space_take(&space, sizes[i], false), block);
-            sm_space_remove(block);
+                ck_assert_ptr_null(sm_tlsf_take(&space, sizes[1] + SM_TLSF_GRANULE, true));
+            ck_assert_ptr_eq(sm_tlsf_take(&space, sizes[i], false), block);
+            sm_tlsf_remove(block);
         }
     }
-    sm_space_trim();
+    sm_tlsf_trim();
 }
 END_TEST
 
@@ -199,23 +199,23 @@ START_TEST(no_memory_for_a_rest)
     struct sm_block *blocks[1000];
     int records = 0;
     refused = true;
-    ck_assert_ptr_null(sm_space_block());
+    ck_assert_ptr_null(sm_tlsf_block());
     refused = false;
-    struct sm_block *const all = sm_space_block();
+    struct sm_block *const all = sm_tlsf_block();
     refused = true;
-    while ((blocks[records] = sm_space_block()) != NULL)
+    while ((blocks[records] = sm_tlsf_block()) != NULL)
         records++;
-    sm_space_add(&space, all, memory[0], 10 * SM_SPACE_GRANULE, NULL);
-    ck_assert_ptr_eq(sm_space_take(&space, SM_SPACE_GRANULE, false), all);
-    ck_assert_uint_eq(all->bytes, 10 * SM_SPACE_GRANULE);
+    sm_tlsf_add(&space, all, memory[0], 10 * SM_TLSF_GRANULE, NULL);
+    ck_assert_ptr_eq(sm_tlsf_take(&space, SM_TLSF_GRANULE, false), all);
+    ck_assert_uint_eq(all->bytes, 10 * SM_TLSF_GRANULE);
     ck_assert(sm_block_is_all(all));
     struct sm_runs runs = {.open = {NULL}};
     ck_assert(!sm_runs_add(&runs, 0, all));
     ck_assert_ptr_null(all->user);
-    sm_space_remove(all);
+    sm_tlsf_remove(all);
     while (records > 0)
-        sm_space_remove(blocks[--records]);
-    sm_space_trim();
+        sm_tlsf_remove(blocks[--records]);
+    sm_tlsf_trim();
 }
 END_TEST
 
@@ -233,7 +233,7 @@ START_TEST(classes)
         must(cell % SM_RUNS_SMALLEST == 0, "cells are aligned");
         must(cell >= before, "cells grow with sizes");
         must(sm_runs_class(cell) == class, "a cell is of its class");
-        must(sm_runs_bytes(class) % SM_SPACE_GRANULE == 0, "runs are whole granules");
+        must(sm_runs_bytes(class) % SM_TLSF_GRANULE == 0, "runs are whole granules");
         must(sm_runs_bytes(class) >= 8 * cell, "a run has eight cells at least");
         before = cell;
     }
@@ -254,9 +254,9 @@ START_TEST(cells_of_runs)
     struct sm_block *block;
     ck_assert_ptr_null(sm_runs_take(&runs, class, &block));
     for (int i = 0; i < RUNS; i++) {
-        blocks[i] = sm_space_block();
-        sm_space_add(&space, blocks[i], memory[i], sm_runs_bytes(class), NULL);
-        sm_space_take_block(&space, blocks[i]);
+        blocks[i] = sm_tlsf_block();
+        sm_tlsf_add(&space, blocks[i], memory[i], sm_runs_bytes(class), NULL);
+        sm_tlsf_take_block(&space, blocks[i]);
         ck_assert(sm_runs_add(&runs, class, blocks[i]));
     }
     while ((got[cells] = sm_runs_take(&runs, class, &of[cells])) != NULL) {
@@ -280,17 +280,17 @@ START_TEST(cells_of_runs)
     ck_assert_int_eq(emptied, RUNS);
     for (int i = 0; i < RUNS; i++) {
         ck_assert_ptr_null(blocks[i]->user);
-        sm_space_remove(blocks[i]);
+        sm_tlsf_remove(blocks[i]);
     }
     ck_assert_ptr_null(runs.open[class]);
-    sm_space_trim();
+    sm_tlsf_trim();
     sm_runs_trim();
 }
 END_TEST
 
 /* ---- Records ---- */
 
-static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_space);
+static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_tlsf);
 enum { RECORDS = 20 };
 
 static void *take_and_give_back(void *unused)
@@ -335,7 +335,7 @@ END_TEST
 /* The runtime's schedules are all the same to it. */
 Suite *suite(void)
 {
-    Suite *const made = suite_create("space");
+    Suite *const made = suite_create("tlsf");
     if (fixture_schedule() > 0)
         return made;
     TCase *const blocks = add_case(made, "blocks");
