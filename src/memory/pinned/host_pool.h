@@ -1,7 +1,7 @@
 /*
  * Page-locked host memory, kept for reuse: to page-lock memory is slow, and to free it may wait for the device.
  *
- * The memory is in slabs (host_slab.h), which the store (host_store.h) divides. What is given back stays with a shard
+ * The memory is in slabs (segment.h), which the store (host_store.h) divides. What is given back stays with a shard
  * of the cache (host_cache.h) for a while and goes from there to the store.
  *
  * In a child of a process that used a GPU there is no pool: to allocate is refused, and what is given back stays the

@@ -2,7 +2,7 @@
 #include "memory/pinned/host_store.h"
 
 #include "memory/pinned/host_node.h"
-#include "memory/pinned/host_slab.h"
+#include "memory/pinned/segment.h"
 #include "base/process.h"
 #include "memory/pinned/runs.h"
 #include "base/status.h"
@@ -13,7 +13,7 @@ static struct {
     struct sm_lock lock; /* guards all below, and all blocks and runs */
     struct sm_tlsf spaces[SM_HOST_PLACES];
     struct sm_runs runs[SM_HOST_PLACES];
-    struct sm_host_slab *first;
+    struct sm_segment *first;
     struct sm_host_store_facts facts;
     size_t limit; /* of what is held; 0: none */
 } store = {.lock = SM_LOCK_INITIALIZER};
@@ -36,7 +36,7 @@ size_t sm_host_store_least(size_t size)
 unsigned sm_host_store_place_of(const void *owner)
 {
     const struct sm_block *const block = owner;
-    const struct sm_host_slab *const slab = block->stretch;
+    const struct sm_segment *const slab = block->stretch;
     return slab->place;
 }
 
@@ -60,13 +60,13 @@ static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_al
 {
     struct sm_block *const block = sm_tlsf_take(&store.spaces[place], bytes, look_at_all);
     if (block)
-        ((struct sm_host_slab *)block->stretch)->unused = NULL;
+        ((struct sm_segment *)block->stretch)->unused = NULL;
     return block;
 }
 
 static void give_block(unsigned place, struct sm_block *block)
 {
-    struct sm_host_slab *const slab = block->stretch;
+    struct sm_segment *const slab = block->stretch;
     block = sm_tlsf_give(&store.spaces[place], block);
     if (sm_block_is_all(block)) {
         slab->unused = block;
@@ -128,7 +128,7 @@ static void give_here(void *data, struct sm_block *block)
         give_block(place, block);
 }
 
-static void enlist(struct sm_host_slab *slab)
+static void enlist(struct sm_segment *slab)
 {
     slab->next = store.first;
     slab->previous = NULL;
@@ -138,7 +138,7 @@ static void enlist(struct sm_host_slab *slab)
     store.facts.slabs++;
 }
 
-static void strike(struct sm_host_slab *slab)
+static void strike(struct sm_segment *slab)
 {
     if (slab->previous)
         slab->previous->next = slab->next;
@@ -149,10 +149,10 @@ static void strike(struct sm_host_slab *slab)
     store.facts.slabs--;
 }
 
-static struct sm_host_slab *longest_unused(uint64_t until)
+static struct sm_segment *longest_unused(uint64_t until)
 {
-    struct sm_host_slab *found = NULL;
-    for (struct sm_host_slab *slab = store.first; slab; slab = slab->next)
+    struct sm_segment *found = NULL;
+    for (struct sm_segment *slab = store.first; slab; slab = slab->next)
         if (slab->unused && slab->since <= until && (!found || slab->since < found->since))
             found = slab;
     return found;
@@ -203,7 +203,7 @@ static void drop_block(struct sm_block *block, size_t held)
     sm_unlock(&store.lock);
 }
 
-static void add_slab(struct sm_host_slab *slab, struct sm_block *block, size_t size, struct sm_pinned *out)
+static void add_slab(struct sm_segment *slab, struct sm_block *block, size_t size, struct sm_pinned *out)
 {
     struct sm_host_store_facts *const facts = &store.facts;
     sm_lock(&store.lock);
@@ -233,13 +233,13 @@ static synced_mem_status check_limit(size_t bytes)
 /* The record of its block is there before the slab, which can't get lost then. */
 synced_mem_status sm_host_store_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
-    struct sm_host_slab *slab;
+    struct sm_segment *slab;
     struct sm_block *const block = new_block();
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a block's record");
     synced_mem_status status = check_limit(bytes);
     if (status == SYNCED_MEM_OK)
-        status = sm_host_slab_create(device, place, bytes, &slab);
+        status = sm_segment_create(device, place, bytes, &slab);
     if (status == SYNCED_MEM_OK)
         add_slab(slab, block, size, out);
     else
@@ -248,10 +248,10 @@ synced_mem_status sm_host_store_grow(int device, unsigned place, size_t bytes, s
 }
 
 /* Out of everybody's reach, in use as it were. */
-static struct sm_host_slab *withdraw(size_t keep, uint64_t until)
+static struct sm_segment *withdraw(size_t keep, uint64_t until)
 {
     sm_lock(&store.lock);
-    struct sm_host_slab *const slab = store.facts.held > keep ? longest_unused(until) : NULL;
+    struct sm_segment *const slab = store.facts.held > keep ? longest_unused(until) : NULL;
     if (slab) {
         sm_tlsf_take_block(&store.spaces[slab->place], slab->unused);
         strike(slab);
@@ -260,7 +260,7 @@ static struct sm_host_slab *withdraw(size_t keep, uint64_t until)
     return slab;
 }
 
-static void put_back(struct sm_host_slab *slab)
+static void put_back(struct sm_segment *slab)
 {
     sm_lock(&store.lock);
     enlist(slab);
@@ -272,13 +272,13 @@ static void put_back(struct sm_host_slab *slab)
 synced_mem_status sm_host_store_release(size_t keep, uint64_t until, bool *any)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    struct sm_host_slab *stuck = NULL;
-    struct sm_host_slab *slab;
+    struct sm_segment *stuck = NULL;
+    struct sm_segment *slab;
     *any = false;
     while ((slab = withdraw(keep, until)) != NULL) {
         struct sm_block *const block = slab->unused;
         const size_t bytes = slab->bytes;
-        const synced_mem_status status = sm_host_slab_destroy(slab);
+        const synced_mem_status status = sm_segment_destroy(slab);
         if (status == SYNCED_MEM_OK) {
             drop_block(block, bytes);
             *any = true;

@@ -1,5 +1,5 @@
 /* Slabs of page-locked memory. */
-#include "memory/pinned/host_slab.h"
+#include "memory/pinned/segment.h"
 
 #include "device/device.h"
 #include "memory/pinned/numa_nodes.h"
@@ -46,7 +46,7 @@ static char *map_slab(unsigned place, size_t bytes)
 }
 
 /* Addresses that the runtime takes for page-locked must not come again as other memory. */
-static void let_go(const struct sm_host_slab *slab)
+static void let_go(const struct sm_segment *slab)
 {
     if (slab->locked > 0)
         sm_count_up(SM_COUNT_quarantined, 1);
@@ -54,7 +54,7 @@ static void let_go(const struct sm_host_slab *slab)
         unmap(slab->start, slab->bytes);
 }
 
-static synced_mem_status page_lock(struct sm_host_slab *slab)
+static synced_mem_status page_lock(struct sm_segment *slab)
 {
     slab->start = map_slab(slab->place, slab->bytes);
     if (!slab->start)
@@ -66,12 +66,12 @@ static synced_mem_status page_lock(struct sm_host_slab *slab)
     return status;
 }
 
-synced_mem_status sm_host_slab_create(int device, unsigned place, size_t bytes, struct sm_host_slab **out)
+synced_mem_status sm_segment_create(int device, unsigned place, size_t bytes, struct sm_segment **out)
 {
-    struct sm_host_slab *const slab = calloc(1, sizeof *slab);
+    struct sm_segment *const slab = calloc(1, sizeof *slab);
     if (!slab)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a slab's record");
-    *slab = (struct sm_host_slab){.device = device, .place = place, .bytes = bytes};
+    *slab = (struct sm_segment){.device = device, .place = place, .bytes = bytes};
     const synced_mem_status status = page_lock(slab);
     if (status != SYNCED_MEM_OK) {
         free(slab);
@@ -82,7 +82,7 @@ synced_mem_status sm_host_slab_create(int device, unsigned place, size_t bytes, 
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_host_slab_destroy(struct sm_host_slab *slab)
+synced_mem_status sm_segment_destroy(struct sm_segment *slab)
 {
     const synced_mem_status status = sm_device_host_unregister(slab->device, slab->start, slab->bytes, &slab->locked);
     if (status == SYNCED_MEM_ERR_DEVICE_LOST)
