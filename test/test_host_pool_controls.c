@@ -123,8 +123,8 @@ END_TEST
 /* An uptime that is shorter than the time set. */
 START_TEST(times)
 {
-    ck_assert_uint_eq(sm_host_store_time(UINT32_MAX), 0);
-    ck_assert_uint_gt(sm_host_store_time(0), sm_host_store_time(10));
+    ck_assert_uint_eq(sm_arena_time(UINT32_MAX), 0);
+    ck_assert_uint_gt(sm_arena_time(0), sm_arena_time(10));
 }
 END_TEST
 

@@ -1,5 +1,5 @@
 /* The slabs of page-locked memory, and what of them is in use. */
-#include "memory/pinned/host_store.h"
+#include "memory/pinned/arena.h"
 
 #include "memory/pinned/host_node.h"
 #include "memory/pinned/segment.h"
@@ -14,7 +14,7 @@ static struct {
     struct sm_tlsf spaces[SM_HOST_PLACES];
     struct sm_runs runs[SM_HOST_PLACES];
     struct sm_segment *first;
-    struct sm_host_store_facts facts;
+    struct sm_arena_facts facts;
     size_t limit; /* of what is held; 0: none */
 } store = {.lock = SM_LOCK_INITIALIZER};
 
@@ -23,30 +23,30 @@ static size_t whole_granules(size_t size)
     return (size + SM_TLSF_GRANULE - 1) / SM_TLSF_GRANULE * SM_TLSF_GRANULE;
 }
 
-size_t sm_host_store_rounded(size_t size)
+size_t sm_arena_rounded(size_t size)
 {
     return size <= SM_RUNS_LARGEST ? sm_runs_cell(sm_runs_class(size)) : whole_granules(size);
 }
 
-size_t sm_host_store_least(size_t size)
+size_t sm_arena_least(size_t size)
 {
     return whole_granules(size);
 }
 
-unsigned sm_host_store_place_of(const void *owner)
+unsigned sm_arena_place_of(const void *owner)
 {
     const struct sm_block *const block = owner;
     const struct sm_segment *const slab = block->stretch;
     return slab->place;
 }
 
-size_t sm_host_store_bytes_of(const void *owner)
+size_t sm_arena_bytes_of(const void *owner)
 {
     const struct sm_block *const block = owner;
     return block->user ? sm_runs_cell_of(block) : block->bytes;
 }
 
-uint64_t sm_host_store_time(unsigned ago)
+uint64_t sm_arena_time(unsigned ago)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
@@ -70,7 +70,7 @@ static void give_block(unsigned place, struct sm_block *block)
     block = sm_tlsf_give(&store.spaces[place], block);
     if (sm_block_is_all(block)) {
         slab->unused = block;
-        slab->since = sm_host_store_time(0);
+        slab->since = sm_arena_time(0);
     }
 }
 
@@ -122,8 +122,8 @@ static bool take_somehow(unsigned place, size_t size, struct sm_pinned *out)
 
 static void give_here(void *data, struct sm_block *block)
 {
-    const unsigned place = sm_host_store_place_of(block);
-    store.facts.used -= sm_host_store_bytes_of(block);
+    const unsigned place = sm_arena_place_of(block);
+    store.facts.used -= sm_arena_bytes_of(block);
     if (!block->user || sm_runs_give(&store.runs[place], block, data))
         give_block(place, block);
 }
@@ -160,7 +160,7 @@ static struct sm_segment *longest_unused(uint64_t until)
 
 /* ---- Memory ---- */
 
-bool sm_host_store_take(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
+bool sm_arena_take(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
 {
     sm_lock(&store.lock);
     const bool found = take_here(place, size, look_at_all, out);
@@ -168,7 +168,7 @@ bool sm_host_store_take(unsigned place, size_t size, bool look_at_all, struct sm
     return found;
 }
 
-bool sm_host_store_take_anywhere(size_t size, struct sm_pinned *out)
+bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out)
 {
     bool found = false;
     sm_lock(&store.lock);
@@ -178,7 +178,7 @@ bool sm_host_store_take_anywhere(size_t size, struct sm_pinned *out)
     return found;
 }
 
-void sm_host_store_give(void *data, void *owner)
+void sm_arena_give(void *data, void *owner)
 {
     sm_lock(&store.lock);
     give_here(data, owner);
@@ -205,11 +205,11 @@ static void drop_block(struct sm_block *block, size_t held)
 
 static void add_slab(struct sm_segment *slab, struct sm_block *block, size_t size, struct sm_pinned *out)
 {
-    struct sm_host_store_facts *const facts = &store.facts;
+    struct sm_arena_facts *const facts = &store.facts;
     sm_lock(&store.lock);
     sm_tlsf_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
     slab->unused = block; /* and may stay so: others have given back memory meanwhile */
-    slab->since = sm_host_store_time(0);
+    slab->since = sm_arena_time(0);
     enlist(slab);
     facts->registrations++;
     facts->held += slab->bytes;
@@ -231,7 +231,7 @@ static synced_mem_status check_limit(size_t bytes)
 }
 
 /* The record of its block is there before the slab, which can't get lost then. */
-synced_mem_status sm_host_store_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
+synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
     struct sm_segment *slab;
     struct sm_block *const block = new_block();
@@ -269,7 +269,7 @@ static void put_back(struct sm_segment *slab)
 }
 
 /* Those that the runtime keeps are put back when the others have gone. */
-synced_mem_status sm_host_store_release(size_t keep, uint64_t until, bool *any)
+synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     struct sm_segment *stuck = NULL;
@@ -297,7 +297,7 @@ synced_mem_status sm_host_store_release(size_t keep, uint64_t until, bool *any)
 
 /* ---- Numbers ---- */
 
-bool sm_host_store_set_limit(size_t bytes)
+bool sm_arena_set_limit(size_t bytes)
 {
     sm_lock(&store.lock);
     store.limit = bytes;
@@ -306,22 +306,22 @@ bool sm_host_store_set_limit(size_t bytes)
     return over;
 }
 
-struct sm_host_store_facts sm_host_store_facts(void)
+struct sm_arena_facts sm_arena_facts(void)
 {
     sm_lock(&store.lock);
-    const struct sm_host_store_facts facts = store.facts;
+    const struct sm_arena_facts facts = store.facts;
     sm_unlock(&store.lock);
     return facts;
 }
 
-void sm_host_store_reset_peak(void)
+void sm_arena_reset_peak(void)
 {
     sm_lock(&store.lock);
     store.facts.peak_held = store.facts.held;
     sm_unlock(&store.lock);
 }
 
-void sm_host_store_trim(void)
+void sm_arena_trim(void)
 {
     sm_lock(&store.lock);
     sm_tlsf_trim();
