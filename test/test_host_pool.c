@@ -2,7 +2,7 @@
 #include "host_pool_kit.h"
 #include "tensor_trace.h"
 
-#include "memory/pinned/touch.h"
+#include "memory/pinned/prefault.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -336,7 +336,7 @@ START_TEST(touched)
     char *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(pages, MAP_FAILED);
     lacks = _i ? THREAD : NOTHING;
-    sm_touch(pages, size);
+    sm_prefault(pages, size);
     lacks = NOTHING;
     unsigned char resident[24 * 256 + 2];
     ck_assert_int_eq(mincore(pages, size, resident), 0);

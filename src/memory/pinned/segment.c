@@ -5,7 +5,7 @@
 #include "memory/pinned/numa_nodes.h"
 #include "base/stats.h"
 #include "base/status.h"
-#include "memory/pinned/touch.h"
+#include "memory/pinned/prefault.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -59,7 +59,7 @@ static synced_mem_status page_lock(struct sm_segment *slab)
     slab->start = map_slab(slab->place, slab->bytes);
     if (!slab->start)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu page-locked bytes", slab->bytes);
-    sm_touch(slab->start, slab->bytes);
+    sm_prefault(slab->start, slab->bytes);
     const synced_mem_status status = sm_device_host_register(slab->device, slab->start, slab->bytes, &slab->locked);
     if (status != SYNCED_MEM_OK)
         let_go(slab);

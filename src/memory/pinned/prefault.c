@@ -1,5 +1,5 @@
 /* The calling thread and a few short-lived ones each take the next piece until none is left. */
-#include "memory/pinned/touch.h"
+#include "memory/pinned/prefault.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -18,19 +18,19 @@ struct work {
     atomic_size_t next; /* where the next piece begins */
 };
 
-static void touch_piece(const struct work *work, size_t from)
+static void prefault_piece(const struct work *work, size_t from)
 {
     const size_t to = work->bytes - from < PIECE ? work->bytes : from + PIECE;
     for (size_t at = from; at < to; at += PAGE)
         *(volatile char *)(work->start + at) = 0;
 }
 
-static void *touch_pieces(void *argument)
+static void *prefault_pieces(void *argument)
 {
     struct work *const work = argument;
     size_t from;
     while ((from = atomic_fetch_add_explicit(&work->next, PIECE, memory_order_relaxed)) < work->bytes)
-        touch_piece(work, from);
+        prefault_piece(work, from);
     return NULL;
 }
 
@@ -50,19 +50,19 @@ static int start_helpers(pthread_t *helpers, int wanted, struct work *work)
     int started = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < wanted && pthread_create(&helpers[started], NULL, touch_pieces, work) == 0)
+    while (started < wanted && pthread_create(&helpers[started], NULL, prefault_pieces, work) == 0)
         started++;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
-void sm_touch(void *start, size_t bytes)
+void sm_prefault(void *start, size_t bytes)
 {
     struct work work = {.start = start, .bytes = bytes};
     pthread_t helpers[MOST_THREADS];
     const int wanted = helpers_for(bytes);
     const int started = wanted > 0 ? start_helpers(helpers, wanted, &work) : 0;
-    (void)touch_pieces(&work);
+    (void)prefault_pieces(&work);
     for (int i = 0; i < started; i++)
         pthread_join(helpers[i], NULL);
 }
