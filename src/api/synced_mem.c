@@ -11,7 +11,7 @@
 #include "memory/managed_pool.h"
 #include "object/push_pull.h"
 #include "object/objects.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/process.h"
 #include "copy/device_cache.h"
 #include "copy/staged.h"
@@ -309,7 +309,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     call.ends_nothing = true;
     struct sm_copy *const copy = sm_copy_of(mem, side);
     if (copy && look && sm_device_in_use())
-        (void)sm_page_lock_look(copy, sm_device(mem));
+        (void)sm_pin_query(copy, sm_device(mem));
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};

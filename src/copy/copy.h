@@ -26,7 +26,7 @@ struct sm_copy {
     union {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from one */
-        struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see page_lock.h */
+        struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see pin.h */
         void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
         struct sm_copy *newer; /* of spare device memory: the one that was kept next; see device_cache.h */
     };
@@ -50,7 +50,7 @@ struct sm_copy {
     unsigned char untracked : 2;    /* enum sm_untracked */
     bool arriving : 1;              /* write, NULL: turn, is to bring the contents; if it fails they are lost */
     bool write_is_owed : 1;         /* a later turn comes after write too */
-    bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
+    bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see pin.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
     bool is_spare : 1; /* device memory that was let go of, and kept; see device_cache.h */
     /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long

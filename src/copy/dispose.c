@@ -10,7 +10,7 @@
 #include "memory/host_memory.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/stats.h"
 #include "base/status.h"
 
@@ -186,7 +186,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
-        sm_page_unlock(copy);
+        sm_unpin(copy);
         break;
     }
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)

@@ -8,7 +8,7 @@
 #include "memory/host_memory.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/refusal.h"
 #include "copy/retired.h"
 #include "copy/device_cache.h"
@@ -219,6 +219,6 @@ void sm_copy_unwrap(struct sm_copy *copy)
     if (copy->source == SYNCED_MEM_SOURCE_ADOPTED)
         sm_adopted_remove(sm_copy_data(copy));
     else
-        sm_page_unlock(copy);
+        sm_unpin(copy);
     sm_copy_give_record(copy);
 }

@@ -4,7 +4,7 @@
 #include "base/caller.h"
 #include "memory/guard.h"
 #include "memory/pinned/host_pool.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/refusal.h"
 #include "copy/staged.h"
 #include "base/stats.h"
@@ -131,7 +131,7 @@ static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool
     *staged = false;
     if (sm_shared_copy(mem))
         return SYNCED_MEM_OK;
-    synced_mem_status status = host ? sm_page_lock_look(host, sm_device(mem)) : SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_pin_query(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
     *staged = status == SYNCED_MEM_OK && is_staged(mem, side);

@@ -1,5 +1,5 @@
 /* Page-locked memory of the caller's. */
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 
 #include "memory/guard.h"
 #include "base/process.h"
@@ -41,7 +41,7 @@ static synced_mem_status refuse(const struct sm_copy *copy, const struct sm_poin
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_page_lock_look(struct sm_copy *copy, int device)
+synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 {
     struct sm_pointer_facts first;
     struct sm_pointer_facts last;
@@ -110,7 +110,7 @@ static void unlock_now(struct sm_registration *registration)
 
 /* ---- On request ---- */
 
-synced_mem_status sm_page_lock(struct sm_copy *copy, int wanted)
+synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
     int device;
     synced_mem_status status = sm_device_resolve(wanted, &device);
@@ -119,7 +119,7 @@ synced_mem_status sm_page_lock(struct sm_copy *copy, int wanted)
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
     sm_lock(&registrations.lock);
-    status = sm_page_lock_look(copy, device);
+    status = sm_pin_query(copy, device);
     if (status == SYNCED_MEM_OK && copy->pinned)
         share(copy);
     else if (status == SYNCED_MEM_OK && copy->bytes > 0)
@@ -128,7 +128,7 @@ synced_mem_status sm_page_lock(struct sm_copy *copy, int wanted)
     return status;
 }
 
-void sm_page_lock_share(struct sm_copy *copy)
+void sm_pin_share(struct sm_copy *copy)
 {
     if (copy->source != SYNCED_MEM_SOURCE_BORROWED || !copy->pinned)
         return;
@@ -137,7 +137,7 @@ void sm_page_lock_share(struct sm_copy *copy)
     sm_unlock(&registrations.lock);
 }
 
-void sm_page_unlock(struct sm_copy *copy)
+void sm_unpin(struct sm_copy *copy)
 {
     if (!copy->registration)
         return;
