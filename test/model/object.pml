@@ -1,5 +1,6 @@
 /*
- * The state machine of one object with work in flight: src/transaction.c, access.c, inflight.c, transfer.c, push_pull.c, storage.c
+ * The state machine of one object with work in flight: src/object/transaction.c, access.c, push_pull.c,
+ * replace.c, resize.c and src/copy/inflight.c, transfer.c
  * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
  * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
  * while it is good. README.md says what is checked.
@@ -82,7 +83,7 @@ byte queued;
 #define ADOPTED 2
 #define NO_USE 0
 #define OPEN 1
-#define FENCEED 2
+#define FENCED 2
 byte head;
 bit has[2];
 byte source[2];
@@ -145,7 +146,7 @@ bit defined = 1;
 
 /* ---- Scratch: within a step only ---- */
 
-hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, internal stream;
+hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, queue;
 hidden byte locked, first, named;
 
 /* ---- Work ---- */
@@ -244,7 +245,7 @@ inline settle(side_, conflicting, by)
         :: k < 3 && (conflicting) ->
             if
             :: use[k] == OPEN && k != (by) && KEEP(SETTLE_READERS) ->
-                use[k] = FENCEED;
+                use[k] = FENCED;
                 use_fence(k) = (k == writer && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(k))
             :: else
             fi;
@@ -520,7 +521,7 @@ inline fill(s)
     written(GPU, stream(s))
 }
 
-/* On internal stream; NOBODY for the library's own streams. */
+/* On the queue; NOBODY for the library's own streams. */
 inline provide(side_)
 {
     if
@@ -528,9 +529,9 @@ inline provide(side_)
         has[side_] = 1;
         if
         :: (side_) == GPU ->
-            internal stream = (internal stream == NOBODY -> ALLOC : internal stream);
-            enqueue(internal stream, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
-            written(GPU, stream(internal stream))
+            queue = (queue == NOBODY -> ALLOC : queue);
+            enqueue(queue, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
+            written(GPU, stream(queue))
         :: else
         fi
     :: work == NOTHING && has[side_]
@@ -550,14 +551,14 @@ inline provide(side_)
         :: else
         fi
     :: work == ZERO && (side_) == GPU ->
-        internal stream = (internal stream == NOBODY -> ALLOC : internal stream);
+        queue = (queue == NOBODY -> ALLOC : queue);
         has[GPU] = 1;
-        fill(internal stream);
+        fill(queue);
         current[GPU] = 1;
         commit(head | 2)
     :: work == MOVE ->
-        internal stream = (internal stream == NOBODY -> ((side_) == GPU -> H2D : D2H) : internal stream);
-        queue_move(side_, internal stream)
+        queue = (queue == NOBODY -> ((side_) == GPU -> H2D : D2H) : queue);
+        queue_move(side_, queue)
     fi
 }
 
@@ -601,7 +602,7 @@ inline access(thread)
         look_up(head, side, mode);
         if
         :: first || KEEP(LOOK_AGAIN_ACCESS) ->
-            internal stream = (named -> domain : NOBODY);
+            queue = (named -> domain : NOBODY);
             provide(side);
             if
             :: wait == 0 ->
@@ -637,9 +638,9 @@ inline access(thread)
 
 inline done_on(thread)
 {
-    internal stream = STREAM_OF(call[thread]);
+    queue = STREAM_OF(call[thread]);
     if
-    :: has[GPU] -> end_use(internal stream)
+    :: has[GPU] -> end_use(queue)
     :: else
     fi
 }
@@ -648,11 +649,11 @@ inline done_on(thread)
 
 inline move(thread)
 {
-    internal stream = STREAM_OF(call[thread]);
+    queue = STREAM_OF(call[thread]);
     side = (call[thread] < PULL -> GPU : CPU);
     if
-    :: head == 3 -> order(side, false, internal stream, STREAM_WRITE)
-    :: head == (1 << (1 - side)) -> queue_move(side, internal stream)
+    :: head == 3 -> order(side, false, queue, STREAM_WRITE)
+    :: head == (1 << (1 - side)) -> queue_move(side, queue)
     :: else -> reopen() /* an error: there is nothing to move */
     fi
 }
@@ -677,8 +678,8 @@ inline release_side(thread)
     :: has[side] ->
         if
         :: head == (1 << side) ->
-            internal stream = (side == CPU -> H2D : D2H);
-            queue_move(1 - side, internal stream)
+            queue = (side == CPU -> H2D : D2H);
+            queue_move(1 - side, queue)
         :: else
         fi;
         if
@@ -705,7 +706,7 @@ inline replace(thread)
 {
     set = call[thread];
     named = set <= LAST_ON;
-    internal stream = (named -> STREAM_OF(set) : NOBODY);
+    queue = (named -> STREAM_OF(set) : NOBODY);
     going = 0;
     if
     :: set == SET_CPU || set == SET_CPU_ON || set == SET_CPU_ON + T -> going = 1
@@ -754,20 +755,20 @@ inline replace(thread)
             fi;
             /* What fills it: on the stream that was named; else device memory, with the legacy stream. */
             if
-            :: named && going == 1 -> enqueue(internal stream, WRITES_HOST, true)
-            :: named && going == 2 -> enqueue(internal stream, WRITES_DEVICE, true)
-            :: named && going == 3 -> enqueue(internal stream, WRITES_HOST | WRITES_DEVICE, true)
+            :: named && going == 1 -> enqueue(queue, WRITES_HOST, true)
+            :: named && going == 2 -> enqueue(queue, WRITES_DEVICE, true)
+            :: named && going == 3 -> enqueue(queue, WRITES_HOST | WRITES_DEVICE, true)
             :: !named && (going & 2) ->
                 given(ANY, true);
                 enqueue(ANY, WRITES_DEVICE, true)
             :: else
             fi;
             if
-            :: named && (going & 1) -> turn(CPU) = stream(internal stream)
+            :: named && (going & 1) -> turn(CPU) = stream(queue)
             :: else
             fi;
             if
-            :: named && (going & 2) -> turn(GPU) = stream(internal stream)
+            :: named && (going & 2) -> turn(GPU) = stream(queue)
             :: else
             fi
         fi
