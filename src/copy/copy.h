@@ -37,19 +37,19 @@ struct sm_copy {
     };
     /* Work in flight, see inflight.h. Only memory that the device uses is given to streams: a host copy that is not
      * shared has no writer. */
-    struct sm_fence *write;   /* the library's: the transfer or fill that brings the contents, or the allocation */
-    struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
-    struct sm_fence *turn;    /* of the last such turn that has ended, or is about to */
-    struct sm_use *reads;     /* who may be reading: transfers, and streams that were given the pointer */
-    struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
+    struct sm_fence *write;        /* the library's: the transfer or fill that brings the contents, or the allocation */
+    struct sm_stream *writer;      /* the caller's stream that may write now, held; NULL: nobody's */
+    struct sm_fence *writer_fence; /* of the last such open write that has ended, or is about to */
+    struct sm_use *reads;          /* who may be reading: transfers, and streams that were given the pointer */
+    struct sm_use *covered; /* transfers that a later open write comes after: only to hand memory back waits for them */
     struct sm_stream *untracked_on; /* an internal stream that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list, or in a bin of spares */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source;           /* synced_mem_source */
     unsigned char untracked : 2;    /* enum sm_untracked */
-    bool arriving : 1;              /* write, NULL: turn, is to bring the contents; if it fails they are lost */
-    bool write_is_owed : 1;         /* a later turn comes after write too */
+    bool arriving : 1;              /* write, NULL: open write, is to bring the contents; if it fails they are lost */
+    bool write_is_covered : 1;      /* a later open write comes after write too */
     bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see pin.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
     bool is_spare : 1; /* device memory that was let go of, and kept; see device_cache.h */

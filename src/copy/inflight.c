@@ -19,7 +19,7 @@ static void replace(struct sm_fence **slot, struct sm_fence *fence)
 
 struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
 {
-    struct sm_fence *const brings = copy->write ? copy->write : copy->turn;
+    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
     return copy->arriving ? brings : NULL;
 }
 
@@ -83,22 +83,22 @@ static void drop_writer(struct sm_copy *copy)
     copy->writer = NULL;
 }
 
-/* What a turn came after has to be waited for again if nobody can wait for the turn. */
+/* What an open write came after has to be waited for again if nobody can wait for the open write. */
 static void wait_for_owed(struct sm_copy *copy)
 {
-    copy->write_is_owed = false;
-    while (copy->owed) {
-        struct sm_use *const use = copy->owed;
-        copy->owed = use->next;
+    copy->write_is_covered = false;
+    while (copy->covered) {
+        struct sm_use *const use = copy->covered;
+        copy->covered = use->next;
         push_front(&copy->reads, use);
     }
 }
 
 static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
 {
-    if (!copy->writer || copy->writer == by || copy->turn)
+    if (!copy->writer || copy->writer == by || copy->writer_fence)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->turn);
+    const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
     if (is_forgotten(copy, status)) {
         drop_writer(copy);
         wait_for_owed(copy);
@@ -107,7 +107,7 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
 }
 
 /* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may have
- * ended the turn some time ago, and the stream may have gone on reading. */
+ * ended the open write some time ago, and the stream may have gone on reading. */
 static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_fence *just_recorded)
 {
     if (use->by == copy->writer && just_recorded) {
@@ -119,9 +119,9 @@ static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use,
 
 synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
 {
-    const struct sm_fence *const before = copy->turn;
+    const struct sm_fence *const before = copy->writer_fence;
     synced_mem_status status = settle_writer(copy, by);
-    struct sm_fence *const just_recorded = before ? NULL : copy->turn;
+    struct sm_fence *const just_recorded = before ? NULL : copy->writer_fence;
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
@@ -139,10 +139,10 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
 
 struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_owed && sm_fence_is_open(copy->write))
+    if (!copy->write_is_covered && sm_fence_is_open(copy->write))
         return copy->write;
-    if (sm_fence_is_open(copy->turn))
-        return copy->turn;
+    if (sm_fence_is_open(copy->writer_fence))
+        return copy->writer_fence;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
         if (sm_fence_is_open(use->fence))
             return use->fence;
@@ -163,7 +163,7 @@ static bool is_queueing(const struct sm_fence *fence)
 
 struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_owed && is_queueing(copy->write))
+    if (!copy->write_is_covered && is_queueing(copy->write))
         return copy->write;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
         if (is_queueing(use->fence))
@@ -181,7 +181,7 @@ static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_st
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
-        if (is_transfer(use) == transfers && use->fence != copy->turn)
+        if (is_transfer(use) == transfers && use->fence != copy->writer_fence)
             status = sm_stream_wait(stream, use->fence);
     return status;
 }
@@ -192,10 +192,10 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
     if (!conflicting && sm_inflight_has(copy, stream, false))
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
-    if (status == SYNCED_MEM_OK && !copy->write_is_owed)
+    if (status == SYNCED_MEM_OK && !copy->write_is_covered)
         status = sm_stream_wait(stream, copy->write);
     if (status == SYNCED_MEM_OK)
-        status = sm_stream_wait(stream, copy->turn);
+        status = sm_stream_wait(stream, copy->writer_fence);
     if (status == SYNCED_MEM_OK && conflicting)
         status = wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
@@ -214,13 +214,13 @@ static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
     return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
 }
 
-/* What is owed, and a write that is, the stream whose turn it is has waited for. */
+/* What is covered, and a write that is, the stream that may write has waited for. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 {
     struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
     if (!stream || stream->kind != SM_STREAM_CREATED)
         return NULL;
-    bool only = (copy->write_is_owed || is_behind(stream, copy->write)) && is_behind(stream, copy->turn);
+    bool only = (copy->write_is_covered || is_behind(stream, copy->write)) && is_behind(stream, copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && only; use = use->next)
         only = !is_of_others(use, stream) && is_behind(stream, use->fence);
     return only ? stream : NULL;
@@ -228,7 +228,7 @@ struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 
 bool sm_inflight_is_idle(const struct sm_copy *copy)
 {
-    bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->turn);
+    bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
         idle = !is_open(use) && !sm_fence_pending(use->fence);
     return idle;
@@ -247,7 +247,7 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
     if (sm_fence_is_open(copy->write))
         return copy->write;
     struct sm_fence *const read = transfer_in(copy->reads);
-    return read ? read : transfer_in(copy->owed);
+    return read ? read : transfer_in(copy->covered);
 }
 
 /* ---- Entering ---- */
@@ -255,11 +255,11 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 void sm_inflight_forget(struct sm_copy *copy)
 {
     replace(&copy->write, NULL);
-    replace(&copy->turn, NULL);
+    replace(&copy->writer_fence, NULL);
     drop_writer(copy);
     free_uses(&copy->reads);
-    free_uses(&copy->owed);
-    copy->write_is_owed = false;
+    free_uses(&copy->covered);
+    copy->write_is_covered = false;
 }
 
 void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
@@ -271,20 +271,20 @@ void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
 
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
 {
-    replace(&copy->turn, fence);
+    replace(&copy->writer_fence, fence);
     copy->arriving = true;
 }
 
 void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence)
 {
     replace(&copy->write, fence);
-    copy->write_is_owed = false;
+    copy->write_is_covered = false;
     copy->arriving = true;
 }
 
 bool sm_inflight_is_lost(const struct sm_copy *copy)
 {
-    return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->turn) == SM_FENCE_LOST;
+    return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->writer_fence) == SM_FENCE_LOST;
 }
 
 struct sm_use *sm_inflight_reserve(void)
@@ -336,14 +336,14 @@ static void keep_short(struct sm_copy *copy)
 {
     if (count_uses(copy->reads) >= MANY_USES)
         ask_about(copy, copy->reads);
-    if (count_uses(copy->owed) >= MANY_USES)
-        ask_about(copy, copy->owed);
+    if (count_uses(copy->covered) >= MANY_USES)
+        ask_about(copy, copy->covered);
 }
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
     remove_earlier(&copy->reads, NULL, fence);
-    remove_earlier(&copy->owed, NULL, fence);
+    remove_earlier(&copy->covered, NULL, fence);
     keep_short(copy);
     reserved->fence = sm_fence_hold(fence);
     push_front(&copy->reads, reserved);
@@ -397,7 +397,7 @@ static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct s
     push_front(&copy->reads, use);
 }
 
-/* Whoever waits for this turn waits for all that came before it. */
+/* Whoever waits for this open write waits for all that came before it. */
 static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *before = copy->reads;
@@ -409,17 +409,17 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
             replace(&use->fence, NULL);
             push_front(&copy->reads, use);
         } else if (is_transfer(use)) {
-            push_front(&copy->owed, use);
+            push_front(&copy->covered, use);
         } else {
             free_use(use);
         }
     }
-    replace(&copy->turn, NULL);
+    replace(&copy->writer_fence, NULL);
     sm_stream_hold(stream);
     drop_writer(copy);
     copy->writer = stream;
     copy->writes++;
-    copy->write_is_owed = true;
+    copy->write_is_covered = true;
     copy->arriving = false;
 }
 
@@ -439,7 +439,7 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
 {
     if (writing)
-        return copy->writer == stream && !copy->turn;
+        return copy->writer == stream && !copy->writer_fence;
     const struct sm_use *use = copy->reads;
     while (use && use->by != stream)
         use = use->next;
@@ -457,12 +457,12 @@ struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *const use = *link_of(copy, stream);
-    const struct sm_fence *const before = copy->turn;
+    const struct sm_fence *const before = copy->writer_fence;
     synced_mem_status status = SYNCED_MEM_OK;
     if (copy->writer == stream)
         status = settle_writer(copy, NULL);
     if (status == SYNCED_MEM_OK && use && !use->fence)
-        status = settle_reader(copy, use, before ? NULL : copy->turn);
+        status = settle_reader(copy, use, before ? NULL : copy->writer_fence);
     if (status != SYNCED_MEM_OK) {
         sm_inflight_reopen(copy);
         return status;
@@ -479,13 +479,13 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
 
 void sm_inflight_close(struct sm_copy *copy)
 {
-    if (copy->writer && copy->turn)
+    if (copy->writer && copy->writer_fence)
         drop_writer(copy);
 }
 
 /* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
  * after that. If it can't be told to, or only once the library's threads have queued it, the contents that arrive are
- * nobody's; but the transfer stays among the readers, as whoever waits for the turn does not wait for it. */
+ * nobody's; but the transfer stays among the readers, as whoever waits for the open write does not wait for it. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
@@ -493,7 +493,7 @@ static void keep_writer_behind(struct sm_copy *copy)
         struct sm_use *const use = *link;
         if (is_transfer(use) && !is_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
             *link = use->next;
-            push_front(&copy->owed, use);
+            push_front(&copy->covered, use);
         } else {
             link = &use->next;
         }
@@ -502,10 +502,10 @@ static void keep_writer_behind(struct sm_copy *copy)
 
 void sm_inflight_reopen(struct sm_copy *copy)
 {
-    if (copy->writer && copy->turn)
+    if (copy->writer && copy->writer_fence)
         keep_writer_behind(copy);
     if (copy->writer)
-        replace(&copy->turn, NULL);
+        replace(&copy->writer_fence, NULL);
     for (struct sm_use *use = copy->reads; use; use = use->next)
         if (is_stream(use))
             replace(&use->fence, NULL);
@@ -513,8 +513,8 @@ void sm_inflight_reopen(struct sm_copy *copy)
 
 void sm_inflight_ask(const struct sm_copy *copy)
 {
-    if (!copy->writer && copy->turn)
-        (void)sm_fence_pending(copy->turn);
+    if (!copy->writer && copy->writer_fence)
+        (void)sm_fence_pending(copy->writer_fence);
     if (copy->write)
         (void)sm_fence_pending(copy->write);
 }
@@ -553,8 +553,8 @@ void sm_inflight_prune(struct sm_copy *copy)
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!matters(copy, copy->write))
         replace(&copy->write, NULL);
-    if (!copy->writer && !matters(copy, copy->turn))
-        replace(&copy->turn, NULL);
+    if (!copy->writer && !matters(copy, copy->writer_fence))
+        replace(&copy->writer_fence, NULL);
     prune_list(&copy->reads);
-    prune_list(&copy->owed);
+    prune_list(&copy->covered);
 }

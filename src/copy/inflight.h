@@ -7,7 +7,7 @@
  * conflicts with it, and only then does an event on the stream end it. An access that ends uses and then fails leaves
  * them open.
  *
- *   an access waits for     the write, the turn
+ *   an access waits for     the write, the open write
  *   one that writes also    the reads
  *   each of them            not if it is on the very stream that asks
  */
@@ -28,13 +28,13 @@ extern struct sm_stream *const sm_ended_use;
 
 /* ---- Waiting ---- */
 
-/* By which fence the contents arrive: the write's; where there is none the turn's, of memory that the caller fills.
+/* By which fence the contents arrive: the write's; where there is none the open write's, of memory that the caller fills.
  * NULL: nothing arrives. */
 struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
 /* That fence, if it is lost: then the contents never arrive. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
 
-/* Gives a fence to each open use that an access has to wait for: to the turn of a writer, and if it conflicts to the
+/* Gives a fence to each open use that an access has to wait for: to the open write of a writer, and if it conflicts to the
  * readers. Not to uses by the stream that asks; NULL for the host and for transfers. */
 synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
 
@@ -68,7 +68,7 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
  * over the caller's hold. */
 void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence);
 
-/* Memory of the caller's whose contents arrive by the fence, as a turn's: to hand it back nobody waits for that. Takes
+/* Memory of the caller's whose contents arrive by the fence, as an open write's: to hand it back nobody waits for that. Takes
  * over the caller's hold. */
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence);
 
@@ -104,7 +104,7 @@ struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
 /* Ends the stream's use. */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);
 
-/* A call has succeeded that wanted a writer's turn to end. */
+/* A call has succeeded that wanted a writer's open write to end. */
 void sm_inflight_close(struct sm_copy *copy);
 /* A call has failed: the uses it wanted to end are open again. */
 void sm_inflight_reopen(struct sm_copy *copy);

@@ -26,7 +26,7 @@ void sm_inflight_note_strays(struct sm_copy *copy)
 {
     if (is_stray(copy->write))
         sm_inflight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
-    if (has_stray(copy->reads) || has_stray(copy->owed))
+    if (has_stray(copy->reads) || has_stray(copy->covered))
         sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
 }
 
@@ -44,7 +44,7 @@ synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
     if (fence) {
         sm_fence_drop(copy->write);
         copy->write = fence;
-        copy->write_is_owed = false;
+        copy->write_is_covered = false;
     }
     copy->untracked = SM_TRACKED;
     return SYNCED_MEM_OK;

@@ -92,7 +92,7 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     const synced_mem_status status = make_ready(mem, SM_CPU, mode);
     if (status != SYNCED_MEM_OK)
         return status;
-    sm_close_turn(mem);
+    sm_close_write(mem);
     if (sm_copy_of(mem, SM_GPU))
         sm_inflight_ask(sm_copy_of(mem, SM_GPU));
     if (is_to_be_filled(mode))

@@ -150,14 +150,14 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 
 /* ---- All ---- */
 
-/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no turn before. */
+/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no open write before. */
 static void commit_all(struct batch *batch)
 {
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     for (size_t i = 0; i < batch->objects; i++) {
         struct synced_mem *const mem = batch->calls[i].mem;
         if (batch->goes_on)
-            sm_close_turn(mem);
+            sm_close_write(mem);
         if (!batch->calls[i].moves)
             continue;
         if (sm_shared_copy(mem) && is_pull(batch))
@@ -256,14 +256,14 @@ static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
     return sm_fence_wait(arrival);
 }
 
-/* Its contents have arrived, and no stream was given the device copy to write meanwhile: such a turn is not the pull's. */
+/* Its contents have arrived, and no stream was given the device copy to write meanwhile: such an open write is not the pull's. */
 static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
 {
     const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
     return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
 }
 
-/* The objects notice what has failed when they are looked at; the turns that a pull wanted to end have ended, or
+/* The objects notice what has failed when they are looked at; the open writes that a pull wanted to end have ended, or
  * go on: each object's by what became of its own transfer. To enter the objects can't fail, as below. */
 static void look_again(struct batch *batch, synced_mem_status status)
 {
@@ -273,7 +273,7 @@ static void look_again(struct batch *batch, synced_mem_status status)
         (void)sm_enter(&call, batch->calls[i].mem);
         const bool arrived = has_arrived(batch, &batch->calls[i]);
         if (arrived && is_pull(batch))
-            sm_close_turn(call.mem);
+            sm_close_write(call.mem);
         (void)sm_leave(&call, arrived ? SYNCED_MEM_OK : status);
     }
     sm_detail_set(&first);

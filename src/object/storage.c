@@ -85,7 +85,7 @@ static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
         return status;
     status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
-        sm_close_turn(mem);
+        sm_close_write(mem);
         if (!sm_shared_copy(mem))
             sm_let_go(&call, side);
         sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
@@ -137,7 +137,7 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
         if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
                            sm_copy_data(incoming[side]));
-    sm_close_turn(mem);
+    sm_close_write(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
@@ -199,7 +199,7 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
 static void set_size(struct sm_transaction *call, size_t size, unsigned head)
 {
     struct synced_mem *const mem = call->mem;
-    sm_close_turn(mem);
+    sm_close_write(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))

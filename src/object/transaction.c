@@ -58,9 +58,9 @@ bool sm_object_is_valid(const struct synced_mem *mem)
  *   AT_CPU    none                                       yes                         yes
  *   AT_CPU    to read: the device's side was released    yes                         no: these are to be waited for
  *   SYNCED    none, or to read                           yes, once arrived           no: the head changes
- *   AT_GPU    any                                        no: the turn to write ends  no
+ *   AT_GPU    any                                        no: the open write ends  no
  *
- * The turn to write ends where the head gets the host's bit, so that no stream has it then.
+ * The open write ends where the head gets the host's bit, so that no stream has it then.
  */
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
@@ -237,7 +237,7 @@ static void put_back(const struct sm_transaction *call)
     sm_set_head(mem, head);
 }
 
-void sm_close_turn(struct synced_mem *mem)
+void sm_close_write(struct synced_mem *mem)
 {
     if (sm_copy_of(mem, SM_GPU))
         sm_inflight_close(sm_copy_of(mem, SM_GPU));

@@ -27,8 +27,8 @@ synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem);
 synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status);
 
 /* The call has succeeded, and no stream may write the device copy any more without asking again. Of calls that want
- * something else the turn is not to end: it may be one that another call, which fails yet, is about to end. */
-void sm_close_turn(struct synced_mem *mem);
+ * something else the open write is not to end: it may be one that another call, which fails yet, is about to end. */
+void sm_close_write(struct synced_mem *mem);
 
 /* What calls had to leave behind is looked at, and the status answered; a failure's detail stays. */
 synced_mem_status sm_reap_after(synced_mem_status status);

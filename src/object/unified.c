@@ -142,10 +142,10 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     return status;
 }
 
-/* Besides the turn, a fill that was out of sight for a while. */
+/* Besides the open write, a fill that was out of sight for a while. */
 static bool has_write(const struct sm_copy *shared)
 {
-    return !shared->write_is_owed && sm_fence_is_open(shared->write);
+    return !shared->write_is_covered && sm_fence_is_open(shared->write);
 }
 
 static struct sm_stream *internal_behind(struct sm_copy *shared)
@@ -160,10 +160,11 @@ static struct sm_stream *internal_behind(struct sm_copy *shared)
 /* Pages that were to come by a prefetch come without too, so that nothing is lost if no event can follow it. */
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
-    struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : internal_behind(shared);
+    struct sm_stream *const behind =
+        stream || !shared->writer_fence || !has_write(shared) ? stream : internal_behind(shared);
     struct sm_fence *fence;
     if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
         sm_inflight_arrives(shared, fence);
-    else if (shared->turn && !has_write(shared))
-        sm_inflight_arrives(shared, sm_fence_hold(shared->turn));
+    else if (shared->writer_fence && !has_write(shared))
+        sm_inflight_arrives(shared, sm_fence_hold(shared->writer_fence));
 }
