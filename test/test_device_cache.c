@@ -460,8 +460,8 @@ static void use(struct used *used, bool writing, synced_mem_stream stream, unsig
 }
 
 /* Objects come and go on streams, and a stream vanishes when the objects that it used are gone: their memory is what
- * nothing more is said of. Nobody else ever gets it. On a real runtime a handle is not always the next stream's, and one
- * that is nobody's can't be asked about. */
+ * nothing more is said of. Nobody else ever gets it. On a real runtime a handle is not always the next stream's, and
+ * one that is nobody's can't be asked about. */
 START_TEST(streams_that_vanish)
 {
     enum { STEPS = 400 };

@@ -345,8 +345,8 @@ START_TEST(behind_a_kernel_that_never_ends)
 }
 END_TEST
 
-/* More of them than there are internal streams: what comes after one of them waits with it, and is freed in the end; what comes
- * after nothing waits for nothing. */
+/* More of them than there are internal streams: what comes after one of them waits with it, and is freed in the end;
+ * what comes after nothing waits for nothing. */
 START_TEST(behind_more_than_there_are_lanes)
 {
     enum { OBJECTS = 9 };
@@ -379,7 +379,8 @@ START_TEST(behind_more_than_there_are_lanes)
 }
 END_TEST
 
-/* The stream is done, or its use of the object is, when the memory goes: an internal stream waits for what was recorded. */
+/* The stream is done, or its use of the object is, when the memory goes: an internal stream waits for what was
+ * recorded. */
 START_TEST(after_the_stream_is_done)
 {
     if (!gpu_expected())

@@ -393,8 +393,8 @@ START_TEST(destroyed_without_a_word)
 }
 END_TEST
 
-/* A push was on its way when the stream had its open write; the open write is forgotten, the push is not: what comes next is told
- * of the stream once, and then comes behind the push. */
+/* A push was on its way when the stream had its open write; the open write is forgotten, the push is not: what comes
+ * next is told of the stream once, and then comes behind the push. */
 START_TEST(a_push_before_a_forgotten_turn)
 {
     void *data = NULL;

@@ -227,8 +227,8 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
-/* A failed call ends no open write, though the stream itself, or a push, was answered meanwhile: what the stream writes after
- * that is waited for. */
+/* A failed call ends no open write, though the stream itself, or a push, was answered meanwhile: what the stream
+ * writes after that is waited for. */
 static void push_on_other(void)
 {
     sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);

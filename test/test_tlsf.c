@@ -1,5 +1,5 @@
-/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models; and
- * the records of everything. */
+/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models;
+ * and the records of everything. */
 #include "fixture.h"
 
 #include "memory/pinned/runs.h"

@@ -553,7 +553,7 @@ START_TEST(an_idle_object_is_small)
     ck_assert(host_is(synced_mem_cpu_data(mem), 4096, 2));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const struct sm_copy *const copy = sm_copy_of(mem, side);
-        ck_assert(!copy->reads && !copy->owed && !copy->write && !copy->turn && !copy->writer);
+        ck_assert(!copy->reads && !copy->covered && !copy->write && !copy->writer_fence && !copy->writer);
     }
     ck_assert_ptr_null(mem->extras);
     OK(synced_mem_release(mem));

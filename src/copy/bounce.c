@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits for
- * its stream would take another one. */
+/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits
+ * for its stream would take another one. */
 enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
@@ -227,8 +227,8 @@ static uint64_t times_listed(void)
     return times;
 }
 
-/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams, for
- * ever: each stream that is there now is waited for once. */
+/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams,
+ * for ever: each stream that is there now is waited for once. */
 static synced_mem_status wait_for_all(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;

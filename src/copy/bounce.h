@@ -10,8 +10,8 @@
 
 struct sm_bounce;
 
-/* A buffer that holds size bytes of the source. Waits for no work. NULL: no page-locked memory can be had, or the buffers in
- * flight have as many bytes as 16 staging buffers. */
+/* A buffer that holds size bytes of the source. Waits for no work. NULL: no page-locked memory can be had, or the
+ * buffers in flight have as many bytes as 16 staging buffers. */
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size);
 
 const void *sm_bounce_data(const struct sm_bounce *bounce);

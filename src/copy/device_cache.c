@@ -9,8 +9,8 @@ enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << ST
 enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
-/* In each bin the copy that was put there last comes first. A copy that somebody looks at is in neither order meanwhile,
- * and goes back to its place among the others of its age. */
+/* In each bin the copy that was put there last comes first. A copy that somebody looks at is in neither order
+ * meanwhile, and goes back to its place among the others of its age. */
 static struct spares {
     struct sm_copy *bins[BINS];
     struct sm_copy *oldest;

@@ -8,13 +8,14 @@
 
 #include "copy/copy.h"
 
-/* Keeps a device copy of the library's own, on which all work is tracked. Answers what has to be freed so that the limit
- * is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL: nothing. */
+/* Keeps a device copy of the library's own, on which all work is tracked. Answers what has to be freed so that the
+ * limit is kept, linked: those that have been kept for longest, or the copy itself if it alone is too much. NULL:
+ * nothing. */
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy);
 
-/* With full hands, see hands.h. Takes a piece of that many bytes, if the stream comes after all that is in flight on it.
- * NULL: there is none. *gone: linked, pieces that are no longer kept and have to be retired, as work on them got out of
- * sight or there was too much. *looked: a piece was in the hands. */
+/* With full hands, see hands.h. Takes a piece of that many bytes, if the stream comes after all that is in flight on
+ * it. NULL: there is none. *gone: linked, pieces that are no longer kept and have to be retired, as work on them got
+ * out of sight or there was too much. *looked: a piece was in the hands. */
 struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked);
 
 /* All of a device's, linked, to be freed. */

@@ -130,8 +130,8 @@ static synced_mem_status end_streamless(struct sm_copy *copy)
     return sm_inflight_end(copy, sm_stream_any(copy->device));
 }
 
-/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
- * none runs any more. */
+/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost
+ * device none runs any more. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED)

@@ -7,7 +7,7 @@
  * conflicts with it, and only then does an event on the stream end it. An access that ends uses and then fails leaves
  * them open.
  *
- *   an access waits for     the write, the open write
+ *   an access waits for     the write, the writer's fence
  *   one that writes also    the reads
  *   each of them            not if it is on the very stream that asks
  */
@@ -28,13 +28,13 @@ extern struct sm_stream *const sm_ended_use;
 
 /* ---- Waiting ---- */
 
-/* By which fence the contents arrive: the write's; where there is none the open write's, of memory that the caller fills.
- * NULL: nothing arrives. */
+/* By which fence the contents arrive: the write's; where there is none the open write's, of memory that the caller
+ * fills. NULL: nothing arrives. */
 struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
 /* That fence, if it is lost: then the contents never arrive. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
 
-/* Gives a fence to each open use that an access has to wait for: to the open write of a writer, and if it conflicts to the
+/* Gives a fence to each open use that an access has to wait for: to the writer's open write, and if it conflicts to the
  * readers. Not to uses by the stream that asks; NULL for the host and for transfers. */
 synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
 
@@ -68,8 +68,8 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
  * over the caller's hold. */
 void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence);
 
-/* Memory of the caller's whose contents arrive by the fence, as an open write's: to hand it back nobody waits for that. Takes
- * over the caller's hold. */
+/* Memory of the caller's whose contents arrive by the fence, as an open write's: to hand it back nobody waits for
+ * that. Takes over the caller's hold. */
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence);
 
 /* The contents of a shared copy come to the host by the fence, which comes after what writes them. Takes over the
@@ -84,8 +84,8 @@ struct sm_use *sm_inflight_reserve(void);
 /* Enters a transfer from the copy; takes over the reservation and a hold of its own on the fence. */
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
-/* Enters that a caller's stream may have used the copy up to the fence; takes over the reservation and the caller's hold
- * on the fence. */
+/* Enters that a caller's stream may have used the copy up to the fence; takes over the reservation and the caller's
+ * hold on the fence. */
 void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
 /* The stream has the pointer from now on, to read it or to write it, and all that it has to come after is queued before
@@ -104,7 +104,7 @@ struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
 /* Ends the stream's use. */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);
 
-/* A call has succeeded that wanted a writer's open write to end. */
+/* A call has succeeded that wanted the open write to end. */
 void sm_inflight_close(struct sm_copy *copy);
 /* A call has failed: the uses it wanted to end are open again. */
 void sm_inflight_reopen(struct sm_copy *copy);

@@ -197,8 +197,8 @@ static uint64_t times_retired(void)
     return times;
 }
 
-/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile is
- * not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
+/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile
+ * is not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
  * nothing, and takes the copy that was waited for last. */
 static synced_mem_status try_each_and_wait(void)
 {

@@ -289,7 +289,8 @@ static bool end_unbegun(struct job *job)
     return ends;
 }
 
-/* What was in flight on the device copy before a push is on the internal stream, and forgotten: the fence stands for that. */
+/* What was in flight on the device copy before a push is on the internal stream, and forgotten: the fence stands for
+ * that. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
     struct job *const job = job_of_work(arrival->work);

@@ -13,10 +13,10 @@
 bool sm_is_staged(const struct sm_copy *host, size_t size, bool up);
 
 /*
- * Enters a staged transfer as work in flight on both copies, and begins it on the internal stream. The device copy's fence is
- * queued once the device's part is, and the host copy's done once the host's part is. What writes the source must be
- * done, or be what after stands for (NULL: nothing), which is held; and nothing may be in flight on the target but on
- * the internal stream. On failure nothing changed.
+ * Enters a staged transfer as work in flight on both copies, and begins it on the internal stream. The device copy's
+ * fence is queued once the device's part is, and the host copy's done once the host's part is. What writes the source
+ * must be done, or be what after stands for (NULL: nothing), which is held; and nothing may be in flight on the target
+ * but on the internal stream. On failure nothing changed.
  */
 synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
                                   struct sm_fence *after);

@@ -18,15 +18,15 @@ struct sm_transfer {
     bool staged;              /* it has begun and is entered, see staged.h: nothing of the above is to be done */
 };
 
-/* Makes the stream wait for all that is in flight on a copy that the library is about to write, and for kernels that were
- * launched through a pointer of before, which was given without a stream. */
+/* Makes the stream wait for all that is in flight on a copy that the library is about to write, and for kernels that
+ * were launched through a pointer of before, which was given without a stream. */
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*
- * Queues what the transfer says on a stream of the device, and fills in read or bounce. A pageable source has been read
- * when this returns: it is copied into a bounce buffer, or where there is none the stream is synchronized. On failure
- * nothing changed, except that a copy may be untracked: a transfer runs that nobody can wait for. The one it writes must
- * then be let go of; the one it reads stays good to use.
+ * Queues what the transfer says on a stream of the device, and fills in read or bounce. A pageable source has been
+ * read when this returns: it is copied into a bounce buffer, or where there is none the stream is synchronized. On
+ * failure nothing changed, except that a copy may be untracked: a transfer runs that nobody can wait for. The one it
+ * writes must then be let go of; the one it reads stays good to use.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

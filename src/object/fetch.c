@@ -119,8 +119,8 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
     return status;
 }
 
-/* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs beside all
- * streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
+/* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
+ * beside all streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
 static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
                                  bool *staged)
 {

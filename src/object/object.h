@@ -27,7 +27,7 @@ struct sm_extras {
  *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
  *   ready[side][writing] is set       =>  the head has no other bit
  *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
- *   on[writing] is set                =>  the head has no other bit, and it is the stream may write now
+ *   on[writing] is set                =>  the head has no other bit, and that stream may write now
  * head is written by commit() in transaction.c and nowhere else; ready and on by publish(), likewise.
  */
 struct synced_mem {

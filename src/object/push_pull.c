@@ -150,7 +150,8 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 
 /* ---- All ---- */
 
-/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no open write before. */
+/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no open write
+ * before. */
 static void commit_all(struct batch *batch)
 {
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
@@ -256,7 +257,8 @@ static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
     return sm_fence_wait(arrival);
 }
 
-/* Its contents have arrived, and no stream was given the device copy to write meanwhile: such an open write is not the pull's. */
+/* Its contents have arrived, and no stream was given the device copy to write meanwhile: that one is not the
+ * pull's. */
 static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
 {
     const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);

@@ -1,6 +1,6 @@
 /*
- * What every call on an object does at its beginning and at its end, and how it waits in between. transaction.c is the one
- * file that writes the head.
+ * What every call on an object does at its beginning and at its end, and how it waits in between. transaction.c is the
+ * one file that writes the head.
  */
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H

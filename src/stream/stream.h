@@ -111,8 +111,8 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **
  * until they have. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 
-/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Whether that could be done: not while
- * the stream captures, nor once it is done or gone. */
+/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Whether that could be done: not
+ * while the stream captures, nor once it is done or gone. */
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
 
 /* Frees device memory behind all that the stream was given until now; *freed: so it did, or failed to. False: the
