@@ -1,7 +1,7 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
 #include "api/argument.h"
-#include "copy/flight.h"
-#include "copy/page_lock.h"
+#include "copy/inflight.h"
+#include "copy/pin.h"
 #include "object/storage.h"
 
 static synced_mem_status check_foreign(const synced_mem *mem, const void *data, const char *what)
@@ -47,11 +47,11 @@ static synced_mem_status look_at(const synced_mem *mem, const struct foreign *fo
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (foreign->locked)
-        return sm_page_lock(copy, sm_device(mem));
+        return sm_pin(copy, sm_device(mem));
     if (foreign->gpu || foreign->ordered || sm_device_in_use())
-        status = sm_page_lock_look(copy, sm_device(mem));
+        status = sm_pin_query(copy, sm_device(mem));
     if (status == SYNCED_MEM_OK)
-        sm_page_lock_share(copy);
+        sm_pin_share(copy);
     return status;
 }
 
@@ -72,7 +72,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const struct foreign *f
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", foreign->gpu);
     status = sm_copy_wrap(foreign->gpu, sm_size(mem), facts.device, foreign->callback, foreign->user, out);
     if (status == SYNCED_MEM_OK && !foreign->ordered)
-        sm_flight_given(*out, NULL, sm_stream_any(facts.device), true);
+        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
     return status;
 }
 
