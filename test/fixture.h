@@ -132,7 +132,9 @@ void close_stream(synced_mem_stream stream);
  * sanitizer there is nothing to wait for. */
 void let_others_sleep(void);
 
-/* Runs the function in a process of its own; whether it exited with success. */
+/* Runs the function in a process of its own; whether it exited with success. Uses nothing of Check, so that any thread
+ * may call it. A function that another thread than the main one forks for uses nothing of Check either: its lock may be
+ * held. */
 bool in_a_child(void (*function)(const void *argument), const void *argument);
 
 #endif
