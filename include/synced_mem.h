@@ -496,11 +496,11 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * What that work has to come after, a transfer or a writer on another stream, the stream waits for; a transfer, a
  * fill or an allocation that is needed is queued on the stream itself. When something conflicts with that work, an
  * event recorded on the stream at that moment stands for it, so everything queued on the stream till then is waited
- * for; synced_mem_done_on() records it earlier. Readers on several streams do not wait for one another.
+ * for; synced_mem_end_use_on() records it earlier. Readers on several streams do not wait for one another.
  * Blocking: not when the host copy is page-locked or no transfer is needed. A transfer from pageable memory returns
  * when the source has been read out; and the host waits for pageable memory of the caller's that is still being filled
  * in the order of another stream (synced_mem_set_cpu_data_on()).
- * @param stream  see the facts for every function. Before it is destroyed, synced_mem_stream_done() must be called
+ * @param stream  see the facts for every function. Before it is destroyed, synced_mem_forget_stream() must be called
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
@@ -530,7 +530,7 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_me
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); GPU errors.
  * @since 0.1
  */
-SYNCED_MEM_API synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
 /**
  * Ends the stream's use of all objects, and forgets the stream. To be called before the caller destroys it, after the
@@ -543,7 +543,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_
  * @return SYNCED_MEM_OK, also for a stream the library has not met; GPU errors (the stream is then known as before).
  * @since 0.1
  */
-SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
 
 /* ---- Asynchronous transfers ---- */
 

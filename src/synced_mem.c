@@ -450,16 +450,16 @@ IN_A_LINE void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_str
 
 /* ---- Streams ---- */
 
-synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
+synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream)
 {
-    return SM_DO(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_end_use_on(mem, stream) : sm_no_object(), mem);
 }
 
-synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
+synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 {
     sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
-    return sm_report(status == SYNCED_MEM_OK ? sm_stream_done(stream) : status, __func__, NULL);
+    return sm_report(status == SYNCED_MEM_OK ? sm_stream_forget(stream) : status, __func__, NULL);
 }
 
 /* ---- Asynchronous transfers ---- */

@@ -20,7 +20,7 @@ static void check_gpu_calls(synced_mem *mem, synced_mem_status expected)
     FAILS_NULL(expected, synced_mem_mutable_gpu_data_on(mem, NULL));
     FAILS_NULL(expected, synced_mem_overwrite_gpu_data_on(mem, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull(mem, NULL));
-    FAILS(expected, synced_mem_done_on(mem, NULL));
+    FAILS(expected, synced_mem_end_use_on(mem, NULL));
     OK(synced_mem_wait(mem));
     if (before.head == SYNCED_MEM_AT_CPU) {
         FAILS(expected, synced_mem_async_gpu_push(mem, NULL));

@@ -62,8 +62,8 @@ static inline int device_of_stream(int stream)
     X(GPU_READ_ON, gpu_data_on)                                                                                        \
     X(GPU_MUTABLE_ON, mutable_gpu_data_on)                                                                             \
     X(GPU_OVERWRITE_ON, overwrite_gpu_data_on)                                                                         \
-    X(DONE_ON, done_on)                                                                                                \
-    X(STREAM_DONE, stream_done)                                                                                        \
+    X(END_USE_ON, end_use_on)                                                                                          \
+    X(FORGET_STREAM, forget_stream)                                                                                    \
     X(RENEW_STREAM, renew_stream)                                                                                      \
     X(PUSH, async_gpu_push)                                                                                            \
     X(PULL, async_cpu_pull)                                                                                            \
@@ -158,7 +158,7 @@ enum access {
     CELL_SET_CPU,
     CELL_SET_GPU,
     CELL_SET_BOTH,
-    CELL_DONE_ON,
+    CELL_END_USE_ON,
     CELL_RELEASE_CPU,
     CELL_RELEASE_GPU,
     CELL_RELEASE_DATA,

@@ -22,7 +22,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_SHUTDOWN] = 2,      [OP_REAP] = 4,          [OP_FACTS] = 4,           [OP_CPU_READ] = 10,
     [OP_CPU_MUTABLE] = 6,   [OP_CPU_OVERWRITE] = 6, [OP_GPU_READ] = 8,        [OP_GPU_MUTABLE] = 6,
     [OP_GPU_OVERWRITE] = 6, [OP_GPU_READ_ON] = 20,  [OP_GPU_MUTABLE_ON] = 14, [OP_GPU_OVERWRITE_ON] = 8,
-    [OP_DONE_ON] = 6,       [OP_STREAM_DONE] = 1,   [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
+    [OP_END_USE_ON] = 6,    [OP_FORGET_STREAM] = 1, [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
     [OP_PULL] = 10,         [OP_PUSH_N] = 4,        [OP_PULL_N] = 4,          [OP_QUERY] = 3,
     [OP_WAIT] = 2,          [OP_SET_CPU] = 2,       [OP_SET_GPU] = 2,         [OP_SET_BOTH] = 2,
     [OP_ADOPT_CPU] = 2,     [OP_ADOPT_GPU] = 2,     [OP_ADOPT_BOTH] = 2,      [OP_SET_CPU_ON] = 2,
@@ -306,7 +306,7 @@ static bool is_about_host(const struct generator *generator, enum access access)
     case CELL_GPU_OVERWRITE:
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
-    case CELL_DONE_ON:
+    case CELL_END_USE_ON:
         return false;
     case CELL_PUSH:
     case CELL_PULL:

@@ -261,18 +261,18 @@ void ref_pull(struct object *object, int stream)
 
 /* ---- Streams ---- */
 
-void ref_done_on(struct object *object, int stream)
+void ref_end_use_on(struct object *object, int stream)
 {
     if (object->writer == stream)
         object->writer = NOBODY;
     object->readers &= ~in_set(stream);
 }
 
-void ref_stream_done(int stream)
+void ref_forget_stream(int stream)
 {
     for (int i = 0; i < OBJECTS; i++)
         if (world.objects[i].mem)
-            ref_done_on(&world.objects[i], stream);
+            ref_end_use_on(&world.objects[i], stream);
 }
 
 /* Its work is pending as before, but is no stream's that can be named. */
@@ -285,7 +285,7 @@ static void move(stream_set *set, int from, int to)
 void ref_stream_renewed(int stream)
 {
     const int gone = GONE + device_of_stream(stream);
-    ref_stream_done(stream);
+    ref_forget_stream(stream);
     for (int i = 0; i < OBJECTS; i++) {
         struct object *const object = &world.objects[i];
         for (int side = 0; side < SIDES; side++) {
@@ -450,7 +450,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     case CELL_GPU_OVERWRITE:
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
-    case CELL_DONE_ON:
+    case CELL_END_USE_ON:
         return device;
     case CELL_PUSH:
     case CELL_PULL:

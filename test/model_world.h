@@ -108,8 +108,8 @@ void ref_cpu(struct object *object, enum mode mode, void *data);
 void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
-void ref_done_on(struct object *object, int stream);
-void ref_stream_done(int stream);
+void ref_end_use_on(struct object *object, int stream);
+void ref_forget_stream(int stream);
 /* The stream is another one from now on. */
 void ref_stream_renewed(int stream);
 void ref_waited(struct object *object);

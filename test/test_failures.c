@@ -273,7 +273,7 @@ START_TEST(a_failed_growth)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     ck_assert(pattern_is((const char *)synced_mem_cpu_data(mem) + SIZE, 2 * SIZE, 0));
     OK(synced_mem_release(mem));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
 }
 END_TEST
@@ -466,7 +466,7 @@ START_TEST(a_failed_wait_before_a_push)
     OK(synced_mem_async_gpu_push(mem, stream));
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
     free(host);
     gpu_free(device);
@@ -489,7 +489,7 @@ START_TEST(streams_of_an_old_runtime)
     emu_fail_clear();
     OK(synced_mem_release(mem));
     OK(synced_mem_release(there));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
 }
 END_TEST

@@ -85,7 +85,7 @@ static void make_host_alone(void)
 static void make_device_alone(void)
 {
     gpu_fill(synced_mem_mutable_gpu_data_on(now.mem, now.stream), SIZE, 1, now.stream);
-    OK(synced_mem_done_on(now.mem, now.stream));
+    OK(synced_mem_end_use_on(now.mem, now.stream));
 }
 
 static void read_from(const void *data, synced_mem_stream stream)
@@ -341,8 +341,8 @@ static void releases_both(void)
 
 static void ends_uses(void)
 {
-    OK(synced_mem_done_on(now.mem, now.stream));
-    OK(synced_mem_stream_done(now.stream));
+    OK(synced_mem_end_use_on(now.mem, now.stream));
+    OK(synced_mem_forget_stream(now.stream));
 }
 
 static void destroys(void)

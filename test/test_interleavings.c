@@ -108,7 +108,7 @@ static synced_mem_stream stream, next;
 
 static void be_done(void)
 {
-    sound(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    sound(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
 }
 
 static void destroy(void)
@@ -171,7 +171,7 @@ START_TEST(two_are_done_with_a_stream)
     for (unsigned i = 0; i < 2; i++)
         gpu_fill(synced_mem_overwrite_gpu_data_on(two[i], stream), SIZE, i + 1, stream);
     run_second_at(_i ? AT_THE_RECORD : AFTER_THE_RECORD, be_done);
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     join_second();
     gpu_stream_destroy(stream);
     stream = open_stream(NON_BLOCKING);

@@ -255,7 +255,7 @@ START_TEST(null_objects_in_calls)
     int pending = 77;
     const synced_mem_status all[] = {
         synced_mem_retain(NULL),
-        synced_mem_done_on(NULL, NULL),
+        synced_mem_end_use_on(NULL, NULL),
         synced_mem_async_gpu_push(NULL, NULL),
         synced_mem_async_cpu_pull(NULL, NULL),
         synced_mem_async_gpu_push_n(NULL, 1, NULL),
@@ -284,7 +284,7 @@ START_TEST(null_objects_in_calls)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ck_assert_msg(all[i] == SYNCED_MEM_ERR_INVALID_ARGUMENT, "call %zu", i);
     ck_assert_int_eq(pending, 77);
-    OK(synced_mem_stream_done(NULL));
+    OK(synced_mem_forget_stream(NULL));
 }
 END_TEST
 

@@ -205,7 +205,7 @@ START_TEST(many_with_one_event)
     synced_mem_stream stream = open_stream(_i / 2);
     make_many(all, pull, kernels);
     for (int i = 0; i < MANY && pull; i++)
-        OK(synced_mem_done_on(all[i], kernels));
+        OK(synced_mem_end_use_on(all[i], kernels));
     const synced_mem_stats before = stats_now();
     OK(move_n(pull, all, MANY, stream));
     const synced_mem_stats after = stats_now();

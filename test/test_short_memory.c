@@ -129,7 +129,7 @@ START_TEST(held_by_a_stream_that_is_done)
 {
     begin();
     synced_mem *const first = used_on(one, two);
-    OK(synced_mem_stream_done(one));
+    OK(synced_mem_forget_stream(one));
     OK(synced_mem_release(first));
     synced_mem *const mem = before_want(READ);
     OK(try(mem, READ));

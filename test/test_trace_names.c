@@ -39,7 +39,7 @@ START_TEST(ranges)
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
     IS_RANGE("synced_mem_wait subject", synced_mem_wait(mem));
-    IS_RANGE("synced_mem_stream_done", synced_mem_stream_done(NULL));
+    IS_RANGE("synced_mem_forget_stream", synced_mem_forget_stream(NULL));
     IS_RANGE("synced_mem_host_pool_reserve", synced_mem_host_pool_reserve(0, SIZE));
     IS_RANGE("synced_mem_host_pool_trim", synced_mem_host_pool_trim(0));
     IS_RANGE("synced_mem_host_pool_set_limit", synced_mem_host_pool_set_limit(1 << 30));

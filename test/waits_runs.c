@@ -61,8 +61,8 @@ static struct things begin(void)
 
 static void end(struct things *it)
 {
-    OK(synced_mem_stream_done(it->one));
-    OK(synced_mem_stream_done(it->two));
+    OK(synced_mem_forget_stream(it->one));
+    OK(synced_mem_forget_stream(it->two));
     gpu_stream_sync(it->one);
     gpu_stream_sync(it->two);
     if (it->mem)

@@ -77,7 +77,7 @@ int main(void)
     use_workspace(stream);
     refer();
     infer(stream);
-    CHECK(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;
