@@ -68,19 +68,9 @@ size_t sm_staging_least_push(void)
     return sm_staging_minimum() < beyond ? sm_staging_minimum() : beyond;
 }
 
-static synced_mem_status check(const synced_mem_staging *staging)
-{
-    if (!staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "staging is NULL");
-    if (staging->struct_size != sizeof *staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                       staging->struct_size, sizeof *staging);
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
 {
-    const synced_mem_status status = check(staging);
+    const synced_mem_status status = SM_CHECK_STRUCT(staging, "staging");
     if (status != SYNCED_MEM_OK)
         return sm_report(status, __func__, NULL);
     staging->threads = sm_staging_threads();
@@ -91,7 +81,7 @@ synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
 
 static synced_mem_status set(const synced_mem_staging *staging)
 {
-    const synced_mem_status status = check(staging);
+    const synced_mem_status status = SM_CHECK_STRUCT(staging, "staging");
     if (status != SYNCED_MEM_OK)
         return status;
     if (staging->threads > MAX_THREADS)

@@ -39,9 +39,9 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    if (options->struct_size != sizeof *options)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the options' struct_size is %zu, this version knows %zu",
-                       options->struct_size, sizeof *options);
+    const synced_mem_status status = SM_CHECK_STRUCT(options, "the options");
+    if (status != SYNCED_MEM_OK)
+        return status;
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
