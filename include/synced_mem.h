@@ -7,9 +7,10 @@
  * synced_mem_gpu_data() and never calls cudaMemcpy. The states and accessors are those of Caffe's SyncedMemory.
  *
  * The one rule: what an accessor returns is safe to use at once in the domain it was asked for (the host, or one CUDA
- * stream), and stays so until the next call on the object that asks for a conflicting access. Two accesses conflict
- * when one of them is mutable or overwrite, or changes the size or the memory. Whatever has to be waited for, the
- * library waits for: on the host only when the host asked, otherwise with events between streams.
+ * stream), and stays so until the next conflicting call on the object. Accesses from two domains conflict when one of
+ * them is mutable or overwrite. Accesses from one domain, the host or one stream, never conflict. A call that changes
+ * the size or the memory conflicts with every access. Whatever has to be waited for, the library waits for: on the host
+ * only when the host asked, otherwise with events between streams.
  *
  * Facts that hold for every function, so that the comments below need not repeat them:
  * - Sizes and capacities are in bytes.
@@ -252,8 +253,9 @@ typedef struct synced_mem_options {
      * for none. */
     const char *name;
     /**
-     * Of both copies, in bytes, where the library allocates them: a power of two up to 2 MiB; 0 (default) for 64.
-     * Memory handed in by the caller must have the alignment that was asked for here.
+     * In bytes, a power of two up to 2 MiB; 0 (default) for 64. The library's own memory has it, and at least that of a
+     * pointer. An allocator is asked for it, and memory without it is refused: ERR_INVALID_STATE. Memory that the caller
+     * hands in is refused without it, ERR_INVALID_ARGUMENT; with 0 such memory may lie anywhere.
      */
     size_t alignment;
     /** Yours, returned by synced_mem_user(); neither read nor freed; NULL by default. */
@@ -378,8 +380,8 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_PAGEABLE = 1,  /**< the library's: host memory of the system */
     SYNCED_MEM_SOURCE_PINNED = 2,    /**< the library's: page-locked host memory */
     SYNCED_MEM_SOURCE_DEVICE = 3,    /**< the library's: device memory */
-    SYNCED_MEM_SOURCE_BORROWED = 4,  /**< the caller's, set by synced_mem_set_*_data() */
-    SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_BORROWED = 4,  /**< the caller's, handed in without a callback */
+    SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed in with a callback */
     SYNCED_MEM_SOURCE_ALLOCATOR = 6, /**< from an allocator of the caller's */
     SYNCED_MEM_SOURCE_MAPPED = 7,    /**< the library's: page-locked host memory that both sides use */
     SYNCED_MEM_SOURCE_MANAGED = 8    /**< the library's: managed memory that both sides use */
@@ -499,7 +501,7 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * for; synced_mem_end_use_on() records it earlier. Readers on several streams do not wait for one another.
  * Blocking: not when the host copy is page-locked or no transfer is needed. A transfer from pageable memory returns
  * when the source has been read out; and the host waits for pageable memory of the caller's that is still being filled
- * in the order of another stream (synced_mem_set_cpu_data_on()).
+ * in the order of another stream (synced_mem_memory.stream).
  * @param stream  see the facts for every function. Before it is destroyed, synced_mem_forget_stream() must be called
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
@@ -621,7 +623,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
  * nothing of CUDA's. Host memory that is page-locked from its first byte to its last (cudaMallocHost, cudaHostRegister)
  * is treated like the library's own page-locked memory: pushes and pulls return at once. It is asked about again before
  * each transfer, and treated as pageable once it no longer is. Memory that was found pageable is not asked about again:
- * page-lock it before it is handed in, or with synced_mem_register_cpu_data(). Managed memory is taken for either copy;
+ * page-lock it before it is handed in, or with SYNCED_MEM_MEMORY_PAGE_LOCK. Managed memory is taken for either copy;
  * for the host copy only where the device lets the host touch it while kernels run (concurrentManagedAccess).
  *
  * Memory that the caller unmaps, frees or takes back from the runtime while an object uses it is the caller's mistake,
@@ -629,49 +631,38 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
  */
 
 /**
- * Called once for each adopted pointer when the library has let go of it, with no lock held, in synced_mem_release(),
- * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback. The exception: memory
- * that a transfer uses whose end nobody can tell, as the runtime refused both an event and a synchronization, is never
- * handed back; it is counted in synced_mem_stats.quarantined.
+ * Called once for each adopted pointer of an object when the object uses the memory no more, with no lock held, in
+ * synced_mem_release(), synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback. The
+ * exception: memory that a transfer uses whose end nobody can tell, as the runtime refused both an event and a
+ * synchronization, is never handed back; it is counted in synced_mem_stats.quarantined.
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
- * @param stream  NULL: all work of the library on the memory, and the caller's on the streams that the library tracks,
- *                has finished. Not NULL: what is unfinished has been ordered before that stream
+ * @param stream  NULL: all work of the library on the memory for this object, and the caller's on the streams that the
+ *                library tracks, has finished. Not NULL: what is unfinished has been ordered before that stream
  */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
 
 /**
- * Makes data the host copy and the head AT_CPU; the object borrows the memory. What the host copy was before is let go
- * of as by synced_mem_release(). The device copy becomes stale and keeps its memory.
+ * Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
+ * its memory. The host copy's memory until then is released as by synced_mem_release_data().
  * @param data  at least synced_mem_size() bytes of host memory, readable and writable
- * Ownership: the caller's throughout. The memory must stay until the object lets go of it: until the next call that
- * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
- * host for the library's transfers on borrowed memory that it replaces; otherwise not.
+ * Ownership: the caller's throughout. The memory must stay until the object uses it no more: until the next call that
+ * replaces or releases the host memory of this object, or releases the object, has returned. After a failure the object
+ * does not use it.
+ * Blocking: waits on the host for the library's transfers on borrowed memory that it replaces; otherwise not.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory
  *         of a device, managed memory that the host may not touch at any time, memory that this object owns);
  *         ERR_INVALID_STATE (another thread made the object larger meanwhile; unified placement, which takes no memory
- *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed).
+ *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
 /**
- * As synced_mem_set_cpu_data(), and page-locks the memory if it is not page-locked already (cudaHostRegister, of these
- * bytes alone: buffers that share a page don't disturb one another). When the object lets go of the memory, by the call
- * that hands it back, it is no longer page-locked; memory that several objects borrow, when the last of them lets go.
- * Memory that the caller had page-locked stays so. Blocking: also for the runtime, which page-locks at some GB/s; to
- * undo it the runtime may wait for the device. If the runtime refuses to undo it, the memory is handed back all the
- * same, still page-locked, and no status tells; so it is where work on it is under way that nobody can wait for.
- * @return also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be page-locked), ERR_CUDA (refused: a
- *         part of it is page-locked, or it is no memory that can be). The memory is then not borrowed, and unchanged.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_register_cpu_data(synced_mem *mem, void *data);
-
-/**
- * As synced_mem_set_cpu_data(), for the device copy: the head becomes AT_GPU, the host copy stale. An object that has
- * no device yet takes that of the memory.
+ * Makes data the device copy and the head AT_GPU; the object borrows the memory. The host copy becomes stale and keeps
+ * its memory. An object that has no device yet takes that of the memory. Otherwise as synced_mem_set_cpu_data().
  * @param data  at least synced_mem_size() bytes of device or managed memory on the object's device. Work that fills it
  *              is tracked as for synced_mem_mutable_gpu_data()
  * @return also ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another device), GPU errors.
@@ -680,73 +671,65 @@ SYNCED_MEM_API synced_mem_status synced_mem_register_cpu_data(synced_mem *mem, v
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data);
 
-/**
- * Borrows memory for both copies at once; the head becomes SYNCED: the caller vouches that the contents agree.
- * Otherwise as synced_mem_set_cpu_data() and synced_mem_set_gpu_data(); on failure neither is set.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_data, void *gpu_data);
+/** Of synced_mem_memory: the host memory is page-locked for as long as the object uses it. */
+#define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
+
+/** Memory of the caller's, and how an object is to use it. A member that is zero is at its default. */
+typedef struct synced_mem_memory {
+    /** sizeof(synced_mem_memory); sizes of no known version are refused. */
+    size_t struct_size;
+    /** At least synced_mem_size() bytes of host memory, readable and writable. NULL: the host copy keeps its memory. */
+    void *cpu_data;
+    /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
+     * its memory. */
+    void *gpu_data;
+    /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer. */
+    synced_mem_release_callback callback;
+    /** Yours, handed to the callback; neither read nor freed. */
+    void *user;
+    /**
+     * The stream in whose order the contents are ready, one of the memory's device: whoever asks for them waits for what
+     * the stream has queued up to now, the host on the host, a stream on the device. The stream's other uses of the
+     * object are as before. The legacy stream is cudaStreamLegacy here. NULL: the contents of host memory are ready, and
+     * work that fills device memory is tracked as for synced_mem_mutable_gpu_data().
+     */
+    synced_mem_stream stream;
+    /** 0, or SYNCED_MEM_MEMORY_PAGE_LOCK. */
+    unsigned flags;
+} synced_mem_memory;
 
 /**
- * As synced_mem_set_cpu_data(), but the memory becomes the object's: when it lets go of it, it calls the callback.
- * @param callback  must not be NULL
- * @param user      handed to the callback; the library neither reads nor frees it
- * Ownership: the library's after success; still the caller's after failure, and the callback is then not called.
- * Blocking: as synced_mem_set_cpu_data().
- * @return also ERR_INVALID_ARGUMENT for a NULL callback, and for memory that was adopted before, by any object, and
- *         not handed back yet.
- * @since 0.1
+ * Makes memory of the caller's the host copy (head AT_CPU), the device copy (AT_GPU), or both (SYNCED: the caller vouches
+ * that the contents agree). A copy that is not given becomes stale and keeps its memory. Otherwise
+ * as synced_mem_set_cpu_data() for host memory and as synced_mem_set_gpu_data() for device memory.
+ *
+ *     synced_mem_memory memory = {.struct_size = sizeof memory, .cpu_data = data, .callback = give_back};
+ *     status = synced_mem_use_memory(mem, &memory);
+ *
+ * Several objects may use one memory. Each adopts it by itself, and calls its callback when it uses the memory no more,
+ * whatever the others do. The library orders nothing between them.
+ *
+ * With SYNCED_MEM_MEMORY_PAGE_LOCK host memory is page-locked if it is not page-locked already (cudaHostRegister, of
+ * these bytes alone: buffers that share a page don't disturb one another). It is page-locked no more when the object uses
+ * it no more: when the call that hands borrowed memory back returns, and before the callback of adopted memory. Of
+ * several objects that use the memory the last one counts. Memory that the caller had page-locked stays so. If the runtime refuses to undo
+ * it, the memory is handed back all the same, still page-locked, and no status tells; so it is where work on it is under
+ * way that nobody can wait for.
+ * @param memory  read during the call only
+ * Ownership: of borrowed memory the caller's throughout, as for synced_mem_set_cpu_data(). Of adopted memory the
+ * library's after success; after a failure the caller's as before, and no callback is called.
+ * Blocking: as synced_mem_set_cpu_data(). To page-lock memory takes the runtime a second for some GB; to undo it, the
+ * runtime may wait for the device.
+ * Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (also memory NULL, an unknown struct_size, no pointer, one pointer for both
+ *         copies, an unknown flag, SYNCED_MEM_MEMORY_PAGE_LOCK without host memory); the errors of
+ *         synced_mem_set_cpu_data() and synced_mem_set_gpu_data() for what is given; with a stream or
+ *         SYNCED_MEM_MEMORY_PAGE_LOCK also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be
+ *         page-locked), ERR_CUDA (refused: a part of it is page-locked, or it is no memory that can be). After a failure
+ *         the object, and whether the memory is page-locked, are as before.
+ * @since 0.2
  */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data,
-                                                           synced_mem_release_callback callback, void *user);
-
-/** As synced_mem_set_gpu_data(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void *data,
-                                                           synced_mem_release_callback callback, void *user);
-
-/**
- * As synced_mem_set_data() with the ownership of synced_mem_adopt_cpu_data(): the callback is called once for each of
- * the two pointers, in no fixed order.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_data(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                       synced_mem_release_callback callback, void *user);
-
-/**
- * As synced_mem_set_cpu_data(), for contents that are ready in the order of a stream: whoever asks for them waits for
- * what the stream has queued up to now, the host on the host, a stream on the device. Never blocks otherwise than
- * synced_mem_set_cpu_data(). The stream's other uses of the object are as before.
- * @param stream  see the facts for every function
- * @return as synced_mem_set_cpu_data(); GPU errors.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
-
-/**
- * As synced_mem_set_gpu_data(), for contents that are ready in the order of a stream of the same device: work that
- * fills them is tracked there, and not on the legacy stream.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
-
-/** As synced_mem_set_data(), for contents that are both ready in the order of a stream. @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_set_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                        synced_mem_stream stream);
-
-/** As synced_mem_set_cpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data_on(synced_mem *mem, void *data,
-                                                              synced_mem_release_callback callback, void *user,
-                                                              synced_mem_stream stream);
-
-/** As synced_mem_set_gpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data_on(synced_mem *mem, void *data,
-                                                              synced_mem_release_callback callback, void *user,
-                                                              synced_mem_stream stream);
-
-/** As synced_mem_set_data_on(), with the ownership of synced_mem_adopt_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                          synced_mem_release_callback callback, void *user,
-                                                          synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory);
 
 /* ---- Size ---- */
 

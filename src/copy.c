@@ -1,7 +1,6 @@
 /* One copy: where its memory comes from and goes to. */
 #include "copy.h"
 
-#include "adopted.h"
 #include "allocator.h"
 #include "caller.h"
 #include "debug.h"
@@ -231,11 +230,6 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
     struct sm_copy *const copy = take_copy(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const synced_mem_status status = callback ? sm_adopted_add(data) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
-        return status;
-    }
     place(copy, data, size, 1);
     copy->callback = callback;
     copy->user = user;
@@ -247,10 +241,7 @@ void sm_copy_unwrap(struct sm_copy *copy)
 {
     if (!copy)
         return;
-    if (copy->source == SYNCED_MEM_SOURCE_ADOPTED)
-        sm_adopted_remove(sm_copy_data(copy));
-    else
-        sm_page_unlock(copy);
+    sm_page_unlock(copy);
     sm_copy_give_record(copy);
 }
 
@@ -307,9 +298,9 @@ static synced_mem_status give_back(struct sm_copy *copy)
 
 static void hand_over(struct sm_copy *copy)
 {
+    sm_page_unlock(copy);
     const struct sm_caller caller = sm_caller_put_aside();
     const bool before = sm_retired_begin_callback();
-    sm_adopted_remove(sm_copy_data(copy));
     copy->callback(sm_copy_data(copy), copy->user, NULL);
     sm_retired_end_callback(before);
     sm_caller_put_back(caller);

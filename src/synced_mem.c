@@ -2,7 +2,6 @@
  * work is done by coherence.c, move.c and storage.c. */
 #include "synced_mem.h"
 
-#include "adopted.h"
 #include "argument.h"
 #include "coherence.h"
 #include "gpu.h"
@@ -225,7 +224,6 @@ static synced_mem_status shut_down(void)
         sm_gpu_forget_peaks();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
-    sm_adopted_trim();
     sm_copy_trim();
     sm_objects_trim();
     return status;

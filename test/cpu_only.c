@@ -30,9 +30,9 @@ static void check_gpu_calls(synced_mem *mem, synced_mem_status expected)
     }
     if (synced_mem_device_count() == 0) {
         FAILS(expected, synced_mem_set_gpu_data(mem, memory));
-        FAILS(expected, synced_mem_set_data(mem, memory + 8, memory));
-        FAILS(expected, synced_mem_adopt_gpu_data(mem, memory, never, NULL));
-        FAILS(expected, synced_mem_adopt_data(mem, memory + 8, memory, never, NULL));
+        FAILS(expected, USE(mem, .cpu_data = memory + 8, .gpu_data = memory));
+        FAILS(expected, USE(mem, .gpu_data = memory, .callback = never));
+        FAILS(expected, USE(mem, .cpu_data = memory + 8, .gpu_data = memory, .callback = never));
     }
     OK(synced_mem_release_gpu_data(mem));
     check_unchanged(mem, &before);

@@ -31,10 +31,10 @@ static const unsigned char weights[OP_CODES] = {
     [OP_RELEASE_GPU] = 3,   [OP_RELEASE_DATA] = 2,  [OP_STATS] = 1,           [OP_MISTAKE] = 2,
     [OP_KERNEL_WRITE] = 12, [OP_KERNEL_READ] = 12,  [OP_KERNEL_COPY] = 8,     [OP_HOST_WRITE] = 4,
     [OP_HOST_READ] = 4,     [OP_SET_DEVICE] = 1,    [OP_SYNC_STREAM] = 1,     [OP_DELAY] = 6,
-    [OP_REGISTER_CPU] = 2,  [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,       [OP_HOST_LIMIT] = 1,
-    [OP_HOST_DECAY] = 1,    [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,        [OP_GPU_REUSE] = 1,
-    [OP_GPU_THRESHOLD] = 1, [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,        [OP_POOL_STATS] = 1,
-    [OP_FALLBACK] = 1,      [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
+    [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,     [OP_HOST_LIMIT] = 1,      [OP_HOST_DECAY] = 1,
+    [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,      [OP_GPU_REUSE] = 1,       [OP_GPU_THRESHOLD] = 1,
+    [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
+    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
 };
 
 static bool is_excluded(const struct generator *generator, int code)

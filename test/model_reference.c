@@ -144,7 +144,7 @@ static void step(struct object *object, enum side side, enum mode mode)
 static bool host_is_pageable(const struct object *object)
 {
     if (object->copy[CPU].block)
-        return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].registered;
+        return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].locked;
     return !synced_mem_cpu_is_pinned(object->mem);
 }
 
@@ -321,9 +321,8 @@ void ref_created(struct object *object, synced_mem *mem, size_t size)
 static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
-    if (copy->registered)
-        block_check_unlocked(copy->block);
     if (copy->origin == BORROWED) {
+        block_check_unlocked(copy->block);
         const stream_set kernels = object->writing | object->reading | object->loose_writing | object->loose_reading;
         block_return(copy->block, side == GPU ? kernels : copy->filling);
     } else if (copy->origin == ADOPTED && copy->block->state == BLOCK_ADOPTED) {

@@ -41,7 +41,9 @@ enum step {
     REGROW, /* within it */
     DISCARD,
     SET_CPU,
-    REGISTER_CPU,
+    LOCK_CPU,
+    LOCK_BOTH_ON,
+    ADOPT_LOCKED,
     SET_GPU,
     SET_BOTH,
     ADOPT_CPU,

@@ -169,7 +169,7 @@ START_TEST(other_calls_on_the_stream)
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push_n(mems, 1, captured));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_cpu_pull(at_gpu, captured));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_end_use_on(at_gpu, captured));
-    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_set_cpu_data_on(at_cpu, borrowed, captured));
+    FAILS(SYNCED_MEM_ERR_CAPTURING, USE(at_cpu, .cpu_data = borrowed, .stream = captured));
     SAYS("capturing");
     ck_assert_int_eq(synced_mem_head(at_cpu), SYNCED_MEM_AT_CPU);
     ck_assert_int_eq(synced_mem_head(at_gpu), SYNCED_MEM_AT_GPU);

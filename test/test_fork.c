@@ -154,7 +154,7 @@ static void use_the_parents(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_wait(mem));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data(mem, data));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_gpu_data(mem, data));
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data_on(mem, data, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, USE(mem, .cpu_data = data, .stream = all.stream));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize(mem, 2 * SIZE));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize_discard(mem, 10));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_cpu_data(mem));

@@ -245,7 +245,7 @@ START_TEST(let_go_with_work_pending)
     synced_mem *const own = make_at_cpu(SIZE, 1);
     synced_mem *const foreign = make(SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
-    OK(synced_mem_adopt_cpu_data(adopted, calloc(1, SIZE), count, NULL));
+    OK(USE(adopted, .cpu_data = calloc(1, SIZE), .callback = count));
     OK(synced_mem_set_cpu_data(foreign, borrowed));
     host_fill(borrowed, SIZE, 3);
     emu_break_device(0, cudaErrorLaunchFailure);

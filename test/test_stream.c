@@ -172,8 +172,8 @@ START_TEST(stream_of_another_device)
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_overwrite_gpu_data_on(mem, theirs));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_cpu_pull(mem, theirs));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_end_use_on(mem, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_cpu_data_on(mem, (void *)&theirs, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_gpu_data_on(mem, data, theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .cpu_data = (void *)&theirs, .stream = theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .gpu_data = data, .stream = theirs));
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_gpu_push(mem, theirs));
@@ -202,7 +202,7 @@ START_TEST(device_of_the_stream_is_taken)
         OK(synced_mem_async_gpu_push(mem, stream));
         break;
     case 3:
-        OK(synced_mem_set_cpu_data_on(mem, host, stream));
+        OK(USE(mem, .cpu_data = host, .stream = stream));
         ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
         break;
     }

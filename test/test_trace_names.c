@@ -91,7 +91,7 @@ START_TEST(call_that_gave_memory_back)
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem *const mem = make_on(SIZE, 0);
     synced_mem *const other = make_on(SIZE, 0);
-    OK(synced_mem_adopt_cpu_data(mem, data, take_back, &given));
+    OK(USE(mem, .cpu_data = data, .callback = take_back, .user = &given));
     gpu_hold(stream);
     OK(synced_mem_async_gpu_push(mem, stream));
     OK(synced_mem_release(mem));
