@@ -128,3 +128,19 @@ void instances_find(struct instances *all, const struct emu_wait_place *chains, 
     }
     all->places = places.count;
 }
+
+const char *redundant_because(const struct instance *instance)
+{
+    static const struct {
+        const char *part;
+        const char *reason;
+    } known[] = {
+        {"cudaStreamSynchronize < free_here", "cudaFree was seen to wait for the device, but nothing promises it"},
+        {"cudaStreamSynchronize < sm_device_stream_sync < see_frees",
+         "it waits for nothing, but shows the runtime that frees are done"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strstr(instance->name, known[i].part))
+            return known[i].reason;
+    return NULL;
+}

@@ -511,6 +511,24 @@ static void without_pools(enum way way)
     end(&it);
 }
 
+/* What a push of pageable memory was copied into is given back at the end, behind the push. */
+static void shut_down_behind_push(enum way way)
+{
+    struct things it = begin();
+    static unsigned char pageable[SIZE];
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    host_writes(pageable, 1);
+    OK(synced_mem_set_cpu_data(it.mem, pageable));
+    gpu_delay(it.one);
+    push(&it, it.one, way);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    OK(synced_mem_shutdown());
+    OK(synced_mem_get_stats(&stats));
+    MUST(stats.pinned_bytes == 0);
+    end(&it);
+}
+
 static const struct {
     void (*play)(enum way way);
     int ways;
@@ -528,7 +546,8 @@ static const struct {
                {access_unready, 2},       {no_event, 1},
                {out_of_sight, 1},         {out_of_sight_on_device, 1},
                {adopt_over_pull, 1},      {adopted_to_the_end, 2},
-               {failed_read, 1},          {without_pools, 1}};
+               {failed_read, 1},          {without_pools, 1},
+               {shut_down_behind_push, 2}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
@@ -577,20 +596,4 @@ void waits_run(int run)
     } else {
         run_sequence(2000 + (uint64_t)(run - waits_runs()), MORE_CALLS);
     }
-}
-
-const char *redundant_because(const struct instance *instance)
-{
-    static const struct {
-        const char *part;
-        const char *reason;
-    } known[] = {
-        {"cudaStreamSynchronize < free_here", "cudaFree was seen to wait for the device, but nothing promises it"},
-        {"cudaStreamSynchronize < sm_device_stream_sync < see_frees",
-         "it waits for nothing, but shows the runtime that frees are done"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strstr(instance->name, known[i].part))
-            return known[i].reason;
-    return NULL;
 }
