@@ -1,6 +1,6 @@
 #include "host_pool_kit.h"
 
-#include "touch.h"
+#include "memory/pinned/touch.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -7,9 +7,9 @@
 
 #include "fixture.h"
 
-#include "device.h"
-#include "host_node.h"
-#include "host_pool.h"
+#include "device/device.h"
+#include "memory/pinned/host_node.h"
+#include "memory/pinned/host_pool.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "cpu_only.h"
 
 #include "cudart_emu.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 

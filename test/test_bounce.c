@@ -1,7 +1,7 @@
 /* Pushes of pageable memory that are not staged: the source has been read when the call returns, on every stream. */
 #include "fixture.h"
 
-#include "bounce.h"
+#include "copy/bounce.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Debug mode: who uses an old pointer dies of it, and is told; all else works as without. */
 #include "debug_kit.h"
 
-#include "caller.h"
+#include "base/caller.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

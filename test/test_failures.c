@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <stdlib.h>
 #include <string.h>

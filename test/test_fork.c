@@ -1,7 +1,7 @@
 /* Children of processes that use the library: what they can read, what they are refused, and that nothing hangs. */
 #include "fork_kit.h"
 
-#include "device.h"
+#include "device/device.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

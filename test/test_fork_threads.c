@@ -1,7 +1,7 @@
 /* Forks while other threads are in the library: what their children find, and that neither they nor the forks hang. */
 #include "fork_kit.h"
 
-#include "process.h"
+#include "base/process.h"
 
 #include <pthread.h>
 #include <signal.h>

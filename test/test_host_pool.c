@@ -2,7 +2,7 @@
 #include "host_pool_kit.h"
 #include "tensor_trace.h"
 
-#include "touch.h"
+#include "memory/pinned/touch.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* What a caller can set and ask of the pool of page-locked memory: limit, trims, decay, reserving, numbers. */
 #include "host_pool_kit.h"
 
-#include "space.h"
-#include "status.h"
+#include "memory/pinned/space.h"
+#include "api/report.h"
 
 /* ---- The limit ---- */
 

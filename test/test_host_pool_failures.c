@@ -1,7 +1,7 @@
 /* The pool of page-locked memory where something is refused; near which node it takes memory; and in a child. */
 #include "host_pool_kit.h"
 
-#include "space.h"
+#include "memory/pinned/space.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "ticket.h"
+#include "stream/ticket.h"
 
 #include <stdlib.h>
 

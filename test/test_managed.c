@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "managed_pool.h"
+#include "memory/managed_pool.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* The lock that objects and the library have, and what threads wait for. */
 #include "fixture.h"
 
-#include "mutex.h"
+#include "base/mutex.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "device.h"
+#include "device/device.h"
 
 #include <string.h>
 

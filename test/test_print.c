@@ -1,7 +1,7 @@
 /* Numbers as text: readable, complete, within 100 columns. */
 #include "fixture.h"
 
-#include "print.h"
+#include "base/text.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  * the records of everything. */
 #include "fixture.h"
 
-#include "runs.h"
-#include "slab.h"
-#include "space.h"
+#include "memory/pinned/runs.h"
+#include "base/slab.h"
+#include "memory/pinned/space.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* A program that does the same again and again: what the library keeps does not grow, and neither does what it does. */
 #include "fixture.h"
 
-#include "flight.h"
-#include "object.h"
+#include "copy/flight.h"
+#include "object/object.h"
 
 #include <pthread.h>
 

@@ -1,7 +1,7 @@
 /* A thread uses its default stream while it ends, in destructors that run after the library's and the runtime's. */
 #include "fixture.h"
 
-#include "stream.h"
+#include "stream/stream.h"
 
 #include <pthread.h>
 

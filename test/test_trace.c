@@ -1,8 +1,8 @@
 /* The trace: what it says. */
 #include "trace_kit.h"
 
-#include "trace_file.h"
-#include "trace_timing.h"
+#include "trace/trace_file.h"
+#include "trace/trace_timing.h"
 
 #include <stdio.h>
 #include <stdlib.h>

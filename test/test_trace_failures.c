@@ -2,9 +2,9 @@
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
-#include "stream.h"
-#include "trace_event.h"
-#include "trace_timing.h"
+#include "stream/stream.h"
+#include "trace/trace_event.h"
+#include "trace/trace_timing.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -173,14 +173,14 @@ START_TEST(transfers_that_are_not_timed)
         emu_fail(untimed[_i].call, untimed[_i].nth, cudaErrorUnknown, false);
     else
         failing_calloc = (int)untimed[_i].nth;
-    if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
+    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(lane)), sm_stream_traced(lane), &event))
         sm_trace_record(&event);
     ck_assert_int_eq(failing_calloc, 0);
     sm_timing_resolve(true);
-    if (!sm_timing_end(sm_timing_begin(lane), lane, &event))
+    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(lane)), sm_stream_traced(lane), &event))
         sm_trace_record(&event);
     later += 2000000000;
-    struct sm_timing *const timing = sm_timing_begin(lane);
+    struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(lane));
     ck_assert_ptr_nonnull(timing);
     sm_timing_drop(timing);
     stop();

@@ -1,7 +1,7 @@
 /* When the trace is written, and what of it: much, or while a file is slow, or other threads go on. */
 #include "trace_kit.h"
 
-#include "trace_event.h"
+#include "trace/trace_event.h"
 
 #include <fcntl.h>
 #include <pthread.h>

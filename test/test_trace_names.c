@@ -2,7 +2,7 @@
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
-#include "device.h"
+#include "device/device.h"
 
 #include <stdio.h>
 

@@ -2,9 +2,9 @@
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
-#include "stream.h"
-#include "trace_event.h"
-#include "trace_timing.h"
+#include "stream/stream.h"
+#include "trace/trace_event.h"
+#include "trace/trace_timing.h"
 
 #include <stdint.h>
 
@@ -64,9 +64,9 @@ static struct sm_trace_event event_on(const struct sm_stream *stream, const char
 static void time_one(struct sm_stream *stream, const char *what)
 {
     const struct sm_trace_event event = event_on(stream, what);
-    struct sm_timing *const timing = sm_timing_begin(stream);
+    struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(stream));
     ck_assert_ptr_nonnull(timing);
-    ck_assert(sm_timing_end(timing, stream, &event));
+    ck_assert(sm_timing_end(timing, sm_stream_traced(stream), &event));
 }
 
 static void nothing(void)
@@ -141,11 +141,11 @@ START_TEST(transfer_that_is_queued_while_the_trace_ends)
     struct sm_stream *const stream = lane_of(SM_LANE_FREE);
     const struct sm_trace_event event = event_on(stream, "too late");
     start();
-    struct sm_timing *const timing = sm_timing_begin(stream);
+    struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(stream));
     ck_assert_ptr_nonnull(timing);
     stop();
     HAS("\"events_lost\":1");
-    ck_assert(sm_timing_end(timing, stream, &event));
+    ck_assert(sm_timing_end(timing, sm_stream_traced(stream), &event));
     if (_i == 0)
         return;
     start();
@@ -270,7 +270,7 @@ START_TEST(more_transfers_than_are_timed)
     for (int i = 1; i < MOST; i++)
         time_one(stream, "one more");
     const unsigned before = emu_calls("cudaEventCreate");
-    ck_assert_ptr_null(sm_timing_begin(stream));
+    ck_assert_ptr_null(sm_timing_begin(sm_stream_traced(stream)));
     OK(synced_mem_async_gpu_push(mem, NULL));
     ck_assert_uint_eq(emu_calls("cudaEventCreate"), before);
     stopped_clock = 0;
@@ -297,7 +297,7 @@ static struct sm_timing *begin_after(const struct sm_stream *stream, unsigned tu
 {
     turns_of_others = turns;
     at_query = turns > 0 ? take_half_a_millisecond : NULL;
-    return sm_timing_begin(stream);
+    return sm_timing_begin(sm_stream_traced(stream));
 }
 
 /* It is waited for, and asked once more, as the first answer came late. */

@@ -1,7 +1,7 @@
 /* Call places and scopes in traces. */
 #include "trace_kit.h"
 
-#include "caller.h"
+#include "base/caller.h"
 
 #include <pthread.h>
 #include <regex.h>

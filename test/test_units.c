@@ -1,15 +1,16 @@
 /* The modules below the interface, called directly: records, host memory, tickets, copies, and the seam's contract. */
 #include "fixture.h"
 
-#include "coherence.h"
-#include "copy.h"
-#include "device.h"
-#include "flight.h"
-#include "host_memory.h"
-#include "slab.h"
-#include "status.h"
-#include "stream_record.h"
-#include "ticket.h"
+#include "object/coherence.h"
+#include "copy/copy.h"
+#include "device/device.h"
+#include "copy/flight.h"
+#include "memory/host_memory.h"
+#include "base/slab.h"
+#include "api/report.h"
+#include "base/status.h"
+#include "stream/stream_record.h"
+#include "stream/ticket.h"
 
 #include <stdint.h>
 #include <string.h>

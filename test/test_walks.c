@@ -1,7 +1,8 @@
 /* Walks over all objects: what they look at stays until they have looked, and is then its owner's to give up. */
 #include "fixture.h"
+#include "base/text.h"
 
-#include "objects.h"
+#include "object/objects.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -35,15 +36,15 @@ int __lsan_is_turned_off(void)
 /* Called once while a walk looks at an object. */
 static void (*in_visit)(void);
 
-const char *__real_synced_mem_name(const synced_mem *mem);
-const char *__wrap_synced_mem_name(const synced_mem *mem);
-const char *__wrap_synced_mem_name(const synced_mem *mem)
+struct sm_name_text __real_sm_name_text(const char *name);
+struct sm_name_text __wrap_sm_name_text(const char *name);
+struct sm_name_text __wrap_sm_name_text(const char *name)
 {
     void (*const call)(void) = in_visit;
     in_visit = NULL;
     if (call)
         call();
-    return __real_synced_mem_name(mem);
+    return __real_sm_name_text(name);
 }
 
 enum { PRINTED, REFUSED, SHUT_DOWN, KINDS };

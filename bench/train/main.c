@@ -29,19 +29,19 @@ static bool is_readable(const char *path)
     return stream != NULL;
 }
 
-/* TRAIN_README is that of the source tree, so that a program in a build directory finds it. */
+/* TRAIN_TEXT is a file of the source tree, so that a program in a build directory finds it. */
 static const char *default_path(void)
 {
     static const char *const paths[] = {
         "/usr/share/common-licenses/GPL-3",
         "/usr/share/common-licenses/GPL-2",
-        "README.md",
+        "docs/design.md",
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; ++i) {
         if (is_readable(paths[i]))
             return paths[i];
     }
-    return TRAIN_README;
+    return TRAIN_TEXT;
 }
 
 /* Turns "any" and "gpu" into the CPU or the number of a GPU; false when what was asked for cannot be.

@@ -33,7 +33,7 @@ c_decl {
 #endif
 
 #include "waits.h"
-#include "table.pml" /* look_up(), generated from src/steps.c */
+#include "table.pml" /* look_up(), generated from src/object/steps.c */
 
 #define MAX_WORK 6 /* unfinished pieces of work; that it suffices is asserted */
 

@@ -1,5 +1,5 @@
 /* Prints the library's own table of steps as an inline of the model's language. */
-#include "steps.h"
+#include "object/steps.h"
 
 #include <stdio.h>
 

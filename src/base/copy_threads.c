@@ -1,0 +1,204 @@
+/* Threads that help to copy. They are started when there is something to do for them, and then kept. */
+#include "base/copy_threads.h"
+
+#include "base/process.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+enum { MAX_THREADS = 64 };
+
+static struct {
+    struct sm_lock lock;
+    struct sm_events changed;
+    struct sm_task *first;
+    pthread_t ids[MAX_THREADS];
+    unsigned count;
+    unsigned watching; /* of them wait for a task that is not ready: all but one may */
+    bool ending;
+    unsigned generation; /* of the process that has the threads */
+} queue = {.lock = SM_LOCK_INITIALIZER};
+
+void sm_task_hold(struct sm_task *task)
+{
+    atomic_fetch_add_explicit(&task->holders, 1, memory_order_relaxed);
+}
+
+void sm_task_drop(struct sm_task *task)
+{
+    if (atomic_fetch_sub_explicit(&task->holders, 1, memory_order_acq_rel) == 1)
+        task->free(task);
+}
+
+/* ---- The queue, locked ---- */
+
+/* A child has none of its parent's threads, and no business with what they copy. */
+static void leave_to_parent(void)
+{
+    if (queue.generation == sm_process_generation())
+        return;
+    queue.generation = sm_process_generation();
+    queue.first = NULL;
+    queue.count = 0;
+    queue.watching = 0;
+    queue.ending = false;
+}
+
+static void append(struct sm_task *task)
+{
+    struct sm_task **link = &queue.first;
+    while (*link)
+        link = &(*link)->next;
+    task->next = NULL;
+    *link = task;
+    task->queued = true;
+    sm_task_hold(task);
+}
+
+static bool take_out(struct sm_task *task)
+{
+    struct sm_task **link = &queue.first;
+    if (!task->queued)
+        return false;
+    while (*link != task)
+        link = &(*link)->next;
+    *link = task->next;
+    task->queued = false;
+    return true;
+}
+
+/* The oldest that can be worked on; else the oldest that nobody watches, so that none is held back by another's
+ * source. */
+static struct sm_task *next_task(void)
+{
+    struct sm_task *task = queue.first;
+    while (task && !task->ready)
+        task = task->next;
+    if (!task && (queue.watching == 0 || queue.watching + 1 < queue.count))
+        for (task = queue.first; task && task->watched;)
+            task = task->next;
+    if (task)
+        sm_task_hold(task);
+    return task;
+}
+
+/* ---- The threads ---- */
+
+/* With the queue locked before and after. */
+static void watch(struct sm_task *task)
+{
+    queue.watching++;
+    task->watched = true;
+    sm_unlock(&queue.lock);
+    task->wait(task);
+    sm_lock(&queue.lock);
+    queue.watching--;
+    task->ready = true;
+    sm_events_add(&queue.changed);
+}
+
+static void work(struct sm_task *task)
+{
+    sm_unlock(&queue.lock);
+    task->work(task);
+    sm_copy_threads_remove(task);
+    sm_lock(&queue.lock);
+}
+
+static void wait_for_change(void)
+{
+    const unsigned seen = sm_events_seen(&queue.changed);
+    sm_unlock(&queue.lock);
+    sm_events_wait(&queue.changed, seen);
+    sm_lock(&queue.lock);
+}
+
+static void *copy_thread(void *unused)
+{
+    (void)unused;
+    sm_lock(&queue.lock);
+    while (!queue.ending) {
+        struct sm_task *const task = next_task();
+        if (!task) {
+            wait_for_change();
+            continue;
+        }
+        if (task->ready)
+            work(task);
+        else
+            watch(task);
+        sm_unlock(&queue.lock);
+        sm_task_drop(task);
+        sm_lock(&queue.lock);
+    }
+    sm_unlock(&queue.lock);
+    return NULL;
+}
+
+/* Signals are for the program's own threads. */
+static void start(unsigned threads)
+{
+    sigset_t all;
+    sigset_t before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (queue.count < threads && queue.count < MAX_THREADS &&
+           pthread_create(&queue.ids[queue.count], NULL, copy_thread, NULL) == 0)
+        queue.count++;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
+{
+    sm_lock(&queue.lock);
+    leave_to_parent();
+    task->ready = ready;
+    append(task);
+    start(threads);
+    sm_events_add(&queue.changed);
+    sm_unlock(&queue.lock);
+}
+
+void sm_copy_threads_ready(struct sm_task *task)
+{
+    sm_lock(&queue.lock);
+    if (!task->ready) {
+        task->ready = true;
+        sm_events_add(&queue.changed);
+    }
+    sm_unlock(&queue.lock);
+}
+
+void sm_copy_threads_remove(struct sm_task *task)
+{
+    sm_lock(&queue.lock);
+    const bool was_queued = take_out(task);
+    sm_unlock(&queue.lock);
+    if (was_queued)
+        sm_task_drop(task);
+}
+
+unsigned sm_copy_threads_count(void)
+{
+    sm_lock(&queue.lock);
+    leave_to_parent();
+    const unsigned count = queue.count;
+    sm_unlock(&queue.lock);
+    return count;
+}
+
+void sm_copy_threads_end(void)
+{
+    sm_lock(&queue.lock);
+    leave_to_parent();
+    const unsigned count = queue.count;
+    queue.ending = true;
+    sm_events_add(&queue.changed);
+    sm_unlock(&queue.lock);
+    for (unsigned i = 0; i < count; i++)
+        (void)pthread_join(queue.ids[i], NULL);
+    sm_lock(&queue.lock);
+    queue.count = 0;
+    queue.ending = false;
+    sm_unlock(&queue.lock);
+}

@@ -1,0 +1,111 @@
+/* Memory in the hands of threads. */
+#include "base/hands.h"
+
+#include "base/mutex.h"
+#include "base/shard.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* A thread empties its hands and then reads whether anybody waits; a thread that waits says so and then reads whether
+ * hands are full. All of that is sequentially consistent, so one of the two sees the other. */
+static struct {
+    struct sm_events passed;
+    atomic_uint waiting;
+    char apart[SM_CACHE_LINE]; /* all threads read the above, and each writes its shard */
+    struct shard {
+        atomic_uint full;       /* threads with full hands */
+        _Atomic uint64_t times; /* that anything was passed */
+        char apart[SM_CACHE_LINE];
+    } shards[SM_SHARDS];
+} hands;
+
+static _Thread_local struct {
+    bool full;
+    uint64_t times; /* of those above */
+} self;
+
+static struct shard *own_shard(void)
+{
+    return &hands.shards[sm_shard()];
+}
+
+/* Whoever else had full hands, or waited, is not in the child. */
+static void forget_in_child(void)
+{
+    atomic_store(&hands.waiting, 0);
+    for (int i = 0; i < SM_SHARDS; i++)
+        atomic_store(&hands.shards[i].full, 0);
+    atomic_store(&own_shard()->full, self.full);
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static void wake(void)
+{
+    if (atomic_load(&hands.waiting) > 0)
+        sm_events_add(&hands.passed);
+}
+
+static void count(void)
+{
+    self.times++;
+    atomic_fetch_add(&own_shard()->times, 1);
+}
+
+static bool any_full(void)
+{
+    unsigned full = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        full += atomic_load(&hands.shards[i].full);
+    return full > 0;
+}
+
+void sm_hands_fill(void)
+{
+    assert(!self.full);
+    self.full = true;
+    atomic_fetch_add(&own_shard()->full, 1);
+}
+
+void sm_hands_pass(void)
+{
+    assert(self.full);
+    count();
+    wake();
+}
+
+void sm_hands_empty(bool passed)
+{
+    assert(self.full);
+    self.full = false;
+    if (passed)
+        count();
+    atomic_fetch_sub(&own_shard()->full, 1);
+    wake();
+}
+
+uint64_t sm_hands_passed(void)
+{
+    uint64_t times = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        times += atomic_load(&hands.shards[i].times);
+    return times - self.times;
+}
+
+bool sm_hands_wait(uint64_t since)
+{
+    assert(!self.full);
+    atomic_fetch_add(&hands.waiting, 1);
+    for (;;) {
+        const unsigned seen = sm_events_seen(&hands.passed);
+        if (!any_full() || sm_hands_passed() != since)
+            break;
+        sm_events_wait(&hands.passed, seen);
+    }
+    atomic_fetch_sub(&hands.waiting, 1);
+    return sm_hands_passed() != since;
+}

@@ -1,0 +1,71 @@
+/* Locks and counts of events on Linux's futexes. Elsewhere this file is the one to replace. */
+#ifndef __linux__
+#error "mutex.c is for Linux: elsewhere sm_mutex_wait(), sm_mutex_wake() and sm_events_*() have to be written"
+#endif
+
+#include "base/mutex.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
+
+/* As often as that a thread polls a lock before it sleeps. */
+enum { POLLS = 100 };
+
+/* errno is the caller's. */
+static void futex(atomic_uint *word, int operation, unsigned value)
+{
+    const int before = errno;
+    (void)syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    errno = before;
+}
+
+static void pause_a_moment(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __asm__ volatile("pause" ::: "memory");
+#elif defined(__aarch64__)
+    __asm__ volatile("isb" ::: "memory");
+#endif
+}
+
+static bool poll_and_take(struct sm_mutex *mutex)
+{
+    if (atomic_load_explicit(&mutex->state, memory_order_relaxed) != SM_MUTEX_OPEN) {
+        pause_a_moment();
+        return false;
+    }
+    return sm_mutex_try(mutex);
+}
+
+/* A thread that has slept does not know whether others sleep still: so it leaves the lock as awaited. */
+void sm_mutex_wait(struct sm_mutex *mutex)
+{
+    for (int i = 0; i < POLLS; i++)
+        if (poll_and_take(mutex))
+            return;
+    while (atomic_exchange_explicit(&mutex->state, SM_MUTEX_AWAITED, memory_order_acquire) != SM_MUTEX_OPEN)
+        futex(&mutex->state, FUTEX_WAIT, SM_MUTEX_AWAITED);
+}
+
+void sm_mutex_wake(struct sm_mutex *mutex)
+{
+    futex(&mutex->state, FUTEX_WAKE, 1);
+}
+
+void sm_events_wait(struct sm_events *events, unsigned seen)
+{
+    futex(&events->count, FUTEX_WAIT, seen);
+}
+
+void sm_events_add(struct sm_events *events)
+{
+    atomic_fetch_add(&events->count, 1);
+    futex(&events->count, FUTEX_WAKE, INT_MAX);
+}

@@ -1,0 +1,134 @@
+/* Call places. */
+#include "base/place.h"
+
+#include "base/process.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unwind.h>
+
+/* Of places, and those that are looked at to find one. */
+enum { PLACES = 2048, NEIGHBOURS = 16, ADDRESSES = SM_PLACE_DEPTH + SM_PLACE_OWN };
+
+static struct {
+    struct sm_lock lock;
+    struct sm_place places[PLACES]; /* by the hash of their addresses; without addresses: free */
+} seen = {.lock = SM_LOCK_INITIALIZER};
+
+/* ---- The stack ---- */
+
+struct walk {
+    uintptr_t from; /* frames up to the one that goes on there are the library's */
+    bool reached;
+    unsigned count;
+    uintptr_t addresses[ADDRESSES];
+};
+
+static _Unwind_Reason_Code visit(struct _Unwind_Context *frame, void *data)
+{
+    struct walk *const walk = data;
+    const uintptr_t address = _Unwind_GetIP(frame);
+    if (walk->reached && address != 0)
+        walk->addresses[walk->count++] = address;
+    walk->reached = walk->reached || address == walk->from;
+    return walk->count < ADDRESSES ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+/* ---- Words ---- */
+
+static const char *last_part(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* "symbol+0x1f", else "file+0x1f" from where it is loaded. A call may be a function's last instruction. False: it is in
+ * the public function itself. */
+static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const char *function)
+{
+    Dl_info info = {.dli_fname = ""};
+    (void)dladdr((void *)(address - 1), &info);
+    const char *const what = info.dli_sname ? info.dli_sname : last_part(info.dli_fname);
+    const uintptr_t start = (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase);
+    (void)snprintf(out, SM_PLACE_FRAME, "%.*s+0x%zx", SM_PLACE_FRAME - 24, what, (size_t)(address - start));
+    for (char *c = out; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == '"' || *c == '\\')
+            *c = '?';
+    return !info.dli_sname || strcmp(info.dli_sname, function) != 0;
+}
+
+/* The compiler may or may not have left the public function's frame, and that of a function between it and the one that
+ * asks: what is up to the public function is the library's. */
+static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
+{
+    char frame[SM_PLACE_FRAME];
+    unsigned shown = 0;
+    size_t used = 0;
+    out[0] = 0;
+    for (unsigned i = 0; i < ADDRESSES && addresses[i] != 0 && shown < SM_PLACE_DEPTH; i++) {
+        const bool own = !describe_frame(frame, addresses[i], function) && i < SM_PLACE_OWN;
+        used = own ? 0 : used + (size_t)sprintf(out + used, "%s%s", shown > 0 ? " < " : "", frame);
+        shown = own ? 0 : shown + 1;
+        out[used] = 0;
+    }
+}
+
+/* ---- Places; with the lock held ---- */
+
+static uint64_t hash_of(const uintptr_t addresses[ADDRESSES])
+{
+    uint64_t hash = 0;
+    for (unsigned i = 0; i < ADDRESSES; i++)
+        hash = (hash ^ addresses[i]) * 0x9e3779b97f4a7c15u;
+    return hash >> 32;
+}
+
+/* The one with these addresses, else a free one for them; NULL: there is no room. */
+static struct sm_place *slot_of(const uintptr_t addresses[ADDRESSES])
+{
+    const uint64_t hash = hash_of(addresses);
+    for (unsigned i = 0; i < NEIGHBOURS; i++) {
+        struct sm_place *const place = &seen.places[(hash + i) % PLACES];
+        if (place->addresses[0] == 0 || memcmp(place->addresses, addresses, sizeof place->addresses) == 0)
+            return place;
+    }
+    return NULL;
+}
+
+/* ---- What others call ---- */
+
+/* *place: the one there is; NULL: there is no room for it. False: it is to be added. */
+static bool find(const uintptr_t addresses[ADDRESSES], const struct sm_place **place)
+{
+    sm_lock(&seen.lock);
+    *place = slot_of(addresses);
+    const bool found = !*place || (*place)->addresses[0] != 0;
+    sm_unlock(&seen.lock);
+    return found;
+}
+
+/* Of two threads that see a place first the one adds it. */
+static const struct sm_place *add(const uintptr_t addresses[ADDRESSES], const char *function)
+{
+    char text[SM_PLACE_TEXT];
+    describe(text, addresses, function);
+    sm_lock(&seen.lock);
+    struct sm_place *const place = slot_of(addresses);
+    if (place && place->addresses[0] == 0) {
+        memcpy(place->text, text, sizeof text);
+        memcpy(place->addresses, addresses, sizeof place->addresses);
+    }
+    sm_unlock(&seen.lock);
+    return place;
+}
+
+const struct sm_place *sm_place_of(const char *function, const void *return_address)
+{
+    struct walk walk = {.from = (uintptr_t)return_address};
+    const struct sm_place *place = NULL;
+    (void)_Unwind_Backtrace(visit, &walk);
+    const bool found = walk.count == 0 || find(walk.addresses, &place);
+    return found ? place : add(walk.addresses, function);
+}

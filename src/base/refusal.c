@@ -1,0 +1,22 @@
+/* The calling thread's last refusal. */
+#include "base/refusal.h"
+
+static _Thread_local struct {
+    struct sm_refusal last;
+    bool noted; /* and nothing was done about it yet */
+} self;
+
+synced_mem_status sm_refusal_note(synced_mem_status status, int device, size_t bytes)
+{
+    self.noted = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    self.last = (struct sm_refusal){.device = device, .bytes = bytes};
+    return status;
+}
+
+bool sm_refusal_take(struct sm_refusal *out)
+{
+    const bool noted = self.noted;
+    *out = self.last;
+    self.noted = false;
+    return noted;
+}

@@ -1,0 +1,13 @@
+/* Which of the parts of what all threads use is a thread's. */
+#include "base/shard.h"
+
+#include <stdatomic.h>
+
+unsigned sm_shard(void)
+{
+    static atomic_uint threads;
+    static _Thread_local unsigned mine; /* 0: not settled */
+    if (mine == 0)
+        mine = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SM_SHARDS;
+    return mine - 1;
+}

@@ -1,0 +1,299 @@
+/* Small structs of one size, in chunks that keep their type. */
+#include "base/slab.h"
+
+#include <assert.h>
+#include <sched.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+/* Each chunk is twice as large as the one before, up to a point, beyond which the C library maps it: what no cell of it
+ * was taken of is then not touched. With the C library's own record it is a whole number of pages. */
+enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64 };
+
+/* At the beginning of a chunk. */
+struct chunk {
+    struct chunk *next;
+    size_t bytes;
+};
+
+static void **link_of(const struct sm_cells *cells, void *cell)
+{
+    return (void **)((char *)cell + cells->cell - sizeof(void *));
+}
+
+/* A chunk's first cell; there is room for the struct. */
+static size_t offset_in(const struct chunk *chunk)
+{
+    return SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE;
+}
+
+static size_t cells_in(const struct sm_cells *cells, const struct chunk *chunk)
+{
+    return (chunk->bytes - ROOM_FOR_RECORD - offset_in(chunk)) / cells->cell;
+}
+
+static bool grow(struct sm_cells *cells)
+{
+    const struct chunk *const last = cells->chunks;
+    const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
+    const size_t bytes = twice < LARGEST_CHUNK ? twice : LARGEST_CHUNK;
+    struct chunk *const chunk = calloc(1, bytes - ROOM_FOR_RECORD);
+    if (!chunk)
+        return false;
+    *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
+    cells->chunks = chunk;
+    cells->fresh = (char *)chunk + offset_in(chunk);
+    cells->fresh_cells = cells_in(cells, chunk);
+    return true;
+}
+
+static void *take_fresh(struct sm_cells *cells)
+{
+    if (cells->fresh_cells == 0 && !grow(cells))
+        return NULL;
+    void *const cell = cells->fresh;
+    cells->fresh = (char *)cells->fresh + cells->cell;
+    cells->fresh_cells--;
+    return cell;
+}
+
+static void *take_free(struct sm_cells *cells)
+{
+    void *const cell = cells->free;
+    cells->free = *link_of(cells, cell);
+    *link_of(cells, cell) = NULL;
+    return cell;
+}
+
+void *sm_cells_take(struct sm_cells *cells)
+{
+    assert(cells->cell % alignof(void *) == 0);
+    void *const cell = cells->free ? take_free(cells) : take_fresh(cells);
+    cells->used += cell != NULL;
+    return cell;
+}
+
+void sm_cells_give(struct sm_cells *cells, void *cell)
+{
+    *link_of(cells, cell) = cells->free;
+    cells->free = cell;
+    cells->used--;
+}
+
+void sm_cells_trim(struct sm_cells *cells)
+{
+    if (cells->used > 0)
+        return;
+    while (cells->chunks) {
+        struct chunk *const chunk = cells->chunks;
+        cells->chunks = chunk->next;
+        free(chunk);
+    }
+    cells->trims++;
+    cells->free = NULL;
+    cells->fresh_cells = 0;
+}
+
+/* ---- Batches ---- */
+
+enum { BATCH = 32 };
+
+static void push(const struct sm_slab *slab, void **list, void *cell)
+{
+    *link_of(&slab->cells, cell) = *list;
+    *list = cell;
+}
+
+static void *pop(const struct sm_slab *slab, void **list)
+{
+    void *const cell = *list;
+    if (!cell)
+        return NULL;
+    *list = *link_of(&slab->cells, cell);
+    *link_of(&slab->cells, cell) = NULL;
+    return cell;
+}
+
+/* With the slab locked. */
+static void dissolve(struct sm_slab *slab, void *batch)
+{
+    void *cell;
+    while ((cell = pop(slab, &batch)) != NULL)
+        sm_cells_give(&slab->cells, cell);
+}
+
+/* With the slab locked. New cells go out in the order of their addresses. */
+static void *make_batch(struct sm_slab *slab)
+{
+    void *cells[BATCH];
+    void *batch = NULL;
+    int count = 0;
+    while (count < BATCH && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
+        count++;
+    while (count > 0)
+        push(slab, &batch, cells[--count]);
+    return batch;
+}
+
+static void *take_batch(struct sm_slab *slab)
+{
+    sm_lock(&slab->lock);
+    void *const batch = slab->batch_count > 0 ? slab->batches[--slab->batch_count] : make_batch(slab);
+    sm_unlock(&slab->lock);
+    return batch;
+}
+
+static void give_batch(struct sm_slab *slab, void *batch)
+{
+    if (!batch)
+        return;
+    sm_lock(&slab->lock);
+    if (slab->batch_count < SM_BATCHES)
+        slab->batches[slab->batch_count++] = batch;
+    else
+        dissolve(slab, batch);
+    sm_unlock(&slab->lock);
+}
+
+/* ---- Shelves ---- */
+
+static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    sm_lock(&shelf->lock);
+    if (!shelf->list) {
+        shelf->list = shelf->batch;
+        shelf->count = shelf->batch ? BATCH : 0;
+        shelf->batch = NULL;
+    }
+    void *const cell = pop(slab, &shelf->list);
+    shelf->count -= cell != NULL;
+    sm_unlock(&shelf->lock);
+    return cell;
+}
+
+/* Another thread of the shard may do so at the same time. */
+static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    void *batch = take_batch(slab);
+    if (!batch)
+        return false;
+    sm_lock(&shelf->lock);
+    if (!shelf->batch) {
+        shelf->batch = batch;
+        batch = NULL;
+    }
+    sm_unlock(&shelf->lock);
+    give_batch(slab, batch);
+    return true;
+}
+
+/* Where the system has no memory. */
+static void *take_from_any(struct sm_slab *slab)
+{
+    void *cell = NULL;
+    for (int i = 0; i < SM_SHARDS && !cell; i++)
+        cell = take_from(slab, &slab->shelves[i]);
+    return cell;
+}
+
+void *sm_slab_take(struct sm_slab *slab)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *cell;
+    do
+        cell = take_from(slab, shelf);
+    while (!cell && restock(slab, shelf));
+    return cell ? cell : take_from_any(slab);
+}
+
+void sm_slab_give(struct sm_slab *slab, void *cell)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *batch = NULL;
+    sm_lock(&shelf->lock);
+    if (shelf->count == BATCH) {
+        batch = shelf->batch;
+        shelf->batch = shelf->list;
+        shelf->list = NULL;
+        shelf->count = 0;
+    }
+    push(slab, &shelf->list, cell);
+    shelf->count++;
+    sm_unlock(&shelf->lock);
+    give_batch(slab, batch);
+}
+
+static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    sm_lock(&shelf->lock);
+    void *const list = shelf->list;
+    void *const batch = shelf->batch;
+    shelf->list = shelf->batch = NULL;
+    shelf->count = 0;
+    sm_unlock(&shelf->lock);
+    sm_lock(&slab->lock);
+    dissolve(slab, list);
+    dissolve(slab, batch);
+    sm_unlock(&slab->lock);
+}
+
+void sm_slab_trim(struct sm_slab *slab)
+{
+    for (int i = 0; i < SM_SHARDS; i++)
+        clear(slab, &slab->shelves[i]);
+    sm_lock(&slab->lock);
+    while (slab->batch_count > 0)
+        dissolve(slab, slab->batches[--slab->batch_count]);
+    sm_cells_trim(&slab->cells);
+    sm_unlock(&slab->lock);
+}
+
+/* ---- Walks ---- */
+
+/* The number of cells that are looked at before others get the lock. */
+enum { AT_ONCE = 1024 };
+
+/* With the slab locked. Chunks that are new since the walk has begun come before those that it looks at. */
+static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
+{
+    if (!walk->begun)
+        *walk = (struct sm_slab_walk){.begun = true, .chunk = cells->chunks, .trims = cells->trims};
+    else if (walk->trims != cells->trims)
+        walk->chunk = NULL;
+}
+
+/* With the slab locked. */
+static void *find_in(const struct sm_cells *cells, struct sm_slab_walk *walk,
+                     bool (*wanted)(void *cell, const void *user), const void *user)
+{
+    const struct chunk *const chunk = walk->chunk;
+    const size_t count = cells_in(cells, chunk);
+    const size_t end = count - walk->cell > AT_ONCE ? walk->cell + AT_ONCE : count;
+    while (walk->cell < end) {
+        char *const cell = (char *)(uintptr_t)chunk + offset_in(chunk) + walk->cell++ * cells->cell;
+        if (wanted(cell, user))
+            return cell;
+    }
+    if (end == count) {
+        walk->chunk = chunk->next;
+        walk->cell = 0;
+    }
+    return NULL;
+}
+
+void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
+                   const void *user)
+{
+    void *found = NULL;
+    for (;;) {
+        sm_lock(&slab->lock);
+        go_on(&slab->cells, walk);
+        if (walk->chunk)
+            found = find_in(&slab->cells, walk, wanted, user);
+        sm_unlock(&slab->lock);
+        if (found || !walk->chunk)
+            return found;
+        (void)sched_yield(); /* else the lock is taken again before others see that it was open */
+    }
+}

@@ -1,0 +1,67 @@
+/* The library's counters: relaxed atomics, touched off the hot path only. Each shard's are apart; what counts is the
+ * sum. */
+#ifndef SM_STATS_H
+#define SM_STATS_H
+
+#include "base/shard.h"
+#include "synced_mem.h"
+
+#include <stdalign.h>
+#include <stdatomic.h>
+
+/* Every counter: its field in synced_mem_stats. */
+#define SM_COUNTER_MAP(X)                                                                                              \
+    X(objects)                                                                                                         \
+    X(h2d_transfers)                                                                                                   \
+    X(h2d_bytes)                                                                                                       \
+    X(d2h_transfers)                                                                                                   \
+    X(d2h_bytes)                                                                                                       \
+    X(staged_transfers)                                                                                                \
+    X(host_allocations)                                                                                                \
+    X(pageable_bytes)                                                                                                  \
+    X(pinned_bytes)                                                                                                    \
+    X(pageable_fallbacks)                                                                                              \
+    X(gpu_allocations)                                                                                                 \
+    X(gpu_bytes)                                                                                                       \
+    X(retired)                                                                                                         \
+    X(quarantined)                                                                                                     \
+    X(events)                                                                                                          \
+    X(event_records)                                                                                                   \
+    X(stream_waits)                                                                                                    \
+    X(host_waits)                                                                                                      \
+    X(oom_reaps)                                                                                                       \
+    X(oom_waits)                                                                                                       \
+    X(oom_trims)                                                                                                       \
+    X(oom_callbacks)                                                                                                   \
+    X(oom_failures)                                                                                                    \
+    X(gpu_spare_bytes)                                                                                                 \
+    X(managed_bytes)                                                                                                   \
+    X(prefetches)                                                                                                      \
+    X(unprotected)
+
+enum sm_counter {
+#define SM_COUNTER_ENUM(field) SM_COUNT_##field,
+    SM_COUNTER_MAP(SM_COUNTER_ENUM)
+#undef SM_COUNTER_ENUM
+        SM_COUNTERS
+};
+
+struct sm_counts {
+    alignas(SM_CACHE_LINE) _Atomic uint64_t of[SM_COUNTERS];
+};
+extern struct sm_counts sm_counts[SM_SHARDS];
+
+static inline void sm_count_up(enum sm_counter counter, uint64_t by)
+{
+    atomic_fetch_add_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
+}
+
+static inline void sm_count_down(enum sm_counter counter, uint64_t by)
+{
+    atomic_fetch_sub_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
+}
+
+/* While others count, what one has added and another taken away may be in it by half. */
+uint64_t sm_count_of(enum sm_counter counter);
+
+#endif

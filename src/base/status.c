@@ -1,0 +1,36 @@
+/* The calling thread's recorded failure. */
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static _Thread_local struct sm_detail recorded;
+
+synced_mem_status sm_fail(synced_mem_status status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(recorded.text, sizeof recorded.text, format, arguments);
+    va_end(arguments);
+    return status;
+}
+
+synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what)
+{
+    if (!size)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", what);
+    if (*size != known)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the struct_size of %s is %zu, this version knows %zu", what,
+                       *size, known);
+    return SYNCED_MEM_OK;
+}
+
+struct sm_detail sm_detail_get(void)
+{
+    return recorded;
+}
+
+void sm_detail_set(const struct sm_detail *detail)
+{
+    recorded = *detail;
+}

@@ -1,0 +1,31 @@
+/*
+ * Errors. sm_fail() records a failure where it is first known. The public function that fails because of it publishes
+ * it, see report.h. A failure that the library recovers from is recorded and never published.
+ */
+#ifndef SM_STATUS_H
+#define SM_STATUS_H
+
+#include "synced_mem.h"
+
+#define SM_DETAIL_BYTES 896
+
+/* Records what failed for the calling thread and returns the status. */
+#if defined(__GNUC__)
+__attribute__((cold, format(printf, 2, 3)))
+#endif
+synced_mem_status
+sm_fail(synced_mem_status status, const char *format, ...);
+
+/* Whether a struct that begins with its size has the size that this version knows; there are no others yet. what: how
+ * the detail names it. ERR_INVALID_ARGUMENT: another size, or NULL. */
+#define SM_CHECK_STRUCT(given, what) sm_check_struct((given) ? &(given)->struct_size : NULL, sizeof *(given), (what))
+synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what);
+
+/* The recorded detail, so that cleaning up after a failure, which may fail too, does not replace it. */
+struct sm_detail {
+    char text[SM_DETAIL_BYTES];
+};
+struct sm_detail sm_detail_get(void);
+void sm_detail_set(const struct sm_detail *detail);
+
+#endif

@@ -1,0 +1,295 @@
+/* Bounce buffers. */
+#include "copy/bounce.h"
+
+#include "base/hands.h"
+#include "memory/pinned/host_pool.h"
+#include "base/process.h"
+#include "copy/staging.h"
+#include "base/stats.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits for
+ * its stream would take another one. */
+enum { MOST_IN_FLIGHT = 16 };
+enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
+
+/* Stands behind the bytes, in the buffer itself. */
+struct sm_bounce {
+    void *data;
+    size_t bytes; /* of the buffer */
+    void *owner;  /* the pool's */
+    struct sm_ticket *ticket;
+    struct sm_bounce *next; /* given back later, on the same stream */
+    /* Of the first on its stream: */
+    struct sm_bounce *last;
+    struct sm_bounce *other; /* the first on another one */
+    uint64_t listed_at;      /* the stream's place in the order of the streams */
+};
+
+/* Buffers with work in flight, by stream. Work on a stream ends in order, so only the first of each is asked about. A
+ * stream comes to the end of the list of streams when it has its first buffer. */
+static struct {
+    struct sm_lock lock;
+    struct sm_bounce *first;
+    atomic_uint count;
+    uint64_t times;      /* that a stream was listed */
+    unsigned generation; /* of the process that they were given back in */
+} used = {.lock = SM_LOCK_INITIALIZER};
+
+static atomic_size_t in_flight; /* bytes that were taken and have not gone back to the pool */
+
+static size_t room_for(size_t size)
+{
+    return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+const void *sm_bounce_data(const struct sm_bounce *bounce)
+{
+    return bounce->data;
+}
+
+static void count_out(size_t bytes)
+{
+    atomic_fetch_sub_explicit(&in_flight, bytes, memory_order_relaxed);
+}
+
+/* Whether the limit is kept; else the bytes are not counted. */
+static bool count_in(size_t bytes)
+{
+    if (atomic_fetch_add_explicit(&in_flight, bytes, memory_order_relaxed) + bytes <=
+        MOST_IN_FLIGHT * sm_staging_buffer())
+        return true;
+    count_out(bytes);
+    return false;
+}
+
+static void put_back(struct sm_bounce *bounce)
+{
+    const size_t bytes = bounce->bytes;
+    sm_ticket_drop(bounce->ticket);
+    sm_host_pool_free(bounce->data, bytes, bounce->owner);
+    count_out(bytes);
+}
+
+void sm_bounce_lose(struct sm_bounce *bounce)
+{
+    count_out(bounce->bytes);
+    sm_count_up(SM_COUNT_quarantined, 1);
+}
+
+/* ---- With the list locked ---- */
+
+/* A child knows nothing of its parent's work. */
+static void leave_to_parent(void)
+{
+    if (used.generation == sm_process_generation())
+        return;
+    used.generation = sm_process_generation();
+    used.first = NULL;
+    atomic_store_explicit(&used.count, 0, memory_order_relaxed);
+}
+
+static void append(struct sm_bounce *bounce)
+{
+    struct sm_bounce **link = &used.first;
+    while (*link && (*link)->ticket->stream != bounce->ticket->stream)
+        link = &(*link)->other;
+    struct sm_bounce *const first = *link;
+    if (first) {
+        first->last->next = bounce;
+        first->last = bounce;
+    } else {
+        bounce->last = bounce;
+        bounce->listed_at = ++used.times;
+        *link = bounce;
+    }
+    atomic_fetch_add_explicit(&used.count, 1, memory_order_relaxed);
+}
+
+static struct sm_bounce *second_of(const struct sm_bounce *first)
+{
+    struct sm_bounce *const second = first->next;
+    if (!second)
+        return first->other;
+    second->last = first->last;
+    second->other = first->other;
+    second->listed_at = first->listed_at;
+    return second;
+}
+
+static struct sm_bounce *take_ended(void)
+{
+    struct sm_bounce *ended = NULL;
+    struct sm_bounce **link = &used.first;
+    while (*link) {
+        struct sm_bounce *const first = *link;
+        if (sm_ticket_is_open(first->ticket)) {
+            link = &first->other;
+            continue;
+        }
+        *link = second_of(first);
+        first->next = ended;
+        ended = first;
+        atomic_fetch_sub_explicit(&used.count, 1, memory_order_relaxed);
+    }
+    return ended;
+}
+
+/* Some of the streams that were listed after a time, and up to another: those that were listed first. */
+struct some {
+    uint64_t after;
+    uint64_t up_to;
+    unsigned count;
+    unsigned buffers;                        /* of all streams */
+    struct sm_ticket *tickets[MOST_STREAMS]; /* of the first buffer of each stream, or of the last, held */
+};
+
+/* Answers when the last of them was listed. */
+static uint64_t hold_some(struct some *some, bool lasts)
+{
+    uint64_t last = some->up_to;
+    some->count = 0;
+    some->buffers = atomic_load_explicit(&used.count, memory_order_relaxed);
+    for (const struct sm_bounce *first = used.first; first && some->count < MOST_STREAMS; first = first->other) {
+        if (first->listed_at <= some->after || first->listed_at > some->up_to)
+            continue;
+        last = first->listed_at;
+        some->tickets[some->count++] = sm_ticket_hold(lasts ? first->last->ticket : first->ticket);
+    }
+    return some->count == MOST_STREAMS ? last : some->up_to;
+}
+
+/* ---- What others call ---- */
+
+void sm_bounce_give(struct sm_bounce *bounce, struct sm_ticket *ticket)
+{
+    if (!ticket) {
+        put_back(bounce);
+        return;
+    }
+    bounce->ticket = sm_ticket_hold(ticket);
+    sm_lock(&used.lock);
+    leave_to_parent();
+    append(bounce);
+    sm_unlock(&used.lock);
+}
+
+/* Work on a lost device has ended. */
+static synced_mem_status ask(struct sm_ticket *ticket, bool wait, bool *any_ended)
+{
+    const synced_mem_status waited = wait ? sm_ticket_wait(ticket) : SYNCED_MEM_OK;
+    const bool ended = !sm_ticket_pending(ticket);
+    *any_ended = *any_ended || ended;
+    sm_ticket_drop(ticket);
+    return ended ? SYNCED_MEM_OK : waited;
+}
+
+static void give_back_ended(void)
+{
+    sm_hands_fill();
+    sm_lock(&used.lock);
+    struct sm_bounce *bounce = take_ended();
+    sm_unlock(&used.lock);
+    while (bounce) {
+        struct sm_bounce *const next = bounce->next;
+        put_back(bounce);
+        bounce = next;
+    }
+    sm_hands_empty(true);
+}
+
+static uint64_t hold(struct some *some, bool lasts)
+{
+    sm_lock(&used.lock);
+    leave_to_parent();
+    const uint64_t last = hold_some(some, lasts);
+    sm_unlock(&used.lock);
+    return last;
+}
+
+static bool ask_each(const struct some *some, bool wait, synced_mem_status *first)
+{
+    bool any = false;
+    for (unsigned i = 0; i < some->count; i++) {
+        const synced_mem_status status = ask(some->tickets[i], wait, &any);
+        *first = *first != SYNCED_MEM_OK ? *first : status;
+    }
+    return any;
+}
+
+static uint64_t times_listed(void)
+{
+    sm_lock(&used.lock);
+    const uint64_t times = used.times;
+    sm_unlock(&used.lock);
+    return times;
+}
+
+/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams, for
+ * ever: each stream that is there now is waited for once. */
+static synced_mem_status wait_for_all(void)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct some some = {.up_to = times_listed()};
+    while (some.after < some.up_to) {
+        some.after = hold(&some, true);
+        (void)ask_each(&some, true, &first);
+    }
+    return first;
+}
+
+/* A stream is asked about again while buffers of it end, but not more often than there are buffers. */
+static void give_back_all_ended(void)
+{
+    synced_mem_status ignored = SYNCED_MEM_OK;
+    struct some some = {.up_to = times_listed()};
+    while (some.after < some.up_to) {
+        uint64_t last = hold(&some, false);
+        unsigned left = some.buffers;
+        while (ask_each(&some, false, &ignored) && left-- > 0) {
+            give_back_ended();
+            last = hold(&some, false);
+        }
+        some.after = last;
+    }
+}
+
+static bool count_in_or_reap(size_t bytes)
+{
+    if (count_in(bytes))
+        return true;
+    give_back_all_ended();
+    return count_in(bytes);
+}
+
+struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
+{
+    struct sm_pinned memory;
+    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
+    if (!count_in_or_reap(bytes))
+        return NULL;
+    if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK) {
+        count_out(bytes);
+        return NULL;
+    }
+    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
+    *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
+    memcpy(bounce->data, source, size);
+    return bounce;
+}
+
+bool sm_bounce_any(void)
+{
+    return atomic_load_explicit(&used.count, memory_order_relaxed) > 0;
+}
+
+synced_mem_status sm_bounce_reap(bool wait)
+{
+    if (!sm_bounce_any())
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = wait ? wait_for_all() : SYNCED_MEM_OK;
+    give_back_all_ended();
+    return status;
+}

@@ -1,0 +1,45 @@
+/* The records of copies. */
+#include "copy/copy.h"
+
+#include "copy/flight.h"
+#include "base/slab.h"
+#include "base/status.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+static char nowhere;
+struct sm_copy sm_no_copy = {.data = &nowhere};
+
+static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
+
+static_assert(offsetof(struct sm_copy, writes) + sizeof(unsigned) <= sizeof(struct sm_copy) - sizeof(void *),
+              "a free record keeps its count: the slab's link takes the last word");
+
+struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
+{
+    struct sm_copy *const copy = sm_slab_take(&copies);
+    if (!copy) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a copy's record");
+        return NULL;
+    }
+    const unsigned writes = copy->writes + 1;
+    memset((char *)copy + offsetof(struct sm_copy, base), 0, sizeof *copy - offsetof(struct sm_copy, base));
+    copy->device = (signed char)device;
+    copy->source = (unsigned char)source;
+    copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
+    copy->writes = writes;
+    return copy;
+}
+
+void sm_copy_give_record(struct sm_copy *copy)
+{
+    sm_flight_forget(copy);
+    sm_slab_give(&copies, copy);
+}
+
+void sm_copy_trim(void)
+{
+    sm_slab_trim(&copies);
+}

@@ -1,0 +1,195 @@
+/* What becomes of a copy's memory when nobody wants it any more. */
+#include "memory/allocator.h"
+#include "base/caller.h"
+#include "copy/callback.h"
+#include "copy/copy.h"
+#include "copy/flight.h"
+#include "copy/free.h"
+#include "memory/guard.h"
+#include "memory/host_memory.h"
+#include "memory/pinned/host_pool.h"
+#include "memory/managed_pool.h"
+#include "copy/page_lock.h"
+#include "base/stats.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
+static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
+{
+    *status = sm_flight_settle(copy, true, NULL);
+    if (*status != SYNCED_MEM_OK)
+        return *status == SYNCED_MEM_ERR_DEVICE_LOST;
+    struct sm_ticket *ticket;
+    while ((ticket = sm_flight_blocker(copy, true)) != NULL)
+        if (sm_ticket_pending(ticket))
+            return false;
+    return true;
+}
+
+/* Not before the library's threads have queued what they have to: only then can a stream wait for it. */
+static bool is_queueing(const struct sm_copy *copy)
+{
+    return sm_flight_queueing(copy, true) != NULL;
+}
+
+static void quarantine(struct sm_copy *copy)
+{
+    sm_guard_forget(copy);
+    sm_count_up(SM_COUNT_quarantined, 1);
+}
+
+void sm_copy_quarantine(struct sm_copy *copy)
+{
+    quarantine(copy);
+    sm_copy_give_record(copy);
+}
+
+/* To the allocator that it came from; with a lost device all work on the memory has ended. */
+static synced_mem_status give_back(struct sm_copy *copy)
+{
+    struct sm_stream *stream = NULL;
+    const bool on_device = !sm_allocator_is_of_host(copy->allocator);
+    const synced_mem_status status = on_device ? sm_free_order(copy, &stream) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return status;
+    const struct sm_request request = {.size = copy->bytes,
+                                       .alignment = copy->alignment,
+                                       .device = copy->device,
+                                       .stream = on_device && status == SYNCED_MEM_OK ? stream->handle : NULL};
+    const bool before = sm_callback_begin();
+    sm_allocator_give(copy->allocator, &request, copy->base);
+    sm_callback_end(before);
+    return status;
+}
+
+static void hand_over(struct sm_copy *copy)
+{
+    sm_page_unlock(copy);
+    const struct sm_caller caller = sm_caller_put_aside();
+    const bool before = sm_callback_begin();
+    copy->callback(sm_copy_data(copy), copy->user, NULL);
+    sm_callback_end(before);
+    sm_caller_put_back(caller);
+}
+
+static void free_pageable(struct sm_copy *copy)
+{
+    sm_host_memory_free(copy->base, copy->bytes);
+    sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
+}
+
+/* Device memory is freed in stream order, and what was borrowed has nothing in flight. */
+static bool must_be_idle(const struct sm_copy *copy)
+{
+    switch ((synced_mem_source)copy->source) {
+    case SYNCED_MEM_SOURCE_PAGEABLE:
+    case SYNCED_MEM_SOURCE_PINNED:
+    case SYNCED_MEM_SOURCE_MAPPED:
+    case SYNCED_MEM_SOURCE_MANAGED:
+    case SYNCED_MEM_SOURCE_ADOPTED:
+        return true;
+    case SYNCED_MEM_SOURCE_ALLOCATOR:
+        return sm_allocator_is_of_host(copy->allocator);
+    case SYNCED_MEM_SOURCE_DEVICE:
+    case SYNCED_MEM_SOURCE_BORROWED:
+    case SYNCED_MEM_SOURCE_NONE:
+        break;
+    }
+    return false;
+}
+
+/* Nothing is entered before there is a ticket: an open use would have every later call record an event. One that is open
+ * is as good: whoever conflicts with it ends it. */
+synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
+{
+    if (!copy->streamless)
+        return SYNCED_MEM_OK;
+    struct sm_stream *const any = sm_stream_any(copy->device);
+    if (sm_flight_has(copy, any, true) || sm_flight_has(copy, any, false))
+        return SYNCED_MEM_OK;
+    struct sm_ticket *ticket = NULL;
+    struct sm_use *const use = sm_flight_reserve();
+    const synced_mem_status status = use ? sm_stream_end_use(any, &ticket) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status == SYNCED_MEM_OK)
+        sm_flight_used(copy, use, ticket);
+    else
+        free(use);
+    return status;
+}
+
+/* An open use is ended with it. */
+static synced_mem_status end_streamless(struct sm_copy *copy)
+{
+    struct sm_use *const use = copy->streamless ? sm_flight_reserve() : NULL;
+    if (!use)
+        return copy->streamless ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK;
+    sm_flight_given(copy, use, sm_stream_any(copy->device), false);
+    return sm_flight_end(copy, sm_stream_any(copy->device));
+}
+
+/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
+ * none runs any more. */
+synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
+{
+    if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = end_streamless(copy);
+    if (status == SYNCED_MEM_OK)
+        copy->streamless = false;
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
+}
+
+/* Memory of a lost device went with it. */
+bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
+{
+    *status = SYNCED_MEM_OK;
+    sm_flight_note_strays(copy);
+    (void)sm_flight_retrack(copy);
+    const synced_mem_source source = (synced_mem_source)copy->source;
+    if (!copy->untracked)
+        *status = sm_copy_end_streamless(copy);
+    if (*status != SYNCED_MEM_OK)
+        return false;
+    if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
+        return false;
+    if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
+        return false;
+    sm_flight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
+    if (copy->untracked) {
+        quarantine(copy);
+        return true;
+    }
+    switch (source) {
+    case SYNCED_MEM_SOURCE_DEVICE:
+        *status = sm_free_device(copy);
+        break;
+    case SYNCED_MEM_SOURCE_PINNED:
+        sm_host_pool_free(copy->base, sm_guard_room(copy->bytes), copy->owner);
+        break;
+    case SYNCED_MEM_SOURCE_MAPPED:
+        sm_host_pool_free(copy->base, copy->bytes, copy->owner);
+        break;
+    case SYNCED_MEM_SOURCE_MANAGED:
+        sm_managed_pool_free(copy->device, copy->base, copy->bytes);
+        break;
+    case SYNCED_MEM_SOURCE_PAGEABLE:
+        free_pageable(copy);
+        break;
+    case SYNCED_MEM_SOURCE_ADOPTED:
+        hand_over(copy);
+        break;
+    case SYNCED_MEM_SOURCE_ALLOCATOR:
+        *status = give_back(copy);
+        break;
+    case SYNCED_MEM_SOURCE_BORROWED:
+    case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
+        sm_page_unlock(copy);
+        break;
+    }
+    if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return false;
+    *status = SYNCED_MEM_OK;
+    return true;
+}

@@ -1,0 +1,215 @@
+/* Memory for copies. */
+#include "memory/accounting.h"
+#include "memory/allocator.h"
+#include "copy/copy.h"
+#include "memory/guard.h"
+#include "base/hands.h"
+#include "memory/host_memory.h"
+#include "memory/pinned/host_pool.h"
+#include "memory/managed_pool.h"
+#include "copy/page_lock.h"
+#include "base/refusal.h"
+#include "copy/retired.h"
+#include "copy/spare.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+#include <stdint.h>
+#include <string.h>
+
+enum { PAGE = 4096 };
+
+/* Every copy has at least one byte, so that an object of size zero has pointers too. An alignment beyond what the
+ * allocator gives is made room for. */
+static size_t bytes_for(size_t size, size_t alignment, size_t given)
+{
+    const size_t bytes = size > 0 ? size : 1;
+    return alignment > given ? bytes + alignment - given : bytes;
+}
+
+static void place(struct sm_copy *copy, void *base, size_t bytes, size_t alignment)
+{
+    copy->base = base;
+    copy->bytes = bytes;
+    atomic_store_explicit(&copy->data, (char *)base + (0 - (uintptr_t)base) % alignment, memory_order_relaxed);
+}
+
+/* from: what gave the memory. */
+static void trace_allocation(const struct sm_copy *copy, const char *from)
+{
+    sm_trace_allocation(copy->bytes, copy->device, copy->source, from);
+}
+
+synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device, bool zeroed, struct sm_copy **out)
+{
+    const bool pinned = device >= 0;
+    struct sm_copy *const copy =
+        sm_copy_take_record(device, pinned ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    synced_mem_status status = SYNCED_MEM_OK;
+    const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
+    const char *from = "system";
+    void *base = NULL;
+    if (pinned) {
+        struct sm_pinned memory = {.data = NULL};
+        status = sm_host_pool_alloc(device, sm_guard_room(bytes), &memory);
+        base = memory.data;
+        copy->owner = memory.owner;
+        from = memory.fresh ? "runtime" : "pool";
+    } else {
+        base = sm_host_memory_alloc(bytes, alignment < PAGE ? alignment : PAGE, zeroed);
+        if (!base)
+            status = sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu bytes", bytes);
+    }
+    if (status != SYNCED_MEM_OK) {
+        sm_copy_give_record(copy);
+        return sm_refusal_note(status, -1, bytes);
+    }
+    place(copy, base, bytes, alignment);
+    if (pinned && zeroed)
+        memset(sm_copy_data(copy), 0, size);
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    if (!pinned)
+        sm_count_up(SM_COUNT_pageable_bytes, bytes);
+    trace_allocation(copy, from);
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
+{
+    struct sm_copy *const copy = sm_copy_take_record(stream->device, SYNCED_MEM_SOURCE_DEVICE);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const synced_mem_status status = sm_device_alloc(stream->device, bytes, stream->handle, &copy->base);
+    if (status != SYNCED_MEM_OK) {
+        sm_copy_give_record(copy);
+        return sm_refusal_note(status, stream->device, bytes);
+    }
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+/* A later call tries to let go of what is no longer kept. */
+static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
+{
+    struct sm_copy *gone;
+    bool looked;
+    sm_hands_fill();
+    struct sm_copy *const copy = sm_spare_take(stream, bytes, &gone, &looked);
+    while (gone) {
+        struct sm_copy *const next = gone->next;
+        sm_retired_add(gone);
+        gone = next;
+    }
+    sm_hands_empty(looked);
+    return copy;
+}
+
+synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
+                                        struct sm_copy **out)
+{
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    struct sm_copy *copy = take_spare(stream, bytes);
+    const bool spare = copy != NULL;
+    const synced_mem_status status = spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    place(copy, copy->base, bytes, alignment);
+    copy->is_spare = false;
+    copy->given = 0;
+    copy->arrivals = 0;
+    sm_gpu_obtained(stream->device, bytes);
+    if (sm_trace_on()) {
+        const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
+        trace_allocation(copy, spare ? "spare" : fresh);
+    }
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size_t size, size_t alignment, int device,
+                                      synced_mem_stream stream, struct sm_copy **out)
+{
+    const struct sm_request request = {
+        .size = size > 0 ? size : 1, .alignment = alignment, .device = device, .stream = stream};
+    struct sm_copy *const copy = sm_copy_take_record(device, SYNCED_MEM_SOURCE_ALLOCATOR);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    void *data;
+    bool pinned = false;
+    const synced_mem_status status = sm_allocator_take(allocator, &request, &data, &pinned);
+    if (status != SYNCED_MEM_OK) {
+        sm_copy_give_record(copy);
+        return sm_refusal_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
+    }
+    place(copy, data, request.size, 1);
+    copy->pinned = pinned;
+    copy->allocator = allocator;
+    copy->alignment = alignment;
+    trace_allocation(copy, "allocator");
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status alloc_mapped(int device, size_t bytes, struct sm_copy *copy, void **out)
+{
+    struct sm_pinned memory;
+    synced_mem_status status = sm_host_pool_alloc(device, bytes, &memory);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_device_check_mapped(device, memory.data);
+    if (status != SYNCED_MEM_OK)
+        sm_host_pool_free(memory.data, bytes, memory.owner);
+    *out = memory.data;
+    copy->owner = memory.owner;
+    return status;
+}
+
+synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int device, bool managed, bool zeroed,
+                                        struct sm_copy **out)
+{
+    struct sm_copy *const copy =
+        sm_copy_take_record(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    void *base;
+    const synced_mem_status status =
+        managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped(device, bytes, copy, &base);
+    if (status != SYNCED_MEM_OK) {
+        sm_copy_give_record(copy);
+        return sm_refusal_note(status, managed ? device : -1, bytes);
+    }
+    place(copy, base, bytes, alignment);
+    if (zeroed)
+        memset(sm_copy_data(copy), 0, size);
+    sm_count_up(SM_COUNT_host_allocations, 1);
+    trace_allocation(copy, "pool");
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
+                               struct sm_copy **out)
+{
+    struct sm_copy *const copy =
+        sm_copy_take_record(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
+    if (!copy)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    place(copy, data, size, 1);
+    copy->callback = callback;
+    copy->user = user;
+    *out = copy;
+    return SYNCED_MEM_OK;
+}
+
+void sm_copy_unwrap(struct sm_copy *copy)
+{
+    if (!copy)
+        return;
+    sm_page_unlock(copy);
+    sm_copy_give_record(copy);
+}

@@ -1,0 +1,75 @@
+/* Letting go of copies. */
+#include "memory/accounting.h"
+#include "copy/copy.h"
+#include "copy/flight.h"
+#include "memory/guard.h"
+#include "base/hands.h"
+#include "copy/retired.h"
+#include "copy/spare.h"
+#include "base/status.h"
+
+/* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
+static struct sm_copy *keep_or_free(struct sm_copy *copy)
+{
+    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_flight_queueing(copy, true))
+        return copy;
+    sm_flight_note_strays(copy);
+    if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
+        return copy;
+    sm_gpu_freed(copy->device, copy->bytes);
+    copy->is_spare = true;
+    return sm_spare_keep(copy);
+}
+
+static synced_mem_status retire(struct sm_copy *copy)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, &status))
+        sm_copy_give_record(copy);
+    else
+        sm_retired_add(copy);
+    return status;
+}
+
+/* The same for all that are linked. */
+static synced_mem_status retire_all(struct sm_copy *copy)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    while (copy) {
+        struct sm_copy *const next = copy->next;
+        const synced_mem_status status = retire(copy);
+        first = first != SYNCED_MEM_OK ? first : status;
+        copy = next;
+    }
+    return first;
+}
+
+void sm_copy_retire(struct sm_copy *copy)
+{
+    if (!copy)
+        return;
+    sm_guard_forget(copy);
+    copy->arriving = false; /* nobody asks for the contents any more */
+    sm_hands_fill();
+    (void)retire_all(keep_or_free(copy));
+    sm_hands_empty(true);
+}
+
+static synced_mem_status free_spares(int device)
+{
+    sm_hands_fill();
+    struct sm_copy *const all = sm_spare_take_all(device);
+    const synced_mem_status status = retire_all(all);
+    sm_hands_empty(all != NULL);
+    return status;
+}
+
+synced_mem_status sm_copy_free_spares(int device)
+{
+    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
+    for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
+        const synced_mem_status status = free_spares(each);
+        first = first != SYNCED_MEM_OK ? first : status;
+    }
+    return first;
+}

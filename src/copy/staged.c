@@ -1,0 +1,463 @@
+/* Transfers between pageable memory and a device, through page-locked buffers. */
+#include "copy/staged.h"
+
+#include "base/copy_threads.h"
+#include "memory/pinned/host_pool.h"
+#include "copy/staging.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Chunks are whole numbers of steps, but for the last. */
+enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
+
+struct job {
+    struct sm_task task;
+    struct sm_host_work work;
+    bool up; /* to the device */
+    struct sm_stream *lane;
+    char *host;
+    char *device;
+    size_t size;
+    size_t chunk;
+    struct sm_ticket *after; /* what the source comes after */
+    struct sm_ticket *host_ticket;
+    struct sm_ticket *device_ticket;
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t progress;
+    size_t taken;     /* bytes, by threads that copy them */
+    size_t queued;    /* bytes, on the lane */
+    unsigned workers; /* threads at work */
+    bool over;
+    synced_mem_status status;
+    struct sm_detail why;
+    unsigned char from, to; /* synced_mem_source */
+    struct sm_trace_who who;
+};
+
+/* A page-locked buffer of one thread's, and the chunk that is in it. */
+struct buffer {
+    struct sm_pinned memory;
+    char *data;
+    size_t offset;
+    size_t bytes;             /* 0: it is empty */
+    struct sm_ticket *ticket; /* the device's part, unless that is done */
+    bool stray;               /* never to be used again */
+};
+
+static struct job *job_of_task(struct sm_task *task)
+{
+    return (struct job *)(void *)((char *)task - offsetof(struct job, task));
+}
+
+static struct job *job_of_work(struct sm_host_work *work)
+{
+    return (struct job *)(void *)((char *)work - offsetof(struct job, work));
+}
+
+static void fail(struct job *job, synced_mem_status status)
+{
+    pthread_mutex_lock(&job->lock);
+    if (job->status == SYNCED_MEM_OK) {
+        job->status = status;
+        job->why = sm_detail_get();
+    }
+    pthread_mutex_unlock(&job->lock);
+}
+
+static synced_mem_status status_of(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    const synced_mem_status status = job->status;
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+/* ---- Chunks ---- */
+
+static bool get_buffer(const struct job *job, struct buffer *buffer)
+{
+    if (!buffer->data && sm_host_pool_alloc(job->lane->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+        buffer->data = buffer->memory.data;
+    return buffer->data != NULL;
+}
+
+static void put_buffer(const struct job *job, struct buffer *buffer)
+{
+    if (buffer->stray)
+        sm_count_up(SM_COUNT_quarantined, 1);
+    else if (buffer->data)
+        sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.owner);
+}
+
+/* The device has done with the buffer, if that can be told. */
+static synced_mem_status wait_for_device(const struct job *job, struct buffer *buffer)
+{
+    synced_mem_status status = buffer->ticket ? sm_ticket_wait(buffer->ticket) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK && sm_ticket_is_open(buffer->ticket)) {
+        status = sm_device_stream_sync(job->lane->device, job->lane->handle);
+        buffer->stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    }
+    sm_ticket_drop(buffer->ticket);
+    buffer->ticket = NULL;
+    return status;
+}
+
+static void copy_traced(const struct job *job, void *to, const void *from, size_t bytes)
+{
+    const uint64_t since = sm_trace_begin();
+    memcpy(to, from, bytes);
+    sm_trace_part(since, &job->who, bytes, job->up);
+}
+
+static synced_mem_status empty(const struct job *job, struct buffer *buffer)
+{
+    if (buffer->bytes == 0)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = wait_for_device(job, buffer);
+    if (status == SYNCED_MEM_OK && !job->up)
+        copy_traced(job, job->host + buffer->offset, buffer->data, buffer->bytes);
+    buffer->bytes = 0;
+    return status;
+}
+
+static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
+{
+    const struct sm_stream *const lane = job->lane;
+    const struct sm_trace_moved moved = {
+        .direction = job->up ? SM_H2D : SM_D2H, .bytes = bytes, .from = job->from, .to = job->to, .who = &job->who};
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(lane));
+    const synced_mem_status status =
+        job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
+                : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(lane), status);
+    return status;
+}
+
+/* The runtime may do as it does with pageable memory; which the caller may have page-locked since it was looked at. */
+static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
+{
+    const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
+    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->lane->device, job->lane->handle) : status;
+}
+
+static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
+{
+    if (!get_buffer(job, buffer))
+        return copy_without_buffer(job, offset, bytes);
+    if (job->up)
+        copy_traced(job, buffer->data, job->host + offset, bytes);
+    synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_transfer_follow(job->lane, &buffer->ticket, &buffer->stray);
+    if (status == SYNCED_MEM_OK) {
+        buffer->offset = offset;
+        buffer->bytes = bytes;
+    }
+    return status;
+}
+
+/* ---- A thread's part ---- */
+
+/* Also to end a transfer that has failed before anybody was at work on it. */
+static bool enter(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    const bool is_open = !job->over && (job->taken < job->size || job->status != SYNCED_MEM_OK);
+    job->workers += is_open;
+    pthread_mutex_unlock(&job->lock);
+    return is_open;
+}
+
+static size_t take(struct job *job, size_t *offset)
+{
+    pthread_mutex_lock(&job->lock);
+    const size_t left = job->status == SYNCED_MEM_OK ? job->size - job->taken : 0;
+    const size_t bytes = left < job->chunk ? left : job->chunk;
+    *offset = job->taken;
+    job->taken += bytes;
+    pthread_mutex_unlock(&job->lock);
+    return bytes;
+}
+
+static void tell(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    pthread_cond_broadcast(&job->progress);
+    pthread_mutex_unlock(&job->lock);
+}
+
+/* When the last chunk is queued a stream can wait for the device's part. Without an event to wait for it is waited for
+ * at the end. */
+static void count_queued(struct job *job, size_t bytes)
+{
+    pthread_mutex_lock(&job->lock);
+    job->queued += bytes;
+    const bool all = job->queued == job->size;
+    pthread_mutex_unlock(&job->lock);
+    if (!all)
+        return;
+    (void)sm_ticket_queued(job->device_ticket, job->lane->handle);
+    if (job->up)
+        sm_ticket_close(job->host_ticket, SM_TICKET_DONE, false);
+    tell(job);
+}
+
+/* The device's part has no event to wait for: a chunk was not queued, or the event not recorded. */
+static void end_device_part(struct job *job)
+{
+    const struct sm_stream *const lane = job->lane;
+    const synced_mem_status status = sm_device_stream_sync(lane->device, lane->handle);
+    const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    if (status != SYNCED_MEM_OK)
+        fail(job, status);
+    const bool lost = stray || (job->up && status_of(job) != SYNCED_MEM_OK);
+    sm_ticket_close(job->device_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, stray);
+}
+
+static void give_up_tickets(struct job *job)
+{
+    tell(job);
+    sm_copy_threads_remove(&job->task);
+    sm_ticket_drop(job->device_ticket);
+    sm_ticket_drop(job->host_ticket);
+}
+
+/* The last thread is done with it. */
+static void conclude(struct job *job)
+{
+    if (sm_ticket_state(job->device_ticket) == SM_TICKET_QUEUEING)
+        end_device_part(job);
+    else if (!job->up && status_of(job) == SYNCED_MEM_OK) /* each chunk has been waited for */
+        sm_ticket_close(job->device_ticket, SM_TICKET_DONE, false);
+    if (sm_ticket_state(job->host_ticket) == SM_TICKET_QUEUEING) {
+        const bool lost = !job->up && status_of(job) != SYNCED_MEM_OK;
+        sm_ticket_close(job->host_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, false);
+    }
+    give_up_tickets(job);
+}
+
+static void leave(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    job->workers--;
+    const bool is_last = job->workers == 0 && !job->over && (job->taken == job->size || job->status != SYNCED_MEM_OK);
+    job->over = job->over || is_last;
+    pthread_mutex_unlock(&job->lock);
+    if (is_last)
+        conclude(job);
+}
+
+static void work_on(struct job *job)
+{
+    struct buffer buffers[2] = {{.data = NULL}, {.data = NULL}};
+    size_t offset;
+    size_t bytes;
+    if (!enter(job))
+        return;
+    for (unsigned turn = 0; (bytes = take(job, &offset)) > 0; turn++) {
+        struct buffer *const buffer = &buffers[turn % 2];
+        synced_mem_status status = empty(job, buffer);
+        if (status == SYNCED_MEM_OK)
+            status = load(job, buffer, offset, bytes);
+        if (status == SYNCED_MEM_OK)
+            count_queued(job, bytes);
+        else
+            fail(job, status);
+    }
+    for (int i = 0; i < 2; i++) {
+        const synced_mem_status status = empty(job, &buffers[i]);
+        if (status != SYNCED_MEM_OK)
+            fail(job, status);
+        put_buffer(job, &buffers[i]);
+    }
+    leave(job);
+}
+
+static bool end_unbegun(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    const bool ends = !job->over && job->workers == 0 && job->taken == 0;
+    job->over = job->over || ends;
+    pthread_mutex_unlock(&job->lock);
+    return ends;
+}
+
+/* What was in flight on the device copy before a push is on the lane, and forgotten: the ticket stands for that. */
+void sm_staged_cancel(struct sm_ticket *arrival)
+{
+    struct job *const job = job_of_work(arrival->work);
+    if (sm_staged_goes_on() || !end_unbegun(job))
+        return;
+    if (!job->up)
+        sm_ticket_close(job->device_ticket, SM_TICKET_DONE, false);
+    else if (sm_ticket_queued(job->device_ticket, job->lane->handle) != SYNCED_MEM_OK)
+        end_device_part(job);
+    sm_ticket_close(job->host_ticket, SM_TICKET_DONE, false);
+    give_up_tickets(job);
+}
+
+static void wait_for_source(struct job *job)
+{
+    const synced_mem_status status = job->after ? sm_ticket_wait(job->after) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        fail(job, status);
+}
+
+static void work_as_task(struct sm_task *task)
+{
+    struct job *const job = job_of_task(task);
+    sm_device_stay(job->lane->device);
+    work_on(job);
+}
+
+static void wait_as_task(struct sm_task *task)
+{
+    struct job *const job = job_of_task(task);
+    sm_device_stay(job->lane->device);
+    wait_for_source(job);
+}
+
+static void free_job(struct sm_task *task)
+{
+    struct job *const job = job_of_task(task);
+    sm_ticket_drop(job->after);
+    pthread_cond_destroy(&job->progress);
+    pthread_mutex_destroy(&job->lock);
+    free(job);
+}
+
+/* ---- Waiting ---- */
+
+/* Whoever waits takes part, so that nothing stands still while the copy threads wait for something else. */
+static synced_mem_status finish(struct sm_host_work *work, const struct sm_ticket *ticket)
+{
+    struct job *const job = job_of_work(work);
+    if (sm_ticket_state(ticket) == SM_TICKET_QUEUEING) {
+        wait_for_source(job);
+        sm_copy_threads_ready(&job->task);
+        work_on(job);
+    }
+    pthread_mutex_lock(&job->lock);
+    while (sm_ticket_state(ticket) == SM_TICKET_QUEUEING)
+        pthread_cond_wait(&job->progress, &job->lock);
+    const synced_mem_status status = sm_ticket_state(ticket) == SM_TICKET_LOST ? job->status : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        sm_detail_set(&job->why);
+    pthread_mutex_unlock(&job->lock);
+    return status;
+}
+
+static void drop(struct sm_host_work *work)
+{
+    sm_task_drop(&job_of_work(work)->task);
+}
+
+/* ---- Beginning ---- */
+
+bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
+{
+    if (host->pinned || size == 0)
+        return false;
+    return size >= (up ? sm_staging_least_push() : sm_staging_minimum());
+}
+
+bool sm_staged_goes_on(void)
+{
+    return sm_copy_threads_count() > 0;
+}
+
+void sm_staged_shutdown(void)
+{
+    sm_copy_threads_end();
+}
+
+/* One for every thread, but none larger than a buffer, nor so small that queueing it takes longer than copying it. */
+static size_t chunk_for(size_t size)
+{
+    const size_t largest = sm_staging_buffer();
+    const size_t parts = (size_t)sm_staging_threads() + 1;
+    const size_t even = (size / parts + CHUNK_STEP - 1) / CHUNK_STEP * CHUNK_STEP;
+    const size_t chunk = even > SMALLEST_CHUNK ? even : SMALLEST_CHUNK;
+    return chunk < largest ? chunk : largest;
+}
+
+static struct job *create(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_ticket *after)
+{
+    struct job *const job = calloc(1, sizeof *job);
+    if (!job) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a transfer");
+        return NULL;
+    }
+    const bool up = transfer->direction == SM_H2D;
+    job->task = (struct sm_task){.work = work_as_task, .wait = wait_as_task, .free = free_job, .holders = 1};
+    job->work = (struct sm_host_work){.finish = finish, .drop = drop};
+    job->up = up;
+    job->lane = lane;
+    job->host = sm_copy_data(up ? transfer->from : transfer->to);
+    job->device = sm_copy_data(up ? transfer->to : transfer->from);
+    job->from = transfer->from->source;
+    job->to = transfer->to->source;
+    job->size = transfer->size;
+    job->chunk = chunk_for(transfer->size);
+    job->after = after ? sm_ticket_hold(after) : NULL;
+    pthread_mutex_init(&job->lock, NULL);
+    pthread_cond_init(&job->progress, NULL);
+    return job;
+}
+
+/* A number of its own: of two such tickets neither stands for the other. */
+static synced_mem_status open_ticket(struct job *job, struct sm_ticket **out)
+{
+    sm_task_hold(&job->task);
+    const synced_mem_status status = sm_ticket_open(job->lane->device, sm_stream_new_serial(), &job->work, out);
+    if (status != SYNCED_MEM_OK)
+        sm_task_drop(&job->task);
+    return status;
+}
+
+static synced_mem_status open_tickets(struct job *job)
+{
+    synced_mem_status status = open_ticket(job, &job->device_ticket);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = open_ticket(job, &job->host_ticket);
+    if (status != SYNCED_MEM_OK)
+        sm_ticket_drop(job->device_ticket);
+    return status;
+}
+
+static void count(const struct job *job)
+{
+    sm_count_up(SM_COUNT_staged_transfers, 1);
+    sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
+    sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
+}
+
+synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_ticket *after)
+{
+    struct sm_use *const read = sm_flight_reserve();
+    struct job *const job = read ? create(transfer, lane, after) : NULL;
+    const synced_mem_status status = job ? open_tickets(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status != SYNCED_MEM_OK) {
+        if (job)
+            sm_task_drop(&job->task);
+        free(read);
+        return status;
+    }
+    sm_flight_read(transfer->from, read, job->up ? job->host_ticket : job->device_ticket);
+    sm_flight_written(transfer->to, sm_ticket_hold(job->up ? job->device_ticket : job->host_ticket));
+    transfer->to->arriving = true;
+    transfer->to->arrivals++;
+    count(job);
+    sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
+    sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
+    sm_task_drop(&job->task);
+    return SYNCED_MEM_OK;
+}

@@ -1,0 +1,70 @@
+/* Device memory that is freed in the order of a stream: freeing it, and seeing that it is done. */
+#include "stream/stream.h"
+
+synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
+{
+    synced_mem_status status;
+    *freed = sm_stream_lock_if_free(stream, &status);
+    if (!*freed)
+        return status;
+    atomic_fetch_add_explicit(&stream->frees, 1, memory_order_relaxed);
+    status = sm_device_free(stream->device, data, stream->handle);
+    sm_stream_unlock(stream);
+    return status;
+}
+
+static bool is_freeing(const struct sm_stream *stream, int device)
+{
+    return stream->device == device && atomic_load_explicit(&stream->frees, memory_order_relaxed) !=
+                                           atomic_load_explicit(&stream->awaited, memory_order_relaxed);
+}
+
+static void wait_for_its_frees(struct sm_stream *stream)
+{
+    struct sm_ticket *ticket = NULL;
+    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
+    const bool ended = sm_stream_end_use(stream, &ticket) == SYNCED_MEM_OK;
+    if (ended && sm_ticket_wait(ticket) == SYNCED_MEM_OK)
+        atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
+    sm_ticket_drop(ticket);
+}
+
+/* For the runtime a free is done when a synchronization has shown it; one with a stream that has nothing to do does not
+ * wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
+static bool see_frees(const struct sm_stream *stream)
+{
+    bool done = false;
+    const synced_mem_status status = sm_device_stream_query(stream->device, stream->handle, &done);
+    return status == SYNCED_MEM_OK && done && sm_device_stream_sync(stream->device, stream->handle) == SYNCED_MEM_OK;
+}
+
+static void look_at_its_frees(struct sm_stream *stream)
+{
+    synced_mem_status status;
+    const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
+    if (sm_stream_lock_if_free(stream, &status)) {
+        if (see_frees(stream))
+            atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
+        sm_stream_unlock(stream);
+    }
+}
+
+void sm_stream_look_at_frees(int device)
+{
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
+        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+        if (stream)
+            (void)see_frees(stream);
+    }
+    sm_stream_each(is_freeing, device, look_at_its_frees);
+}
+
+void sm_stream_wait_for_frees(int device)
+{
+    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
+        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+        if (stream)
+            (void)sm_device_stream_sync(device, stream->handle);
+    }
+    sm_stream_each(is_freeing, device, wait_for_its_frees);
+}

@@ -1,0 +1,186 @@
+/* Moving bytes, in the order that the work in flight asks for. */
+#include "copy/transfer.h"
+
+#include "base/stats.h"
+#include "trace/trace.h"
+
+#include <stdlib.h>
+
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
+{
+    *ticket = NULL;
+    *untracked = false;
+    const synced_mem_status recorded = sm_stream_queued(stream, ticket);
+    if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
+        return recorded;
+    const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
+    *untracked = waited != SYNCED_MEM_OK && waited != SYNCED_MEM_ERR_DEVICE_LOST;
+    return waited;
+}
+
+static void finish(struct sm_copy *to, struct sm_ticket *ticket)
+{
+    sm_flight_written(to, ticket);
+    to->arriving = ticket != NULL;
+}
+
+static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    void *const to = sm_copy_data(transfer->to);
+    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
+    if (transfer->size == 0)
+        return SYNCED_MEM_OK;
+    switch (transfer->direction) {
+    case SM_H2D:
+        return sm_device_copy_h2d(stream->device, to, from, transfer->size, stream->handle);
+    case SM_D2H:
+        return sm_device_copy_d2h(stream->device, to, from, transfer->size, stream->handle);
+    case SM_D2D:
+        break;
+    }
+    return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
+}
+
+static synced_mem_status queue_traced(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    const struct sm_trace_moved moved = {.direction = transfer->direction,
+                                         .bytes = transfer->size,
+                                         .from = transfer->from->source,
+                                         .to = transfer->to->source};
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
+    const synced_mem_status status = queue(transfer, stream);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
+    return status;
+}
+
+static void count(const struct sm_transfer *transfer)
+{
+    if (transfer->size == 0 || transfer->direction == SM_D2D)
+        return;
+    const bool up = transfer->direction == SM_H2D;
+    transfer->to->arrivals++;
+    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
+    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
+}
+
+/* Of what the transfer is made from, once the ticket is done. */
+static void let_go(struct sm_transfer *transfer, struct sm_ticket *ticket)
+{
+    if (transfer->bounce)
+        sm_bounce_give(transfer->bounce, ticket);
+    else if (ticket)
+        sm_flight_read(transfer->from, transfer->read, ticket);
+    else
+        free(transfer->read);
+    transfer->bounce = NULL;
+    transfer->read = NULL;
+}
+
+/* The runtime may read pageable memory at any time until the copy is done. */
+static bool has_pageable_source(const struct sm_transfer *transfer)
+{
+    return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
+}
+
+/* The one or the other. */
+static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int device)
+{
+    transfer->read = NULL;
+    transfer->bounce =
+        has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
+    if (!transfer->bounce)
+        transfer->read = sm_flight_reserve();
+    return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
+    if (!transfer->bounce)
+        sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+}
+
+/* Without a bounce buffer the source has been read when the copy is done. */
+static synced_mem_status wait_for_source(const struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_device_stream_sync(stream->device, stream->handle);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        untrack(transfer, stream);
+    return status;
+}
+
+synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_copy_track_streamless(to);
+    return status == SYNCED_MEM_OK ? sm_flight_order(to, true, stream) : status;
+}
+
+synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
+{
+    synced_mem_status status = get_bounce_or_read(transfer, stream->device);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_order(transfer->from, false, stream);
+    if (status == SYNCED_MEM_OK)
+        status = sm_transfer_order(transfer->to, stream);
+    if (status == SYNCED_MEM_OK)
+        status = queue_traced(transfer, stream);
+    if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
+        status = wait_for_source(transfer, stream);
+    if (status != SYNCED_MEM_OK)
+        let_go(transfer, NULL);
+    return status;
+}
+
+static void enter(struct sm_transfer *transfer, struct sm_ticket *ticket)
+{
+    count(transfer);
+    let_go(transfer, ticket);
+    finish(transfer->to, ticket ? sm_ticket_hold(ticket) : NULL);
+}
+
+static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
+{
+    if (untracked)
+        untrack(transfer, stream);
+    if (untracked && transfer->bounce) {
+        sm_bounce_lose(transfer->bounce);
+        transfer->bounce = NULL;
+    }
+    let_go(transfer, NULL);
+}
+
+synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
+{
+    struct sm_ticket *ticket;
+    bool untracked;
+    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    for (size_t i = 0; i < count; i++) {
+        if (status == SYNCED_MEM_OK)
+            enter(&transfers[i], ticket);
+        else
+            give_up(&transfers[i], untracked, stream);
+    }
+    sm_ticket_drop(ticket);
+    return status;
+}
+
+synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
+                                   struct sm_stream *stream)
+{
+    synced_mem_status status = sm_transfer_order(to, stream);
+    if (status == SYNCED_MEM_OK && end > begin)
+        status = sm_device_fill(stream->device, (char *)sm_copy_data(to) + begin, value, end - begin, stream->handle);
+    return status == SYNCED_MEM_OK ? sm_transfer_none(to, stream) : status;
+}
+
+synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
+{
+    struct sm_ticket *ticket;
+    bool untracked;
+    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    if (untracked)
+        sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
+    if (status == SYNCED_MEM_OK)
+        finish(to, ticket);
+    return status;
+}

@@ -1,0 +1,166 @@
+/* The seam on the CUDA runtime: memory, and the library's own pool on each device. */
+#include "device/cuda/runtime.h"
+
+#include "base/process.h"
+
+#include <stdatomic.h>
+
+/* Drivers before 11.2 know no pools, nor the attribute that says so. */
+enum { DRIVER_WITH_POOLS = 11020 };
+
+enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
+
+/* What the library keeps on each device, made at first use. */
+static struct device {
+    atomic_int pools; /* enum pools; once it is POOLS_USED, pool is set */
+    cudaMemPool_t pool;
+} devices[SM_MAX_DEVICES];
+
+static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is made or destroyed */
+
+/* ---- The library's own pool ---- */
+
+static synced_mem_status ask_for_pools(int device, int *supported)
+{
+    int driver;
+    *supported = 0;
+    const synced_mem_status status = check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", device, 0);
+    if (status != SYNCED_MEM_OK || driver < DRIVER_WITH_POOLS)
+        return status;
+    return check(cudaDeviceGetAttribute(supported, cudaDevAttrMemoryPoolsSupported, device), "cudaDeviceGetAttribute",
+                 device, 0);
+}
+
+/* Memory that was freed stays in the pool: to give it to the system and take it back is what costs. */
+static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
+{
+    const struct cudaMemPoolProps properties = {
+        .allocType = cudaMemAllocationTypePinned,
+        .handleTypes = cudaMemHandleTypeNone,
+        .location = {.type = cudaMemLocationTypeDevice, .id = device},
+    };
+    uint64_t threshold = UINT64_MAX;
+    synced_mem_status status = check(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = check(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+                   "cudaMemPoolSetAttribute", device, 0);
+    if (status != SYNCED_MEM_OK)
+        (void)cudaMemPoolDestroy(*pool);
+    return status;
+}
+
+static synced_mem_status make_pool(int device)
+{
+    struct device *const on = &devices[device];
+    int supported;
+    synced_mem_status status = ask_for_pools(device, &supported);
+    if (status == SYNCED_MEM_OK && supported)
+        status = create_pool(device, &on->pool);
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&on->pools, supported ? POOLS_USED : POOLS_MISSING, memory_order_release);
+    return status;
+}
+
+/* Which of the two allocators the device has, with the device current. */
+static synced_mem_status pools_of(int device, enum pools *pools)
+{
+    const atomic_int *const made = &devices[device].pools;
+    synced_mem_status status = SYNCED_MEM_OK;
+    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
+    if (*pools != POOLS_UNKNOWN)
+        return SYNCED_MEM_OK;
+    sm_lock(&making);
+    if (atomic_load_explicit(made, memory_order_relaxed) == POOLS_UNKNOWN)
+        status = make_pool(device);
+    sm_unlock(&making);
+    *pools = (enum pools)atomic_load_explicit(made, memory_order_acquire);
+    return status;
+}
+
+synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool)
+{
+    enum pools pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
+    const synced_mem_status status = make ? pools_of(device, &pools) : SYNCED_MEM_OK;
+    *pool = status == SYNCED_MEM_OK && pools == POOLS_USED ? devices[device].pool : NULL;
+    return status;
+}
+
+bool sm_device_frees_in_order(int device)
+{
+    return atomic_load_explicit(&devices[device].pools, memory_order_acquire) != POOLS_MISSING;
+}
+
+/* ---- Memory ---- */
+
+static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
+{
+    enum pools pools;
+    const synced_mem_status status = pools_of(device, &pools);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (pools == POOLS_MISSING)
+        return check(cudaMalloc(out, size), "cudaMalloc", device, size);
+    return check(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync", device,
+                 size);
+}
+
+synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, alloc_here(device, size, stream, out));
+}
+
+static synced_mem_status free_here(int device, void *data, synced_mem_stream stream)
+{
+    if (sm_device_frees_in_order(device))
+        return check(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
+    const synced_mem_status status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
+    return status == SYNCED_MEM_OK ? check(cudaFree(data), "cudaFree", device, 0) : status;
+}
+
+synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, free_here(device, data, stream));
+}
+
+synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaMemGetInfo(free, total), "cudaMemGetInfo", device, 0));
+}
+
+/* ---- The end ---- */
+
+static synced_mem_status destroy_pool(int device)
+{
+    struct device *const on = &devices[device];
+    struct before before;
+    if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED) {
+        synced_mem_status status = enter(device, &before);
+        if (status == SYNCED_MEM_OK)
+            status = leave(device, &before, check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0));
+        if (sm_cuda_remains(status))
+            return status;
+    }
+    atomic_store_explicit(&on->pools, POOLS_UNKNOWN, memory_order_relaxed);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_cuda_destroy_pools(void)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    sm_lock(&making);
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        const synced_mem_status status = destroy_pool(device);
+        first = sm_cuda_remains(first) ? first : status;
+    }
+    sm_unlock(&making);
+    return first;
+}

@@ -1,0 +1,465 @@
+/* The seam on the CUDA runtime: the machine, streams and events. */
+#include "device/cuda/runtime.h"
+
+#include "base/process.h"
+#include "base/status.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* Named by newer headers only. */
+enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
+
+static atomic_int known_count; /* devices, once they have answered; 0 before */
+static atomic_bool in_use;
+
+/* ---- Errors and the current device ---- */
+
+static synced_mem_status status_of(cudaError_t code, synced_mem_status out_of_memory)
+{
+    switch ((int)code) {
+    case cudaErrorMemoryAllocation:
+        return out_of_memory;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorCallRequiresNewerDriver:
+    case cudaErrorNoDevice:
+        return SYNCED_MEM_ERR_NO_GPU;
+    case cudaErrorInvalidDevice:
+        return SYNCED_MEM_ERR_INVALID_DEVICE;
+    case cudaErrorCudartUnloading:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case ERROR_CONTAINED:
+    case ERROR_TENSOR_MEMORY_LEAK:
+        return SYNCED_MEM_ERR_DEVICE_LOST;
+    default:
+        return SYNCED_MEM_ERR_CUDA;
+    }
+}
+
+synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
+                                size_t size)
+{
+    if (code == cudaSuccess)
+        return SYNCED_MEM_OK;
+    (void)cudaGetLastError();
+    const synced_mem_status status = status_of(code, out_of_memory);
+    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (of earlier work on the device)" : "";
+    char of[32] = "";
+    if (size > 0)
+        (void)snprintf(of, sizeof of, " of %zu bytes", size);
+    return sm_fail(status, "%s%s on device %d: %s, %s%s", call, of, device, cudaGetErrorName(code),
+                   cudaGetErrorString(code), whose);
+}
+
+static synced_mem_status forked(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
+}
+
+/* Where there is one device only it is current. */
+static synced_mem_status find_current(int count, int *device)
+{
+    *device = 0;
+    return count == 1 ? SYNCED_MEM_OK : check(cudaGetDevice(device), "cudaGetDevice", 0, 0);
+}
+
+/* A failure would leave the caller's thread with our device, so there is a second try; as below for the mode. */
+static void go_back(int device, const struct before *before)
+{
+    if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaSetDevice(before->device);
+    }
+}
+
+static void put_mode_back(const struct before *before)
+{
+    enum cudaStreamCaptureMode mode = before->mode;
+    if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) {
+        (void)cudaGetLastError();
+        (void)cudaThreadExchangeStreamCaptureMode(&mode);
+    }
+}
+
+static synced_mem_status relax(int device, struct before *before)
+{
+    before->mode = cudaStreamCaptureModeRelaxed;
+    const synced_mem_status status =
+        check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
+    before->relaxed = status == SYNCED_MEM_OK;
+    return status;
+}
+
+static synced_mem_status switch_to(int device, const struct before *before)
+{
+    const synced_mem_status status = check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    if (status != SYNCED_MEM_OK)
+        put_mode_back(before);
+    return status;
+}
+
+/* The mode first: to make a device current may create its context. */
+static synced_mem_status begin(int device, bool relaxed, struct before *before)
+{
+    *before = (struct before){.device = device};
+    if (sm_process_lost_gpu())
+        return forked();
+    synced_mem_status status = find_current(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
+    const bool elsewhere = before->device != device;
+    if (status == SYNCED_MEM_OK && (relaxed || elsewhere))
+        status = relax(device, before);
+    return status == SYNCED_MEM_OK && elsewhere ? switch_to(device, before) : status;
+}
+
+synced_mem_status sm_cuda_go_to(int device, struct before *before)
+{
+    return begin(device, false, before);
+}
+
+synced_mem_status sm_cuda_enter(int device, struct before *before)
+{
+    return begin(device, true, before);
+}
+
+synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)
+{
+    go_back(device, before);
+    if (before->relaxed)
+        put_mode_back(before);
+    return status;
+}
+
+/* ---- The machine ---- */
+
+static synced_mem_status count_devices(int *count)
+{
+    *count = atomic_load_explicit(&known_count, memory_order_relaxed);
+    if (*count > 0)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = check(cudaGetDeviceCount(count), "cudaGetDeviceCount", 0, 0);
+    if (status != SYNCED_MEM_OK) {
+        *count = 0;
+        return status;
+    }
+    sm_process_uses_gpu();
+    *count = *count < SM_MAX_DEVICES ? *count : SM_MAX_DEVICES;
+    atomic_store_explicit(&known_count, *count, memory_order_relaxed);
+    return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "the CUDA runtime finds no device");
+}
+
+int sm_device_count(void)
+{
+    int count = 0;
+    if (!sm_process_lost_gpu())
+        (void)count_devices(&count);
+    return count;
+}
+
+bool sm_device_in_use(void)
+{
+    return atomic_load_explicit(&in_use, memory_order_relaxed) && !sm_process_lost_gpu();
+}
+
+synced_mem_status sm_cuda_resolve(int wanted, int *device)
+{
+    int count;
+    int found = wanted;
+    if (sm_process_lost_gpu())
+        return forked();
+    synced_mem_status status = count_devices(&count);
+    if (status == SYNCED_MEM_OK && wanted == SYNCED_MEM_DEVICE_CURRENT)
+        status = find_current(count, &found);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (found >= count)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
+    *device = found;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_device_resolve(int wanted, int *device)
+{
+    const synced_mem_status status = sm_cuda_resolve(wanted, device);
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&in_use, true, memory_order_relaxed);
+    return status;
+}
+
+/* What fails here the calls that follow will tell of. */
+void sm_device_stay(int device)
+{
+    if (cudaSetDevice(device) != cudaSuccess)
+        (void)cudaGetLastError();
+}
+
+static enum sm_pointer_kind kind_of(enum cudaMemoryType type)
+{
+    switch (type) {
+    case cudaMemoryTypeHost:
+        return SM_POINTER_PINNED;
+    case cudaMemoryTypeDevice:
+        return SM_POINTER_DEVICE;
+    case cudaMemoryTypeManaged:
+        return SM_POINTER_MANAGED;
+    case cudaMemoryTypeUnregistered:
+        break;
+    }
+    return SM_POINTER_HOST;
+}
+
+static synced_mem_status look_at_here(int device, const void *data, struct sm_pointer_facts *facts)
+{
+    struct cudaPointerAttributes attributes;
+    int concurrent = 0;
+    synced_mem_status status =
+        check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", device, 0);
+    if (status == SYNCED_MEM_OK && attributes.type == cudaMemoryTypeManaged)
+        status = check(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, attributes.device),
+                       "cudaDeviceGetAttribute", attributes.device, 0);
+    if (status == SYNCED_MEM_OK)
+        *facts = (struct sm_pointer_facts){
+            .kind = kind_of(attributes.type), .device = attributes.device, .concurrent = concurrent != 0};
+    return status;
+}
+
+synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
+{
+    int count;
+    struct before before;
+    if (sm_process_lost_gpu())
+        return forked();
+    synced_mem_status status = count_devices(&count);
+    if (status == SYNCED_MEM_OK && device < 0)
+        status = find_current(count, &device);
+    if (status == SYNCED_MEM_OK)
+        status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
+}
+
+synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
+{
+    if (sm_process_lost_gpu())
+        return forked();
+    return check(cudaDeviceGetPCIBusId(id, SM_PCI_ID_BYTES, device), "cudaDeviceGetPCIBusId", device, 0);
+}
+
+/* ---- Streams ---- */
+
+synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before,
+                 check(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
+}
+
+synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
+}
+
+/* The id is asked of no stream that captures: that would end the capture. To ask the legacy stream while a blocking one
+ * captures is answered with an error of its own. */
+static synced_mem_status look_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+{
+    enum cudaStreamCaptureStatus capture;
+    const cudaError_t code = cudaStreamIsCapturing(stream, &capture);
+    *facts = (struct sm_stream_facts){.capturing = code == cudaErrorStreamCaptureImplicit};
+    synced_mem_status status = check(code, "cudaStreamIsCapturing", device, 0);
+    if (facts->capturing)
+        return SYNCED_MEM_OK;
+    facts->capturing = status == SYNCED_MEM_OK && capture != cudaStreamCaptureStatusNone;
+#if CUDART_VERSION >= 12000
+    unsigned long long id = 0;
+    if (status == SYNCED_MEM_OK && !facts->capturing) {
+        status = check(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
+        facts->id = id;
+    }
+#endif
+    return status;
+}
+
+/* A created stream is asked whichever device is current, and in whatever capture mode. */
+synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+{
+    const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
+    struct before before;
+    if (is_created)
+        return sm_process_lost_gpu() ? forked() : look_here(device, stream, facts);
+    const synced_mem_status status = enter(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_here(device, stream, facts));
+}
+
+/* Where nobody else says: an event can only be recorded on a stream of its own device. */
+static bool takes_event_of(synced_mem_stream stream, int device)
+{
+    struct before before;
+    cudaEvent_t event;
+    if (enter(device, &before) != SYNCED_MEM_OK)
+        return false;
+    synced_mem_status status =
+        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0);
+    if (status == SYNCED_MEM_OK) {
+        status = check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0);
+        (void)check(cudaEventDestroy(event), "cudaEventDestroy", device, 0);
+    }
+    return leave(device, &before, status) == SYNCED_MEM_OK;
+}
+
+static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *device)
+{
+    const int count = sm_device_count();
+    for (int i = 0; i < count; i++) {
+        const int next = (likely + i) % count;
+        if (takes_event_of(stream, next)) {
+            *device = next;
+            return SYNCED_MEM_OK;
+        }
+    }
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device takes %p for a stream of its own", (void *)stream);
+}
+
+/* Since CUDA 12.8, if the driver is as new. */
+synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
+{
+#if CUDART_VERSION >= 12080
+    const cudaError_t code = cudaStreamGetDevice(stream, device);
+    if (code != cudaErrorCallRequiresNewerDriver && code != cudaErrorNotSupported)
+        return check(code, "cudaStreamGetDevice", likely, 0);
+    (void)cudaGetLastError();
+#endif
+    return try_devices(stream, likely, device);
+}
+
+synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
+}
+
+synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
+{
+    struct before before;
+    const synced_mem_status status = go_to(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
+}
+
+synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const cudaError_t code = cudaStreamQuery(stream);
+    *done = code == cudaSuccess;
+    return leave(device, &before,
+                 code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaStreamQuery", device, 0));
+}
+
+/* ---- Events ---- */
+
+synced_mem_status sm_device_event_create(int device, sm_event *out)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before,
+                 check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
+}
+
+/* The three below need no device to be current, but answer with the current one's error if that is lost. */
+
+synced_mem_status sm_device_event_destroy(int device, sm_event event)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
+}
+
+synced_mem_status sm_device_event_sync(int device, sm_event event)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
+}
+
+synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const cudaError_t code = cudaEventQuery(event);
+    *done = code == cudaSuccess;
+    return leave(device, &before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
+}
+
+synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
+{
+    struct before before;
+    const synced_mem_status status = go_to(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
+}
+
+/* ---- For traces ---- */
+
+synced_mem_status sm_device_timing_create(int device, sm_event *out)
+{
+    struct before before;
+    const synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return leave(device, &before, check(cudaEventCreate(out), "cudaEventCreate", device, 0));
+}
+
+/* The runtime tells milliseconds; later ones may be a little before earlier ones. */
+synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds)
+{
+    struct before before;
+    float milliseconds = 0;
+    synced_mem_status status = enter(device, &before);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status =
+        leave(device, &before, check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime", device, 0));
+    if (status == SYNCED_MEM_OK)
+        *nanoseconds = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
+    return status;
+}
+
+/* ---- The end ---- */
+
+void sm_cuda_forget_use(void)
+{
+    atomic_store_explicit(&known_count, 0, memory_order_relaxed);
+    atomic_store_explicit(&in_use, false, memory_order_relaxed);
+}

@@ -1,0 +1,69 @@
+/* What the library holds on each device. */
+#include "memory/accounting.h"
+
+#include "base/stats.h"
+
+static struct held {
+    _Atomic uint64_t now, high;
+    _Atomic uint64_t spare; /* kept for reuse, and not in now */
+} held[SM_MAX_DEVICES];
+
+void sm_gpu_obtained(int device, size_t bytes)
+{
+    struct held *const on = &held[device];
+    const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
+    uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
+    sm_count_up(SM_COUNT_gpu_allocations, 1);
+    sm_count_up(SM_COUNT_gpu_bytes, bytes);
+    bool raised = false;
+    while (!raised && high < now)
+        raised =
+            atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
+}
+
+void sm_gpu_freed(int device, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
+    sm_count_down(SM_COUNT_gpu_bytes, bytes);
+}
+
+void sm_gpu_kept(int device, size_t bytes)
+{
+    atomic_fetch_add_explicit(&held[device].spare, bytes, memory_order_relaxed);
+    sm_count_up(SM_COUNT_gpu_spare_bytes, bytes);
+}
+
+void sm_gpu_kept_no_more(int device, size_t bytes)
+{
+    atomic_fetch_sub_explicit(&held[device].spare, bytes, memory_order_relaxed);
+    sm_count_down(SM_COUNT_gpu_spare_bytes, bytes);
+}
+
+/* Again, if meanwhile there was more than ever. */
+void sm_gpu_begin_peak(int device)
+{
+    struct held *const on = &held[device];
+    uint64_t now;
+    do {
+        now = atomic_load_explicit(&on->now, memory_order_relaxed);
+        atomic_store_explicit(&on->high, now, memory_order_relaxed);
+    } while (atomic_load_explicit(&on->now, memory_order_relaxed) > now);
+}
+
+void sm_gpu_forget_peaks(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        sm_gpu_begin_peak(device);
+}
+
+synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
+{
+    const synced_mem_status status = sm_device_pool_numbers(device, numbers);
+    if (status != SYNCED_MEM_OK || numbers->known)
+        return status;
+    numbers->used = atomic_load_explicit(&held[device].now, memory_order_relaxed);
+    numbers->used_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
+    numbers->reserved = numbers->used + atomic_load_explicit(&held[device].spare, memory_order_relaxed);
+    numbers->reserved_high = numbers->used_high > numbers->reserved ? numbers->used_high : numbers->reserved;
+    return SYNCED_MEM_OK;
+}

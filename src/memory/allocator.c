@@ -1,0 +1,179 @@
+/* The caller's own allocators. */
+#include "memory/allocator.h"
+
+#include "base/caller.h"
+#include "device/device.h"
+#include "base/process.h"
+#include "base/status.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+struct sm_allocator {
+    synced_mem_allocator table;
+    enum sm_side side;
+    struct sm_allocator *next; /* of the same bucket */
+};
+
+enum { BUCKETS = 256, KNOWN_FLAGS = SYNCED_MEM_ALLOCATOR_PINNED };
+
+static struct {
+    struct sm_lock lock;
+    struct sm_allocator *buckets[BUCKETS];
+} records = {.lock = SM_LOCK_INITIALIZER};
+
+static _Atomic(const struct sm_allocator *) of_all[SM_SIDES];
+
+static const char *name_of(enum sm_side side)
+{
+    return side == SM_CPU ? "host" : "device";
+}
+
+/* ---- Tables ---- */
+
+static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_side side)
+{
+    const char *const name = name_of(side);
+    const synced_mem_status status =
+        SM_CHECK_STRUCT(table, side == SM_CPU ? "the host allocator" : "the device allocator");
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (!table->alloc || !table->free)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
+                       table->alloc ? "free" : "alloc");
+    if (table->flags & ~(unsigned)KNOWN_FLAGS)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has flags %#x that nobody knows", name,
+                       table->flags & ~(unsigned)KNOWN_FLAGS);
+    return SYNCED_MEM_OK;
+}
+
+static bool is_equal(const struct sm_allocator *record, const synced_mem_allocator *table, enum sm_side side)
+{
+    return record->side == side && record->table.alloc == table->alloc && record->table.free == table->free &&
+           record->table.user == table->user && record->table.flags == table->flags;
+}
+
+/* With the records locked. Many tables differ in the user pointer only. */
+static struct sm_allocator *find_or_make(const synced_mem_allocator *table, enum sm_side side)
+{
+    struct sm_allocator **const bucket = &records.buckets[((uintptr_t)table->user >> 4) % BUCKETS];
+    struct sm_allocator *record = *bucket;
+    while (record && !is_equal(record, table, side))
+        record = record->next;
+    if (record)
+        return record;
+    record = calloc(1, sizeof *record);
+    if (!record)
+        return NULL;
+    *record = (struct sm_allocator){.table = *table, .side = side, .next = *bucket};
+    *bucket = record;
+    return record;
+}
+
+synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm_side side,
+                                      const struct sm_allocator **out)
+{
+    *out = NULL;
+    if (!table)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = check_table(table, side);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_lock(&records.lock);
+    *out = find_or_make(table, side);
+    sm_unlock(&records.lock);
+    return *out ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an allocator's record");
+}
+
+synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
+{
+    const struct sm_allocator *host = NULL;
+    const struct sm_allocator *device = NULL;
+    synced_mem_status status = sm_allocator_record(cpu, SM_CPU, &host);
+    if (status == SYNCED_MEM_OK)
+        status = sm_allocator_record(gpu, SM_GPU, &device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    atomic_store_explicit(&of_all[SM_CPU], host, memory_order_release);
+    atomic_store_explicit(&of_all[SM_GPU], device, memory_order_release);
+    return SYNCED_MEM_OK;
+}
+
+const struct sm_allocator *sm_allocator_of_all(enum sm_side side)
+{
+    return atomic_load_explicit(&of_all[side], memory_order_acquire);
+}
+
+bool sm_allocator_is_of_host(const struct sm_allocator *allocator)
+{
+    return allocator->side == SM_CPU;
+}
+
+void sm_allocator_shutdown(void)
+{
+    (void)sm_allocator_set_for_all(NULL, NULL);
+    sm_lock(&records.lock);
+    for (int i = 0; i < BUCKETS; i++)
+        while (records.buckets[i]) {
+            struct sm_allocator *const first = records.buckets[i];
+            records.buckets[i] = first->next;
+            free(first);
+        }
+    sm_unlock(&records.lock);
+}
+
+/* ---- Calls ---- */
+
+/* The runtime is asked what the memory is, unless the process uses no device; what it does not say is believed. */
+static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data, bool *pinned)
+{
+    struct sm_pointer_facts facts;
+    *pinned = from->side == SM_CPU && (from->table.flags & SYNCED_MEM_ALLOCATOR_PINNED);
+    if (!sm_device_in_use() || sm_device_look_at(request->device, data, &facts) != SYNCED_MEM_OK)
+        return true;
+    *pinned = *pinned && facts.kind == SM_POINTER_PINNED;
+    if (facts.kind == SM_POINTER_MANAGED)
+        return from->side == SM_GPU ? facts.device == request->device : facts.concurrent;
+    if (from->side == SM_GPU)
+        return facts.kind == SM_POINTER_DEVICE && facts.device == request->device;
+    return facts.kind != SM_POINTER_DEVICE;
+}
+
+static synced_mem_status no_memory(const struct sm_allocator *from, const struct sm_request *request)
+{
+    return sm_fail(from->side == SM_CPU ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "the %s allocator (user %p) gave no memory for %zu bytes, device %d", name_of(from->side),
+                   from->table.user, request->size, request->device);
+}
+
+synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struct sm_request *request, void **out,
+                                    bool *pinned)
+{
+    const synced_mem_allocator *const table = &from->table;
+    const struct sm_caller before = sm_caller_put_aside();
+    void *const data = table->alloc(request->size, request->alignment, request->device, request->stream, table->user);
+    const char *wrong = NULL;
+    sm_caller_put_back(before);
+    if (!data)
+        return no_memory(from, request);
+    if ((uintptr_t)data % request->alignment != 0)
+        wrong = "is not aligned";
+    else if (!is_of_use(from, request, data, pinned))
+        wrong = from->side == SM_CPU ? "is no memory of the host" : "is no memory of that device";
+    if (wrong) {
+        sm_allocator_give(from, request, data);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "what the %s allocator (user %p) gave for %zu bytes aligned to %zu, device %d, %s: %p",
+                       name_of(from->side), table->user, request->size, request->alignment, request->device, wrong,
+                       data);
+    }
+    *out = data;
+    return SYNCED_MEM_OK;
+}
+
+void sm_allocator_give(const struct sm_allocator *from, const struct sm_request *request, void *data)
+{
+    const struct sm_caller before = sm_caller_put_aside();
+    from->table.free(data, request->size, request->alignment, request->device, request->stream, from->table.user);
+    sm_caller_put_back(before);
+}

@@ -1,0 +1,345 @@
+/* Which ranges of host memory are protected, and from what. */
+#include "memory/guard.h"
+
+#include "base/caller.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+atomic_bool sm_guard_flag;
+
+/* The pool gives no more than this from pages that are shared. */
+enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
+
+/* Each may cost the process two mappings more, of which Linux gives it 65530. */
+enum { MOST_GUARDS = 16384 };
+
+struct chunk {
+    struct sm_guard guards[GUARDS];
+    struct chunk *next;
+};
+
+/* Chunks are added and never taken away, so that the handler may go through them at any time. */
+static struct {
+    struct sm_lock lock;
+    _Atomic(struct chunk *) chunks;
+    struct sm_guard *free;
+    struct sm_guard *buckets[BUCKETS];
+    size_t page;
+    size_t used;         /* guards */
+    bool off;            /* nothing is protected any more */
+    bool told;           /* that some memory is not protected */
+    char notice[NOTICE]; /* to be printed with nothing locked */
+} guards = {.lock = SM_LOCK_INITIALIZER};
+
+/* Safe in a signal's handler. */
+static const struct sm_guard *find(uintptr_t address)
+{
+    for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            const struct sm_guard *const guard = &chunk->guards[i];
+            if (atomic_load(&guard->protection) != SM_PROTECT_NOTHING && atomic_load(&guard->start) <= address &&
+                address < atomic_load(&guard->end))
+                return guard;
+        }
+    return NULL;
+}
+
+void sm_guard_start(void)
+{
+    guards.page = (size_t)sysconf(_SC_PAGESIZE);
+    sm_guard_catch_faults(find);
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&sm_guard_flag, true, memory_order_relaxed);
+}
+
+size_t sm_guard_whole_pages(size_t bytes)
+{
+    return (bytes > SHARED_PAGES ? bytes : SHARED_PAGES) / PAGE * PAGE + PAGE;
+}
+
+/* ---- With the lock held ---- */
+
+static struct sm_guard **bucket_of(const void *key)
+{
+    return &guards.buckets[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u >> 54];
+}
+
+static struct sm_guard *look_up(const void *key)
+{
+    struct sm_guard *guard = *bucket_of(key);
+    while (guard && guard->key != key)
+        guard = guard->next;
+    return guard;
+}
+
+static bool grow(void)
+{
+    struct chunk *const chunk = calloc(1, sizeof *chunk);
+    if (!chunk)
+        return false;
+    for (int i = 0; i < GUARDS; i++) {
+        chunk->guards[i].next = guards.free;
+        guards.free = &chunk->guards[i];
+    }
+    chunk->next = atomic_load_explicit(&guards.chunks, memory_order_relaxed);
+    atomic_store(&guards.chunks, chunk);
+    return true;
+}
+
+static void tell_once(const struct sm_guard *guard, const char *why)
+{
+    sm_count_up(SM_COUNT_unprotected, 1);
+    if (!guards.told)
+        (void)snprintf(
+            guards.notice, sizeof guards.notice,
+            "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; nor may "
+            "others be, which synced_mem_print_stats() counts\n",
+            guard->name, guard->size, why);
+    guards.told = true;
+}
+
+static bool change(const struct sm_guard *guard, int allowed)
+{
+    const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
+    return mprotect((void *)start, atomic_load_explicit(&guard->end, memory_order_relaxed) - start, allowed) == 0;
+}
+
+static enum sm_protection protection_of(const struct sm_guard *guard)
+{
+    return (enum sm_protection)atomic_load_explicit(&guard->protection, memory_order_relaxed);
+}
+
+static bool open_now(struct sm_guard *guard)
+{
+    if (protection_of(guard) == SM_PROTECT_NOTHING)
+        return true;
+    if (!change(guard, PROT_READ | PROT_WRITE))
+        return false;
+    atomic_store(&guard->protection, SM_PROTECT_NOTHING);
+    return true;
+}
+
+/* Where the system has no more mappings, to open a part of one can't be had; but one that is open is one with its
+ * neighbours. So all are opened, as often as that is of use, and nothing is protected any more. */
+static void open_all(void)
+{
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+            for (int i = 0; i < GUARDS; i++) {
+                struct sm_guard *const guard = &chunk->guards[i];
+                const bool was_closed = guard->key && protection_of(guard) != SM_PROTECT_NOTHING;
+                changed = (was_closed && open_now(guard)) || changed;
+                guard->hopeless = true;
+            }
+    }
+    guards.off = true;
+}
+
+static void open_guard(struct sm_guard *guard)
+{
+    if (open_now(guard))
+        return;
+    tell_once(guard, "the system refuses to change what was protected");
+    open_all();
+}
+
+/* The handler may read it meanwhile. */
+static void set_since(struct sm_guard *guard)
+{
+    struct sm_by by;
+    sm_by_caller(&by);
+    atomic_store(&guard->since, by.function);
+    atomic_store(&guard->place, by.place);
+    for (size_t i = 0; i < sizeof by.scope; i++)
+        atomic_store_explicit(&guard->scope[i], by.scope[i], memory_order_relaxed);
+}
+
+static void close_guard(struct sm_guard *guard, enum sm_protection protection)
+{
+    set_since(guard);
+    atomic_store(&guard->protection, (unsigned char)protection);
+    if (change(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
+        return;
+    tell_once(guard, "mprotect() failed");
+    guard->hopeless = true;
+    if (!open_now(guard)) /* a part of it may be closed */
+        open_all();
+}
+
+static void set(struct sm_guard *guard, enum sm_protection protection)
+{
+    if (guard->hopeless || protection_of(guard) == protection)
+        return;
+    if (protection == SM_PROTECT_NOTHING)
+        open_guard(guard);
+    else
+        close_guard(guard, protection);
+}
+
+static void give_up(struct sm_guard *guard, const char *why)
+{
+    if (guard->hopeless)
+        return;
+    open_guard(guard);
+    guard->hopeless = true;
+    tell_once(guard, why);
+}
+
+/* Whether what the one protects has bytes of the other. */
+static bool covers(const struct sm_guard *one, uintptr_t first, uintptr_t past)
+{
+    return one->start < past && first < one->end;
+}
+
+static void give_up_overlaps(struct sm_guard *with)
+{
+    bool any = false;
+    for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            struct sm_guard *const guard = &chunk->guards[i];
+            if (guard == with || !guard->key ||
+                (!covers(guard, with->first, with->past) && !covers(with, guard->first, guard->past)))
+                continue;
+            give_up(guard, "another object has the same memory");
+            any = true;
+        }
+    if (any)
+        give_up(with, "another object has the same memory");
+}
+
+bool sm_guard_pool_has_pages(void)
+{
+    return guards.page == PAGE;
+}
+
+/* Of other memory the pages that the range has all of. */
+static void measure(struct sm_guard *guard, const struct sm_guarded *range)
+{
+    const size_t page = guards.page;
+    const uintptr_t data = (uintptr_t)range->base;
+    const uintptr_t start = (data + page - 1) / page * page;
+    const uintptr_t end = (data + range->bytes + (range->alone ? page - 1 : 0)) / page * page;
+    guard->first = data;
+    guard->past = data + range->bytes;
+    atomic_store(&guard->start, start);
+    atomic_store(&guard->end, end > start ? end : start);
+}
+
+static void add(struct sm_guard *guard, const struct sm_guarded *range)
+{
+    struct sm_guard **const bucket = bucket_of(range->key);
+    guard->key = range->key;
+    guard->data = range->data;
+    guard->hopeless = guards.off;
+    memcpy(guard->name, sm_name_text(range->name).text, sizeof guard->name);
+    guard->size = range->size;
+    measure(guard, range);
+    guard->next = *bucket;
+    *bucket = guard;
+    if (range->shared)
+        give_up(guard, "the device uses the same memory");
+    else if (guard->start == guard->end)
+        give_up(guard, "the caller's memory has no page of its own");
+    else if (guards.used > MOST_GUARDS)
+        give_up(guard, "there are too many");
+    if (!range->alone)
+        give_up_overlaps(guard);
+}
+
+static struct sm_guard *find_or_add(const struct sm_guarded *range)
+{
+    struct sm_guard *guard = look_up(range->key);
+    if (guard)
+        return guard;
+    if (!guards.free && !grow())
+        return NULL;
+    guard = guards.free;
+    guards.free = guard->next;
+    guards.used++;
+    add(guard, range);
+    return guard;
+}
+
+static void forget(struct sm_guard *guard)
+{
+    struct sm_guard **link = bucket_of(guard->key);
+    open_guard(guard);
+    while (*link != guard)
+        link = &(*link)->next;
+    *link = guard->next;
+    guard->key = NULL;
+    guard->next = guards.free;
+    guards.free = guard;
+    guards.used--;
+}
+
+/* What there is to say is said once, by then. */
+static void unlock(void)
+{
+    char notice[NOTICE];
+    memcpy(notice, guards.notice, sizeof notice);
+    guards.notice[0] = 0;
+    sm_unlock(&guards.lock);
+    const ssize_t wrote = notice[0] ? write(STDERR_FILENO, notice, strlen(notice)) : 0;
+    (void)wrote;
+}
+
+/* ---- What others call ---- */
+
+bool sm_guard_knows(const void *key)
+{
+    sm_lock(&guards.lock);
+    const bool known = look_up(key) != NULL;
+    unlock();
+    return known;
+}
+
+void sm_guard_set(const struct sm_guarded *range, enum sm_protection protection)
+{
+    sm_lock(&guards.lock);
+    struct sm_guard *const guard = find_or_add(range);
+    if (guard) {
+        guard->size = range->size;
+        set(guard, protection);
+    }
+    unlock();
+}
+
+static void with_guard(const void *key, void (*act)(struct sm_guard *guard))
+{
+    sm_lock(&guards.lock);
+    struct sm_guard *const guard = look_up(key);
+    if (guard)
+        act(guard);
+    unlock();
+}
+
+void sm_guard_open_now(const void *key)
+{
+    with_guard(key, open_guard);
+}
+
+void sm_guard_forget_now(const void *key)
+{
+    with_guard(key, forget);
+}
+
+void sm_guard_open_range(const void *data, size_t bytes)
+{
+    sm_lock(&guards.lock);
+    for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
+        for (int i = 0; i < GUARDS; i++) {
+            struct sm_guard *const guard = &chunk->guards[i];
+            if (guard->key && covers(guard, (uintptr_t)data, (uintptr_t)data + bytes))
+                open_guard(guard);
+        }
+    unlock();
+}

@@ -1,0 +1,204 @@
+/* Managed memory by rounded size, so that few sizes are told apart. */
+#include "memory/managed_pool.h"
+
+#include "memory/accounting.h"
+#include "base/hands.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/status.h"
+
+/* So much is kept at most; what is more is freed at once. */
+enum { MOST_KEPT = 64, MOST_KEPT_BYTES = 1 << 30 };
+
+/* Eight sizes to each power of two, so that at most an eighth is wasted, and no two blocks share a page. */
+enum { SMALLEST_STEP = 4096, STEPS = 8 };
+
+/* Not in the memory itself: to touch that from the host would bring its pages there. */
+struct block {
+    void *data;
+    size_t bytes;
+    int device;
+};
+
+static struct {
+    struct sm_lock lock;
+    struct block kept[MOST_KEPT];
+    unsigned count;
+    size_t bytes;
+} pool = {.lock = SM_LOCK_INITIALIZER};
+
+/* In bytes: what is in use, kept, or being asked for. */
+static atomic_size_t held[SM_MAX_DEVICES];
+
+static size_t rounded(size_t size)
+{
+    size_t step = SMALLEST_STEP;
+    while (size > 2 * STEPS * step)
+        step *= 2;
+    return (size + step - 1) / step * step;
+}
+
+/* ---- What is kept ---- */
+
+/* With the pool locked. */
+static void take_at(unsigned i, struct block *out)
+{
+    *out = pool.kept[i];
+    pool.kept[i] = pool.kept[--pool.count];
+    pool.bytes -= out->bytes;
+}
+
+static bool take(int device, size_t bytes, struct block *out)
+{
+    unsigned i = 0;
+    sm_lock(&pool.lock);
+    while (i < pool.count && (pool.kept[i].device != device || pool.kept[i].bytes != bytes))
+        i++;
+    const bool found = i < pool.count;
+    if (found)
+        take_at(i, out);
+    sm_unlock(&pool.lock);
+    return found;
+}
+
+static bool take_any(struct block *out)
+{
+    sm_lock(&pool.lock);
+    const bool found = pool.count > 0;
+    if (found)
+        take_at(0, out);
+    sm_unlock(&pool.lock);
+    return found;
+}
+
+static bool keep(const struct block *block)
+{
+    sm_lock(&pool.lock);
+    const bool has_room = pool.count < MOST_KEPT && block->bytes <= MOST_KEPT_BYTES - pool.bytes;
+    if (has_room) {
+        pool.kept[pool.count++] = *block;
+        pool.bytes += block->bytes;
+    }
+    sm_unlock(&pool.lock);
+    return has_room;
+}
+
+/* ---- The runtime's ---- */
+
+/* How much of what is held is on the device nobody knows: as much as can be, seeing what is in use there and is not of
+ * the library's own pool. The rest will want room too. */
+static synced_mem_status check_room(int device, size_t before, size_t bytes)
+{
+    size_t left;
+    size_t total;
+    struct sm_pool_numbers own;
+    synced_mem_status status = sm_gpu_numbers(device, &own);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_memory_info(device, &left, &total);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const size_t others = total - left > own.reserved ? total - left - own.reserved : 0;
+    const size_t resident = before < others ? before : others;
+    const size_t elsewhere = before - resident;
+    if (elsewhere <= left && bytes <= left - elsewhere)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                   "%zu bytes of managed memory for device %d: of %zu bytes there %zu are free, for these and for %zu "
+                   "of managed memory that is elsewhere",
+                   bytes, device, total, left, elsewhere);
+}
+
+/* The request counts as held during the call, so another thread may be refused memory for it. */
+static synced_mem_status ask(int device, size_t bytes, void **out)
+{
+    sm_hands_fill();
+    const size_t before = atomic_fetch_add_explicit(&held[device], bytes, memory_order_relaxed);
+    synced_mem_status status = check_room(device, before, bytes);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_managed_alloc(device, bytes, out);
+    if (status != SYNCED_MEM_OK)
+        atomic_fetch_sub_explicit(&held[device], bytes, memory_order_relaxed);
+    sm_hands_empty(status != SYNCED_MEM_OK);
+    return status;
+}
+
+/* The preferred location is a hint: the call succeeds also where it is refused. */
+static synced_mem_status obtain(int device, size_t bytes, void **out)
+{
+    const synced_mem_status status = ask(device, bytes, out);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_count_up(SM_COUNT_managed_bytes, bytes);
+    (void)sm_device_managed_advise(device, *out, bytes);
+    return SYNCED_MEM_OK;
+}
+
+/* What was on a lost device went with it. */
+static synced_mem_status give_back(const struct block *block)
+{
+    const synced_mem_status status = sm_device_managed_free(block->device, block->data);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return status;
+    atomic_fetch_sub_explicit(&held[block->device], block->bytes, memory_order_relaxed);
+    sm_count_down(SM_COUNT_managed_bytes, block->bytes);
+    return SYNCED_MEM_OK;
+}
+
+static void keep_or_leave(const struct block *block)
+{
+    if (!keep(block))
+        sm_count_up(SM_COUNT_quarantined, 1);
+}
+
+/* *any: whether a block was taken off the list. */
+static synced_mem_status give_back_all(bool *any)
+{
+    struct block block;
+    *any = false;
+    while (take_any(&block)) {
+        *any = true;
+        const synced_mem_status status = give_back(&block);
+        if (status != SYNCED_MEM_OK) {
+            keep_or_leave(&block);
+            return status;
+        }
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_managed_pool_shutdown(void)
+{
+    bool any;
+    return give_back_all(&any);
+}
+
+bool sm_managed_pool_relieve(void)
+{
+    bool any;
+    const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
+    sm_hands_fill();
+    (void)give_back_all(&any);
+    sm_hands_empty(any);
+    return sm_count_of(SM_COUNT_managed_bytes) < before;
+}
+
+synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out)
+{
+    const size_t bytes = rounded(size);
+    struct block block;
+    if (take(device, bytes, &block)) {
+        *out = block.data;
+        return SYNCED_MEM_OK;
+    }
+    const synced_mem_status status = obtain(device, bytes, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || !sm_managed_pool_relieve())
+        return status;
+    return obtain(device, bytes, out);
+}
+
+void sm_managed_pool_free(int device, void *data, size_t size)
+{
+    const struct block block = {.data = data, .bytes = rounded(size), .device = device};
+    if (!keep(&block) && give_back(&block) != SYNCED_MEM_OK)
+        keep_or_leave(&block);
+}

@@ -1,0 +1,204 @@
+/* Small caches of free blocks, one a shard. */
+#include "memory/pinned/host_cache.h"
+
+#include "base/process.h"
+#include "base/shard.h"
+
+/* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely to
+ * give back before it takes some again. */
+enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
+enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 8 };
+static const size_t LARGE = 16 << 10;
+
+struct shard {
+    struct sm_lock lock;       /* guards all below, but anybody may read what is atomic */
+    _Atomic int64_t requested; /* less than nothing where blocks of another thread's are given back */
+    _Atomic uint64_t allocations;
+    int64_t highest; /* requested, since the peak was reset */
+    struct bin {
+        unsigned count;
+        struct sm_cached entries[ENTRIES]; /* the latest last */
+    } bins[BINS];
+    char apart[SM_CACHE_LINE];
+};
+
+static struct shard shards[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
+
+static _Atomic uint64_t peak;
+
+static struct shard *my_shard(void)
+{
+    return &shards[sm_shard()];
+}
+
+static struct bin *bin_of(struct shard *shard, size_t key)
+{
+    const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    return key < LARGE ? &shard->bins[hash >> (64 - SMALL_BINS_LOG)]
+                       : &shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
+}
+
+/* With the shard locked: what it has in all. */
+static int64_t count(struct shard *shard, int64_t change)
+{
+    const int64_t now = atomic_load_explicit(&shard->requested, memory_order_relaxed) + change;
+    atomic_store_explicit(&shard->requested, now, memory_order_relaxed);
+    return now;
+}
+
+/* ---- What was asked for ---- */
+
+uint64_t sm_host_cache_requested(void)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&shards[i].requested, memory_order_relaxed);
+    return sum > 0 ? (uint64_t)sum : 0;
+}
+
+static void look_for_peak(void)
+{
+    const uint64_t now = sm_host_cache_requested();
+    uint64_t before = atomic_load_explicit(&peak, memory_order_relaxed);
+    bool settled = false;
+    while (!settled)
+        settled = now <= before || atomic_compare_exchange_weak_explicit(&peak, &before, now, memory_order_relaxed,
+                                                                         memory_order_relaxed);
+}
+
+uint64_t sm_host_cache_peak(void)
+{
+    look_for_peak();
+    return atomic_load_explicit(&peak, memory_order_relaxed);
+}
+
+void sm_host_cache_reset_peak(void)
+{
+    for (int i = 0; i < SM_SHARDS; i++) {
+        sm_lock(&shards[i].lock);
+        shards[i].highest = count(&shards[i], 0);
+        sm_unlock(&shards[i].lock);
+    }
+    atomic_store_explicit(&peak, sm_host_cache_requested(), memory_order_relaxed);
+}
+
+uint64_t sm_host_cache_allocations(void)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++)
+        sum += atomic_load_explicit(&shards[i].allocations, memory_order_relaxed);
+    return sum;
+}
+
+/* ---- Taking and putting ---- */
+
+/* Closes the gap that one leaves. */
+static struct sm_cached take_at(struct bin *bin, unsigned at)
+{
+    const struct sm_cached taken = bin->entries[at];
+    bin->count--;
+    for (unsigned i = at; i < bin->count; i++)
+        bin->entries[i] = bin->entries[i + 1];
+    return taken;
+}
+
+static bool take_from(struct bin *bin, size_t key, struct sm_cached *out)
+{
+    for (unsigned i = bin->count; i-- > 0;)
+        if (bin->entries[i].key == key) {
+            *out = take_at(bin, i);
+            return true;
+        }
+    return false;
+}
+
+/* With the shard locked. Whether it has more than ever. */
+static bool count_taken(struct shard *shard, size_t size)
+{
+    const int64_t requested = count(shard, (int64_t)size);
+    const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
+    atomic_store_explicit(&shard->allocations, allocations + 1, memory_order_relaxed);
+    if (requested <= shard->highest)
+        return false;
+    shard->highest = requested;
+    return true;
+}
+
+bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    const bool found = take_from(bin_of(shard, key), key, out);
+    const bool is_high = found && count_taken(shard, size);
+    sm_unlock(&shard->lock);
+    if (is_high)
+        look_for_peak();
+    return found;
+}
+
+void sm_host_cache_count(size_t size)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    const bool is_high = count_taken(shard, size);
+    sm_unlock(&shard->lock);
+    if (is_high)
+        look_for_peak();
+}
+
+bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
+{
+    bool found = false;
+    for (unsigned i = 1; i < SM_SHARDS && !found; i++) {
+        struct shard *const shard = &shards[(sm_shard() + i) % SM_SHARDS];
+        sm_lock(&shard->lock);
+        found = take_from(bin_of(shard, key), key, out);
+        sm_unlock(&shard->lock);
+    }
+    return found;
+}
+
+bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out)
+{
+    struct shard *const shard = my_shard();
+    sm_lock(&shard->lock);
+    struct bin *const bin = bin_of(shard, in->key);
+    const bool full = bin->count == ENTRIES;
+    if (full)
+        *out = take_at(bin, 0);
+    bin->entries[bin->count++] = *in;
+    (void)count(shard, -(int64_t)size);
+    sm_unlock(&shard->lock);
+    return full;
+}
+
+/* ---- All of it ---- */
+
+bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
+{
+    bool any = false;
+    for (int i = 0; i < SM_SHARDS; i++)
+        for (int j = 0; j < BINS; j++) {
+            sm_lock(&shards[i].lock);
+            const struct bin bin = shards[i].bins[j];
+            shards[i].bins[j].count = 0;
+            sm_unlock(&shards[i].lock);
+            for (unsigned k = bin.count; k-- > 0;)
+                give(&bin.entries[k]);
+            any = any || bin.count > 0;
+        }
+    return any;
+}
+
+uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached))
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SM_SHARDS; i++) {
+        sm_lock(&shards[i].lock);
+        for (int j = 0; j < BINS; j++)
+            for (unsigned k = 0; k < shards[i].bins[j].count; k++)
+                sum += visit(&shards[i].bins[j].entries[k]);
+        sm_unlock(&shards[i].lock);
+    }
+    return sum;
+}

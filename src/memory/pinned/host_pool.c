@@ -1,0 +1,315 @@
+/* The pool of page-locked memory: from where a request is met, and when the pool grows and shrinks. */
+#include "memory/pinned/host_pool.h"
+
+#include "base/hands.h"
+#include "memory/pinned/host_cache.h"
+#include "memory/pinned/host_node.h"
+#include "base/process.h"
+#include "memory/pinned/runs.h"
+#include "base/status.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+/* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't
+ * use, and large ones don't have many slabs. */
+enum { SHARE = 8 };
+static const size_t SMALLEST_SLAB = (size_t)2 << 20;
+static const size_t LARGEST_SLAB = (size_t)64 << 20;
+
+/* Before more is held than was asked for at a time, and this share of it, what is unused goes back to the system. */
+enum { SLACK = 16 };
+
+static const uint64_t EVER = UINT64_MAX;
+
+/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it. The child has no
+ * pool, or, where nobody has used a GPU, one with nothing in it that was being changed. */
+static struct {
+    pthread_mutex_t lock;
+    size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
+} growth = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static atomic_uint decay; /* in milliseconds; 0: never */
+static atomic_bool fallback;
+static _Atomic uint64_t fresh; /* allocations for which the pool grew */
+
+/* The thread that held the lock, if one did, is not in the child. */
+static void unlock_in_child(void)
+{
+    (void)pthread_mutex_init(&growth.lock, NULL);
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, unlock_in_child);
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static_assert((int)SM_HOST_PLACES <= (int)SM_RUNS_SMALLEST, "the place is in the bits below the smallest size");
+
+static size_t key_of(size_t size, unsigned place)
+{
+    return sm_host_store_rounded(size) | place;
+}
+
+/* ---- Giving back to the system ---- */
+
+static void give_cached(const struct sm_cached *cached)
+{
+    sm_host_store_give(cached->data, cached->owner);
+}
+
+static synced_mem_status release_all(bool *any)
+{
+    (void)sm_host_cache_flush(give_cached);
+    return sm_host_store_release(0, EVER, any);
+}
+
+/* Without growth locked: a thread that wants to grow meanwhile is told by hands.h. */
+bool sm_host_pool_relieve(void)
+{
+    bool any = false;
+    if (sm_process_lost_gpu())
+        return false;
+    sm_hands_fill();
+    const bool flushed = sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(0, EVER, &any);
+    sm_hands_empty(flushed || any);
+    return any;
+}
+
+/* Whether memory has gone back, or from a cache to where all threads find it. */
+static bool release_old(unsigned after)
+{
+    bool any;
+    const bool flushed = sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+    return flushed || any;
+}
+
+/* As above. */
+void sm_host_pool_decay(void)
+{
+    const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
+    if (after == 0)
+        return;
+    sm_hands_fill();
+    sm_hands_empty(release_old(after));
+}
+
+/* ---- Growing ---- */
+
+/* How large the next slab is to be. */
+static size_t usual_slab(size_t held)
+{
+    const size_t share = held / SHARE / SMALLEST_SLAB * SMALLEST_SLAB;
+    return most(share < LARGEST_SLAB ? share : LARGEST_SLAB, SMALLEST_SLAB);
+}
+
+/* Slabs that are too small for what is wanted now would be held beside the new one. */
+static void make_room(size_t size, size_t bytes)
+{
+    bool any;
+    const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
+    growth.wanted = most(growth.wanted, sm_host_cache_requested() + size);
+    const size_t most_held = growth.wanted + growth.wanted / SLACK;
+    if (after > 0)
+        (void)release_old(after);
+    (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
+}
+
+/* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
+ * enough; the last resort is memory that is not near the device. */
+static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+{
+    bool any;
+    const size_t least = sm_host_store_least(size);
+    const size_t bytes = most(usual_slab(sm_host_store_facts().held), least);
+    make_room(size, bytes);
+    synced_mem_status status = sm_host_store_grow(device, place, bytes, size, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
+        return status;
+    (void)release_all(&any);
+    status = sm_host_store_grow(device, place, least, size, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_host_store_take_anywhere(size, out))
+        return status;
+    *grew = false;
+    return SYNCED_MEM_OK;
+}
+
+/* With growth locked. What the caches keep may be all that is missing. What could not be had is not wanted from then
+ * on. */
+static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+{
+    const size_t wanted = growth.wanted;
+    (void)sm_host_cache_flush(give_cached);
+    *grew = !sm_host_store_take(place, size, true, out);
+    const synced_mem_status status = *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        growth.wanted = wanted;
+    return status;
+}
+
+/* ---- Memory ---- */
+
+static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
+{
+    struct sm_cached cached;
+    if (!sm_host_cache_take_others(key_of(size, place), &cached))
+        return false;
+    *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+    return true;
+}
+
+static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
+{
+    bool grew;
+    if (sm_host_store_take(place, size, false, out) || take_others(place, size, out))
+        return SYNCED_MEM_OK;
+    pthread_mutex_lock(&growth.lock);
+    const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
+    pthread_mutex_unlock(&growth.lock);
+    out->fresh = status == SYNCED_MEM_OK && grew;
+    return status;
+}
+
+static synced_mem_status check_size(size_t size)
+{
+    if (size > SM_SPACE_LARGEST)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *out)
+{
+    struct sm_cached cached;
+    assert(size > 0);
+    if (sm_process_lost_gpu())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "page-locked memory is the parent process's");
+    if (check_size(size) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const unsigned place = sm_host_place_of(device);
+    if (sm_host_cache_take(key_of(size, place), size, &cached)) {
+        *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
+        return SYNCED_MEM_OK;
+    }
+    const synced_mem_status status = take_shared(device, place, size, out);
+    if (status == SYNCED_MEM_OK)
+        sm_host_cache_count(size);
+    if (out->fresh)
+        atomic_fetch_add_explicit(&fresh, 1, memory_order_relaxed);
+    return status;
+}
+
+void sm_host_pool_free(void *data, size_t bytes, void *owner)
+{
+    struct sm_cached pushed_out;
+    if (sm_process_lost_gpu())
+        return;
+    const struct sm_cached cached = {.key = key_of(bytes, sm_host_store_place_of(owner)), .data = data, .owner = owner};
+    if (sm_host_cache_put(&cached, bytes, &pushed_out))
+        give_cached(&pushed_out);
+}
+
+/* ---- What the caller may set and ask ---- */
+
+bool sm_host_pool_may_fall_back(int device)
+{
+    return device >= 0 && atomic_load_explicit(&fallback, memory_order_relaxed);
+}
+
+void sm_host_pool_set_fallback(bool allow)
+{
+    atomic_store_explicit(&fallback, allow, memory_order_relaxed);
+}
+
+void sm_host_pool_set_decay(unsigned milliseconds)
+{
+    atomic_store_explicit(&decay, milliseconds, memory_order_relaxed);
+}
+
+/* With growth locked. */
+static void trim(size_t keep)
+{
+    bool any;
+    (void)sm_host_cache_flush(give_cached);
+    (void)sm_host_store_release(keep, EVER, &any);
+    growth.wanted = 0;
+}
+
+void sm_host_pool_trim(size_t keep)
+{
+    pthread_mutex_lock(&growth.lock);
+    trim(keep);
+    pthread_mutex_unlock(&growth.lock);
+}
+
+/* The pool does not grow meanwhile, so that it keeps to the limit from here on. */
+void sm_host_pool_set_limit(size_t bytes)
+{
+    pthread_mutex_lock(&growth.lock);
+    if (sm_host_store_set_limit(bytes))
+        trim(bytes);
+    pthread_mutex_unlock(&growth.lock);
+}
+
+/* Taken and given back, and so in one piece. What could not be had is not wanted from then on. */
+synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
+{
+    bool grew;
+    struct sm_pinned memory;
+    if (check_size(bytes) != SYNCED_MEM_OK)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    pthread_mutex_lock(&growth.lock);
+    const size_t wanted = growth.wanted;
+    growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
+    const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
+    if (status == SYNCED_MEM_OK)
+        sm_host_store_give(memory.data, memory.owner);
+    else
+        growth.wanted = wanted;
+    pthread_mutex_unlock(&growth.lock);
+    return status;
+}
+
+static uint64_t bytes_of(const struct sm_cached *cached)
+{
+    return sm_host_store_bytes_of(cached->owner);
+}
+
+void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)
+{
+    const uint64_t cached = sm_host_cache_sum(bytes_of);
+    const struct sm_host_store_facts facts = sm_host_store_facts();
+    stats->requested_bytes = sm_host_cache_requested();
+    stats->peak_requested_bytes = sm_host_cache_peak();
+    stats->held_bytes = facts.held;
+    stats->peak_held_bytes = facts.peak_held;
+    stats->free_bytes = facts.held - facts.used + cached;
+    stats->slabs = facts.slabs;
+    stats->registrations = facts.registrations;
+    stats->fresh_allocations = atomic_load_explicit(&fresh, memory_order_relaxed);
+    stats->reused_allocations = sm_host_cache_allocations() - stats->fresh_allocations;
+}
+
+void sm_host_pool_reset_peaks(void)
+{
+    sm_host_cache_reset_peak();
+    sm_host_store_reset_peak();
+}
+
+synced_mem_status sm_host_pool_shutdown(void)
+{
+    bool any;
+    const synced_mem_status status = release_all(&any);
+    pthread_mutex_lock(&growth.lock);
+    growth.wanted = 0;
+    pthread_mutex_unlock(&growth.lock);
+    sm_host_store_trim();
+    sm_host_places_forget();
+    return status;
+}

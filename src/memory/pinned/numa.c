@@ -1,0 +1,16 @@
+/* Memory nodes by libnuma. Of that the thin functions are used, since the others print what fails. */
+#include "memory/pinned/numa_nodes.h"
+
+#include <numa.h>
+#include <numaif.h>
+
+int sm_numa_nodes(void)
+{
+    return numa_available() < 0 ? 1 : numa_max_node() + 1;
+}
+
+void sm_numa_prefer(void *start, size_t bytes, int node)
+{
+    const unsigned long mask = 1ul << node;
+    (void)mbind(start, bytes, MPOL_PREFERRED, &mask, sizeof mask * 8 + 1, 0);
+}

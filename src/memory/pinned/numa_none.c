@@ -1,0 +1,12 @@
+/* A build without libnuma: memory comes from where the system likes. */
+#include "memory/pinned/numa_nodes.h"
+
+int sm_numa_nodes(void)
+{
+    return 1;
+}
+
+void sm_numa_prefer(void *start, size_t bytes, int node)
+{
+    (void)start, (void)bytes, (void)node;
+}

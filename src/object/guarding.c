@@ -1,0 +1,62 @@
+/* What each host copy is protected from. */
+#include "object/guarding.h"
+
+#include "copy/flight.h"
+#include "memory/guard.h"
+#include "base/status.h"
+
+/* Pageable memory is written by the runtime until the transfer is done, and touched by the copy threads until they are.
+ * A device that writes page-locked memory is not hindered. */
+static enum sm_protection allowed_by_work(const struct sm_copy *copy)
+{
+    if (!copy->pinned && sm_ticket_is_open(copy->write))
+        return SM_PROTECT_NOTHING;
+    if (!sm_flight_queueing(copy, true))
+        return SM_PROTECT_ALL;
+    return sm_ticket_state(copy->write) == SM_TICKET_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
+}
+
+static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_copy *copy)
+{
+    const unsigned head = sm_head(mem);
+    const enum sm_protection by_head = head == SYNCED_MEM_AT_CPU ? SM_PROTECT_NOTHING
+                                       : head & sm_bit(SM_CPU)   ? SM_PROTECT_WRITES
+                                                                 : SM_PROTECT_ALL;
+    const enum sm_protection by_work = allowed_by_work(copy);
+    return by_work < by_head ? by_work : by_head;
+}
+
+/* To protect managed memory would hinder the device. */
+static bool is_managed(const struct sm_copy *copy)
+{
+    struct sm_pointer_facts facts;
+    if (!sm_device_in_use() || !sm_copy_is_foreign(copy))
+        return false;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
+    sm_detail_set(&first);
+    return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
+}
+
+/* Memory that was got for this copy alone, the rest of its last page included. The pool knows no larger pages. */
+static bool has_own_pages(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
+           (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages());
+}
+
+void sm_protect(const struct synced_mem *mem)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    if (!copy)
+        return;
+    const struct sm_guarded range = {.key = copy,
+                                     .base = copy->base,
+                                     .bytes = copy->bytes,
+                                     .data = sm_copy_data(copy),
+                                     .size = sm_size(mem),
+                                     .name = sm_object_name(mem),
+                                     .alone = has_own_pages(copy),
+                                     .shared = !sm_guard_knows(copy) && (is_managed(copy) || sm_copy_is_shared(copy))};
+    sm_guard_set(&range, wanted(mem, copy));
+}

@@ -1,0 +1,196 @@
+/* All living objects. */
+#include "object/objects.h"
+
+#include "base/text.h"
+#include "base/process.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct sm_slab objects = SM_SLAB_INITIALIZER(struct synced_mem);
+
+struct synced_mem *sm_objects_take(void)
+{
+    return sm_slab_take(&objects);
+}
+
+void sm_objects_give(struct synced_mem *mem)
+{
+    sm_slab_give(&objects, mem);
+}
+
+void sm_objects_trim(void)
+{
+    sm_slab_trim(&objects);
+}
+
+void sm_objects_add(struct synced_mem *mem)
+{
+    atomic_store_explicit(&mem->references, 1, memory_order_release);
+}
+
+/* ---- Walks ---- */
+
+/*
+ * A walk counts its visit and then reads the references; a release takes the last reference and then reads the visits.
+ * Both are sequentially consistent, so one of the two sees the other: a walk that sees no reference leaves, a release
+ * that sees a visit waits. So a visit is no reference, and the release is the one that destroys the object.
+ *
+ * The count begins at a number that the process generation tells: a forked child does not have the threads that were
+ * visiting, and what they have counted means none there.
+ */
+enum { MOST_VISITS = 1 << 22 }; /* as many threads as Linux can have */
+
+static atomic_uint releases_waiting;
+static struct sm_events visits_ended;
+
+static unsigned no_visits(void)
+{
+    return sm_process_generation() * MOST_VISITS;
+}
+
+static unsigned visits_in(unsigned count)
+{
+    return count - no_visits() < MOST_VISITS ? count - no_visits() : 0;
+}
+
+static void begin_visit(struct synced_mem *mem)
+{
+    unsigned count = atomic_load(&mem->visits);
+    unsigned more;
+    do
+        more = no_visits() + visits_in(count) + 1;
+    while (!atomic_compare_exchange_weak(&mem->visits, &count, more));
+}
+
+/* From here on the object may be gone. */
+static void end_visit(struct synced_mem *mem)
+{
+    atomic_fetch_sub(&mem->visits, 1);
+    if (atomic_load(&releases_waiting) > 0)
+        sm_events_add(&visits_ended);
+}
+
+static bool is_visited(const struct synced_mem *mem)
+{
+    return visits_in(atomic_load(&mem->visits)) > 0;
+}
+
+void sm_objects_wait_for_walks(const struct synced_mem *mem)
+{
+    if (!is_visited(mem))
+        return;
+    atomic_fetch_add(&releases_waiting, 1);
+    unsigned seen = sm_events_seen(&visits_ended);
+    while (is_visited(mem)) {
+        sm_events_wait(&visits_ended, seen);
+        seen = sm_events_seen(&visits_ended);
+    }
+    atomic_fetch_sub(&releases_waiting, 1);
+}
+
+struct filter {
+    bool (*wanted)(const struct synced_mem *mem, void *user);
+    void *user;
+};
+
+/* With the slab locked. What has no reference is no object, or one that is just going. */
+static bool visit(void *cell, const void *argument)
+{
+    struct synced_mem *const mem = cell;
+    const struct filter *const filter = argument;
+    if (atomic_load_explicit(&mem->references, memory_order_acquire) == 0 || !filter->wanted(mem, filter->user))
+        return false;
+    begin_visit(mem);
+    const bool there = atomic_load(&mem->references) > 0;
+    if (!there)
+        end_visit(mem);
+    return there;
+}
+
+bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
+                     void (*look)(const struct synced_mem *mem, void *user), void *user)
+{
+    const struct filter filter = {.wanted = wanted, .user = user};
+    struct synced_mem *const mem = sm_slab_find(&objects, walk, visit, &filter);
+    if (!mem)
+        return false;
+    look(mem, user);
+    end_visit(mem);
+    return true;
+}
+
+/* ---- Names ---- */
+
+enum { NAMED = 3 };
+
+struct names {
+    enum sm_side side; /* if those are wanted that have a copy on it */
+    int device;
+    unsigned found;
+    struct named {
+        const struct synced_mem *mem; /* to be printed only */
+        size_t size;
+        struct sm_name_text name;
+    } first[NAMED]; /* the largest first */
+};
+
+static bool is_alive(const struct synced_mem *mem, void *user)
+{
+    struct names *const names = user;
+    (void)mem;
+    return names->found++ < NAMED;
+}
+
+static bool is_large(const struct synced_mem *mem, void *user)
+{
+    struct names *const names = user;
+    const bool has = sm_copy_of(mem, names->side) && (names->side == SM_CPU || sm_device(mem) == names->device);
+    names->found += has;
+    return has && sm_size(mem) > names->first[NAMED - 1].size;
+}
+
+/* Before the first that is smaller. */
+static void name(const struct synced_mem *mem, void *user)
+{
+    struct names *const names = user;
+    const size_t size = sm_size(mem);
+    int at = NAMED - 1;
+    for (; at > 0 && (!names->first[at - 1].mem || names->first[at - 1].size < size); at--)
+        names->first[at] = names->first[at - 1];
+    names->first[at] = (struct named){.mem = mem, .size = size, .name = sm_name_text(sm_object_name(mem))};
+}
+
+static struct sm_objects_text text_of(const struct names *names, bool (*wanted)(const struct synced_mem *, void *))
+{
+    struct sm_objects_text out = {.text = "none"};
+    struct sm_slab_walk walk = {.begun = false};
+    struct names found = *names;
+    size_t used = 0;
+    unsigned named = 0;
+    while (sm_objects_next(&walk, wanted, name, &found))
+        continue;
+    for (; named < NAMED && found.first[named].mem; named++) {
+        const struct named *const each = &found.first[named];
+        char address[32];
+        (void)snprintf(address, sizeof address, "%p", (const void *)each->mem);
+        used += (size_t)snprintf(out.text + used, sizeof out.text - used, "%s%s%s%s of %s", used > 0 ? ", " : "",
+                                 each->name.text[0] ? "'" : "", each->name.text[0] ? each->name.text : address,
+                                 each->name.text[0] ? "'" : "", sm_size_text(each->size).text);
+    }
+    if (found.found > named)
+        (void)snprintf(out.text + used, sizeof out.text - used, " and %u more", found.found - named);
+    return out;
+}
+
+struct sm_objects_text sm_objects_alive(void)
+{
+    const struct names names = {.side = SM_SIDES};
+    return text_of(&names, is_alive);
+}
+
+struct sm_objects_text sm_objects_largest(int device)
+{
+    const struct names names = {.side = device < 0 ? SM_CPU : SM_GPU, .device = device};
+    return text_of(&names, is_large);
+}

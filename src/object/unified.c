@@ -1,0 +1,169 @@
+/* Unified placement. */
+#include "object/unified.h"
+
+#include "copy/flight.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+/* ---- Where memory is placed ---- */
+
+synced_mem_placement_kind sm_placement(const struct synced_mem *mem)
+{
+    if (!mem->extras)
+        return SYNCED_MEM_PLACEMENT_SEPARATE;
+    return (synced_mem_placement_kind)atomic_load_explicit(&mem->extras->placement, memory_order_relaxed);
+}
+
+static void settle(const struct synced_mem *mem, synced_mem_placement_kind placement)
+{
+    if (!mem->extras)
+        return;
+    atomic_store_explicit(&mem->extras->placement, (unsigned char)placement, memory_order_relaxed);
+    mem->extras->placed = true;
+}
+
+static synced_mem_status decide_on(int device, synced_mem_placement_kind *placement)
+{
+    struct sm_unified_facts facts;
+    if (*placement == SYNCED_MEM_PLACEMENT_MAPPED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_unified_facts(device, &facts);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (*placement == SYNCED_MEM_PLACEMENT_MANAGED && !facts.managed)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "managed placement: device %d has no managed memory that the host may touch while kernels run "
+                       "(concurrentManagedAccess is 0); mapped placement works there",
+                       device);
+    if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC && !facts.integrated)
+        *placement = SYNCED_MEM_PLACEMENT_SEPARATE;
+    if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC)
+        *placement = facts.managed ? SYNCED_MEM_PLACEMENT_MANAGED : SYNCED_MEM_PLACEMENT_MAPPED;
+    return SYNCED_MEM_OK;
+}
+
+/* Where there is no device to share memory with, there is only the host's side. */
+static bool has_no_device(synced_mem_status status)
+{
+    return status == SYNCED_MEM_ERR_NO_GPU || status == SYNCED_MEM_ERR_FORKED ||
+           status == SYNCED_MEM_ERR_INVALID_DEVICE || status == SYNCED_MEM_ERR_DEVICE_LOST;
+}
+
+static synced_mem_status decide(const struct synced_mem *mem, int wanted, synced_mem_placement_kind *placement,
+                                int *device)
+{
+    *placement = sm_placement(mem);
+    *device = sm_device(mem);
+    if (*placement == SYNCED_MEM_PLACEMENT_SEPARATE || mem->extras->placed)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_resolve(wanted, device);
+    if (has_no_device(status)) {
+        *placement = SYNCED_MEM_PLACEMENT_SEPARATE;
+        return SYNCED_MEM_OK;
+    }
+    return status == SYNCED_MEM_OK ? decide_on(*device, placement) : status;
+}
+
+synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, size_t size, bool zeroed,
+                                    struct sm_copy **out)
+{
+    synced_mem_placement_kind placement;
+    int device;
+    *out = NULL;
+    synced_mem_status status = decide(mem, wanted, &placement, &device);
+    if (status == SYNCED_MEM_OK && placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+        status = sm_copy_obtain_shared(size, sm_object_alignment(mem), device,
+                                       placement == SYNCED_MEM_PLACEMENT_MANAGED, zeroed, out);
+    if (status == SYNCED_MEM_OK)
+        settle(mem, placement);
+    return status;
+}
+
+synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem)
+{
+    synced_mem_placement_kind placement = SYNCED_MEM_PLACEMENT_SEPARATE;
+    int device;
+    if (!mem->extras)
+        return SYNCED_MEM_OK;
+    const synced_mem_placement_kind asked = (synced_mem_placement_kind)mem->extras->asked_placement;
+    if (asked == SYNCED_MEM_PLACEMENT_AUTOMATIC) {
+        const synced_mem_status status = decide(mem, sm_device(mem), &placement, &device);
+        if (status != SYNCED_MEM_OK)
+            return status;
+    }
+    if (asked == SYNCED_MEM_PLACEMENT_MAPPED || asked == SYNCED_MEM_PLACEMENT_MANAGED ||
+        placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "the object's placement is unified: host and device share memory of the library's own");
+    settle(mem, placement);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Order in place of transfers ---- */
+
+static synced_mem_status check_contents(const struct sm_copy *shared)
+{
+    if (!sm_flight_is_lost(shared))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before it had written the contents at %p",
+                   shared->device, sm_copy_data(shared));
+}
+
+/* A hint: where it fails, pages come as they are touched; but for a device that is lost. */
+static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, bool host, const struct sm_stream *stream)
+{
+    if (size == 0)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status =
+        sm_device_managed_prefetch(shared->device, sm_copy_data(shared), size, host, stream->handle);
+    if (status == SYNCED_MEM_OK) {
+        sm_count_up(SM_COUNT_prefetches, 1);
+        sm_trace_prefetch(shared->source, size, host, sm_stream_traced(stream));
+    }
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? status : SYNCED_MEM_OK;
+}
+
+/* Without anything to queue a lost device would not be noticed; the contents would be written off to it. */
+synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    struct sm_copy *const shared = sm_shared_copy(mem);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (side == SM_CPU)
+        status = sm_flight_settle(shared, false, NULL);
+    if (status == SYNCED_MEM_OK && side == SM_CPU)
+        status = check_contents(shared);
+    if (status == SYNCED_MEM_OK && stream)
+        status = sm_flight_order(shared, false, stream);
+    if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)
+        return prefetch(shared, sm_size(mem), side == SM_CPU, stream);
+    if (status == SYNCED_MEM_OK && side == SM_GPU && !stream)
+        return sm_device_check_mapped(shared->device, shared->base);
+    return status;
+}
+
+/* Besides the turn, a fill that was out of sight for a while. */
+static bool has_write(const struct sm_copy *shared)
+{
+    return !shared->write_is_owed && sm_ticket_is_open(shared->write);
+}
+
+static struct sm_stream *lane_behind(struct sm_copy *shared)
+{
+    struct sm_stream *lane;
+    synced_mem_status status = sm_stream_lane(shared->device, SM_LANE_D2H, &lane);
+    if (status == SYNCED_MEM_OK)
+        status = sm_flight_order(shared, false, lane);
+    return status == SYNCED_MEM_OK ? lane : NULL;
+}
+
+/* Pages that were to come by a prefetch come without too, so that nothing is lost if no event can follow it. */
+void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
+{
+    struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : lane_behind(shared);
+    struct sm_ticket *ticket;
+    if (behind && sm_stream_queued(behind, &ticket) == SYNCED_MEM_OK)
+        sm_flight_arrives(shared, ticket);
+    else if (shared->turn && !has_write(shared))
+        sm_flight_arrives(shared, sm_ticket_hold(shared->turn));
+}

@@ -1,0 +1,535 @@
+/* The streams that the library knows. This file is the one that makes a stream wait. */
+#include "stream/stream.h"
+
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "stream/stream_record.h"
+#include "trace/trace.h"
+
+#include <pthread.h>
+
+/* What became of a caller's stream. */
+enum state {
+    KNOWN,
+    DONE,    /* synced_mem_forget_stream(); last stands for its work */
+    VANISHED /* its handle was found to be another stream's, and it was never done */
+};
+
+static _Atomic uint64_t last_thread;
+static _Thread_local uint64_t this_thread;
+
+static pthread_key_t thread_end;
+
+static void orphan_streams(void *thread);
+
+static void watch_threads(void)
+{
+    (void)pthread_key_create(&thread_end, orphan_streams);
+}
+
+static uint64_t thread_number(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (this_thread == 0) {
+        (void)pthread_once(&once, watch_threads);
+        this_thread = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
+        (void)pthread_setspecific(thread_end, (void *)(uintptr_t)this_thread);
+    }
+    return this_thread;
+}
+
+/* ---- Streams that nobody creates ---- */
+
+static struct sm_stream legacy[SM_MAX_DEVICES];
+static struct sm_stream any[SM_MAX_DEVICES];
+
+static void describe_all(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        sm_stream_describe(&legacy[device], SM_STREAM_LEGACY, device, NULL);
+        sm_stream_describe(&any[device], SM_STREAM_ANY, device, SM_NO_HANDLE);
+    }
+}
+
+static struct sm_stream *described(struct sm_stream *of_devices, int device)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, describe_all);
+    return &of_devices[device];
+}
+
+struct sm_stream *sm_stream_any(int device)
+{
+    return described(any, device);
+}
+
+/* ---- Callers' streams ---- */
+
+/* Known streams, by handle. A created one is held by being known. A thread's default stream, and a created one that the
+ * runtime has no id for, so that its handle may become another's, is known while somebody else holds it. */
+enum { BUCKETS = 16 };
+static struct bucket {
+    struct sm_lock lock;
+    struct sm_stream *first;
+} buckets[BUCKETS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
+
+static struct bucket *bucket_of(synced_mem_stream handle, uint64_t thread)
+{
+    const uint64_t mixed = ((uint64_t)(uintptr_t)handle >> 4 ^ thread) * 0x9e3779b97f4a7c15u;
+    return &buckets[mixed >> 60];
+}
+
+static struct bucket *bucket_of_stream(const struct sm_stream *stream)
+{
+    return bucket_of(stream->handle, stream->thread);
+}
+
+static enum state state_of(const struct sm_stream *stream)
+{
+    return (enum state)atomic_load_explicit(&stream->state, memory_order_acquire);
+}
+
+static void unlink_from(struct bucket *bucket, const struct sm_stream *stream)
+{
+    struct sm_stream **link = &bucket->first;
+    while (*link && *link != stream)
+        link = &(*link)->next;
+    if (*link)
+        *link = stream->next;
+}
+
+static bool is_known_while_held(const struct sm_stream *stream)
+{
+    return stream->kind == SM_STREAM_PER_THREAD || stream->id == 0;
+}
+
+static bool is_counted(const struct sm_stream *stream)
+{
+    return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_PER_THREAD;
+}
+
+struct sm_stream *sm_stream_hold(struct sm_stream *stream)
+{
+    if (is_counted(stream))
+        atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
+    return stream;
+}
+
+void sm_stream_drop(struct sm_stream *stream)
+{
+    if (!stream || !is_counted(stream))
+        return;
+    struct bucket *const bucket = bucket_of_stream(stream);
+    const bool can_be_found = is_known_while_held(stream);
+    if (can_be_found)
+        sm_lock(&bucket->lock);
+    const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
+    if (can_be_found && gone)
+        unlink_from(bucket, stream);
+    if (can_be_found)
+        sm_unlock(&bucket->lock);
+    if (gone)
+        sm_stream_record_give(stream);
+}
+
+/* With the bucket locked. It is known no more: its record lives as long as somebody refers to it. */
+static void forget(struct bucket *bucket, struct sm_stream *stream, enum state state)
+{
+    unlink_from(bucket, stream);
+    atomic_store_explicit(&stream->hot, SM_NO_HANDLE, memory_order_relaxed);
+    atomic_store_explicit(&stream->state, (unsigned char)state, memory_order_release);
+}
+
+/* With the bucket unlocked, after forget(). */
+static void drop_known(struct sm_stream *stream)
+{
+    if (stream && !is_known_while_held(stream))
+        sm_stream_drop(stream);
+}
+
+/* A destructor that runs later may use the thread's default stream once more, which may be another one by then: the
+ * runtime has destructors too. So what is met from then on is another thread's, whose end comes in the next round of
+ * destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, nobody is told. */
+static void orphan_streams(void *thread)
+{
+    this_thread = 0;
+    struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
+    sm_lock(&bucket->lock);
+    for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
+        if (stream->thread == (uintptr_t)thread)
+            atomic_store_explicit(&stream->orphaned, true, memory_order_relaxed);
+    sm_unlock(&bucket->lock);
+}
+
+static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
+{
+    struct sm_stream *stream = bucket->first;
+    while (stream &&
+           (stream->handle != handle || stream->thread != thread || (thread != 0 && stream->device != device)))
+        stream = stream->next;
+    return stream;
+}
+
+/* Memory is found with no lock of the library's held; of two threads that meet a stream at once one comes too late. */
+static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
+                              struct sm_stream **out)
+{
+    const bool created = handle != SM_HANDLE_PER_THREAD;
+    const uint64_t thread = created ? 0 : thread_number();
+    struct sm_stream *fresh = sm_stream_record_take();
+    if (!fresh)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
+    sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
+                       created ? handle : SM_NO_HANDLE);
+    fresh->handle = handle;
+    fresh->thread = thread;
+    fresh->id = id;
+    sm_mutex_init(&fresh->lock);
+    atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
+    atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
+    atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
+    sm_lock(&bucket->lock);
+    struct sm_stream *stream = look_up(bucket, handle, thread, device);
+    if (!stream) {
+        fresh->next = bucket->first;
+        bucket->first = stream = fresh;
+        fresh = NULL;
+    }
+    *out = sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    sm_stream_record_give(fresh);
+    return SYNCED_MEM_OK;
+}
+
+static struct sm_stream *find_held(struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
+{
+    sm_lock(&bucket->lock);
+    struct sm_stream *const stream = look_up(bucket, handle, thread, device);
+    if (stream)
+        sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    return stream;
+}
+
+static synced_mem_status find_per_thread(int device, struct sm_stream **out)
+{
+    struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, thread_number());
+    *out = find_held(bucket, SM_HANDLE_PER_THREAD, thread_number(), device);
+    return *out ? SYNCED_MEM_OK : meet(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
+}
+
+static bool is_another(const struct sm_stream *stream, uint64_t id)
+{
+    return stream->id != 0 && id != 0 && stream->id != id;
+}
+
+static void vanish(struct sm_stream *stream)
+{
+    struct bucket *const bucket = bucket_of_stream(stream);
+    sm_lock(&bucket->lock);
+    const bool known = state_of(stream) == KNOWN;
+    if (known)
+        forget(bucket, stream, VANISHED);
+    sm_unlock(&bucket->lock);
+    if (known)
+        drop_known(stream);
+}
+
+/* The one that is known by this handle, held; NULL if none is, or it has become another stream's. */
+static struct sm_stream *find_known(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
+{
+    struct sm_stream *const stream = find_held(bucket, handle, 0, 0);
+    if (!stream || !is_another(stream, id))
+        return stream;
+    vanish(stream);
+    sm_stream_drop(stream);
+    return NULL;
+}
+
+static synced_mem_status meet_created(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
+                                      struct sm_stream **out)
+{
+    int device;
+    const synced_mem_status status = sm_device_of_stream(handle, likely, &device);
+    return status == SYNCED_MEM_OK ? meet(bucket, handle, id, device, out) : status;
+}
+
+static synced_mem_status find_created(int device, int likely, synced_mem_stream handle, uint64_t id,
+                                      struct sm_stream **out)
+{
+    struct bucket *const bucket = bucket_of(handle, 0);
+    struct sm_stream *stream = find_known(bucket, handle, id);
+    const synced_mem_status status = stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const int its = stream->device;
+    if (device >= 0 && its != device) {
+        sm_stream_drop(stream);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "stream %p is one of device %d, the object is on device %d",
+                       (void *)handle, its, device);
+    }
+    *out = stream;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out)
+{
+    int resolved;
+    struct sm_stream_facts facts = {.capturing = false};
+    if (handle == SM_HANDLE_OF_NONE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no stream has the handle %p", (void *)handle);
+    synced_mem_status status = sm_device_resolve(device, &resolved);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_stream_look(resolved, handle, &facts);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    const bool is_legacy = !handle || handle == SM_HANDLE_LEGACY;
+    if (facts.capturing && is_legacy)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "a blocking stream of device %d is capturing, so the legacy stream can't be used", resolved);
+    if (facts.capturing) {
+        *out = NULL;
+        return SYNCED_MEM_OK;
+    }
+    if (handle == SM_HANDLE_PER_THREAD)
+        return find_per_thread(resolved, out);
+    if (!is_legacy)
+        return find_created(device, resolved, handle, facts.id, out);
+    *out = described(legacy, resolved);
+    atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles mean it */
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Events on streams ---- */
+
+synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **out)
+{
+    return sm_ticket_record(stream->device, stream->handle, stream->serial, out);
+}
+
+/* Whose event covers it: a thread can't record one on another thread's default stream, but the legacy stream, which
+ * waits for those as for all blocking streams, can stand for it; as it does where no stream was named. */
+static struct sm_stream *recordable(struct sm_stream *stream)
+{
+    const bool others = stream->kind == SM_STREAM_PER_THREAD && stream->thread != thread_number();
+    return others || stream->kind == SM_STREAM_ANY ? described(legacy, stream->device) : stream;
+}
+
+static synced_mem_status vanished(const struct sm_stream *stream)
+{
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is forgotten",
+                   (void *)stream->handle);
+}
+
+static synced_mem_status last_of(struct sm_stream *stream, struct sm_ticket **out)
+{
+    struct sm_ticket *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
+    if (!last)
+        return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before stream %p was done", stream->device,
+                       (void *)stream->handle);
+    *out = sm_ticket_hold(last);
+    return SYNCED_MEM_OK;
+}
+
+/* With the stream locked: a caller who is done with it may destroy it the moment its lock is free. */
+static synced_mem_status end_use(struct sm_stream *stream, struct sm_ticket **out)
+{
+    switch (state_of(stream)) {
+    case DONE:
+        return last_of(stream, out);
+    case VANISHED:
+        return vanished(stream);
+    case KNOWN:
+        break;
+    }
+    struct sm_stream *const on = recordable(stream);
+    struct sm_stream_facts facts;
+    const synced_mem_status status = sm_device_stream_look(on->device, on->handle, &facts);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (facts.capturing)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
+                       (void *)on->handle);
+    if (is_another(on, facts.id) && on->kind == SM_STREAM_CREATED) {
+        vanish(stream);
+        return vanished(stream);
+    }
+    return sm_stream_queued(on, out);
+}
+
+static void lock(struct sm_stream *stream)
+{
+    if (is_counted(stream))
+        sm_mutex_lock(&stream->lock);
+}
+
+static void unlock(struct sm_stream *stream)
+{
+    if (is_counted(stream))
+        sm_mutex_unlock(&stream->lock);
+}
+
+synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)
+{
+    lock(stream);
+    const synced_mem_status status = end_use(stream, out);
+    unlock(stream);
+    return status;
+}
+
+synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    const bool is_queueing = sm_ticket_state(ticket) == SM_TICKET_QUEUEING;
+    const synced_mem_status status = is_queueing ? sm_ticket_wait_queued(ticket) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK || sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
+        return status;
+    sm_count_up(SM_COUNT_stream_waits, 1);
+    sm_trace_stream_wait(sm_stream_traced(stream), ticket->stream);
+    return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
+}
+
+/* What the legacy stream waits for, blocking streams do too. */
+static bool hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    struct sm_stream *const on = recordable(stream);
+    struct sm_stream_facts facts;
+    return state_of(stream) == KNOWN && sm_device_stream_look(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
+           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, ticket) == SYNCED_MEM_OK;
+}
+
+bool sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+{
+    lock(stream);
+    const bool held = hold_back(stream, ticket);
+    unlock(stream);
+    return held;
+}
+
+/* ---- For what is freed in the order of a stream ---- */
+
+bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
+{
+    struct sm_stream_facts facts = {.capturing = true};
+    lock(stream);
+    const bool known = state_of(stream) == KNOWN;
+    *status = known ? sm_device_stream_look(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
+    if (known && *status == SYNCED_MEM_OK && !facts.capturing && !is_another(stream, facts.id))
+        return true;
+    unlock(stream);
+    return false;
+}
+
+void sm_stream_unlock(struct sm_stream *stream)
+{
+    unlock(stream);
+}
+
+static struct sm_stream *next_in(struct bucket *bucket, bool (*wanted)(const struct sm_stream *, int), int device,
+                                 uint64_t below)
+{
+    struct sm_stream *found = NULL;
+    sm_lock(&bucket->lock);
+    for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
+        if (wanted(stream, device) && stream->serial < below && (!found || stream->serial > found->serial))
+            found = stream;
+    if (found)
+        sm_stream_hold(found);
+    sm_unlock(&bucket->lock);
+    return found;
+}
+
+void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), int device,
+                    void (*visit)(struct sm_stream *stream))
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        struct sm_stream *stream;
+        uint64_t below = UINT64_MAX;
+        while ((stream = next_in(&buckets[i], wanted, device, below)) != NULL) {
+            below = stream->serial;
+            visit(stream);
+            sm_stream_drop(stream);
+        }
+    }
+}
+
+/* ---- Streams that go ---- */
+
+bool sm_stream_is_over(const struct sm_stream *stream)
+{
+    return state_of(stream) == DONE ||
+           (is_counted(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
+}
+
+/* Whether anything was given to the stream, which the caller of this holds. */
+static bool has_uses(const struct sm_stream *stream)
+{
+    const unsigned others = is_known_while_held(stream) ? 1 : 2;
+    return atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
+}
+
+/* On a lost device nothing runs any more, and the stream's handle may be gone before anybody asks again. */
+static synced_mem_status end(struct bucket *bucket, struct sm_stream *stream)
+{
+    struct sm_ticket *last = NULL;
+    if (state_of(stream) != KNOWN)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = has_uses(stream) ? end_use(stream, &last) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return state_of(stream) == VANISHED ? SYNCED_MEM_OK : status;
+    sm_lock(&bucket->lock);
+    atomic_store_explicit(&stream->last, last, memory_order_release);
+    forget(bucket, stream, DONE);
+    sm_unlock(&bucket->lock);
+    drop_known(stream);
+    return status;
+}
+
+static struct sm_stream *find_any_known(struct bucket *bucket, synced_mem_stream handle, uint64_t thread)
+{
+    sm_lock(&bucket->lock);
+    struct sm_stream *stream = bucket->first;
+    while (stream && (stream->handle != handle || stream->thread != thread))
+        stream = stream->next;
+    if (stream)
+        sm_stream_hold(stream);
+    sm_unlock(&bucket->lock);
+    return stream;
+}
+
+synced_mem_status sm_stream_forget(synced_mem_stream handle)
+{
+    const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? thread_number() : 0;
+    struct bucket *const bucket = bucket_of(handle, thread);
+    synced_mem_status status = SYNCED_MEM_OK;
+    struct sm_stream *stream;
+    while (status == SYNCED_MEM_OK && (stream = find_any_known(bucket, handle, thread)) != NULL) {
+        lock(stream);
+        status = end(bucket, stream);
+        unlock(stream);
+        sm_stream_drop(stream);
+    }
+    return status;
+}
+
+/* ---- The end ---- */
+
+static void forget_all(struct bucket *bucket)
+{
+    struct sm_stream *stream;
+    while ((stream = bucket->first) != NULL) {
+        sm_lock(&bucket->lock);
+        forget(bucket, stream, DONE);
+        sm_unlock(&bucket->lock);
+        drop_known(stream);
+    }
+}
+
+synced_mem_status sm_stream_shutdown(void)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        forget_all(&buckets[i]);
+    sm_stream_records_trim();
+    return sm_lanes_shutdown();
+}

@@ -1,0 +1,305 @@
+/* Recording what happens, in memory. */
+#include "trace/trace_event.h"
+
+#include "base/caller.h"
+#include "device/device.h"
+#include "base/process.h"
+#include "base/side.h"
+#include "base/status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+atomic_bool sm_trace_flag;
+
+/* Of each half of the buffer. Only as much of it is ever touched as there are events between two writes to the file. */
+enum { ROOM = 1 << 18 };
+
+static struct {
+    struct sm_lock lock;
+    struct sm_trace_event *halves[2];
+    bool on;                     /* there is a trace */
+    struct sm_trace_event *open; /* the half that is recorded to; NULL: the trace has no file, or there is none */
+    size_t count;                /* in it */
+    uint64_t lost;
+    struct sm_traced top[SM_TRACED_TOP]; /* of the last trace */
+    size_t top_count;
+} trace = {.lock = SM_LOCK_INITIALIZER};
+
+/* The trace has a file: events are kept, and transfers timed. */
+static atomic_bool keeps_events;
+
+uint64_t sm_trace_time(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---- The buffer ---- */
+
+static struct sm_trace_event *map_half(void)
+{
+    void *const half = mmap(NULL, ROOM * sizeof(struct sm_trace_event), PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return half == MAP_FAILED ? NULL : half;
+}
+
+void sm_trace_free_buffer(void)
+{
+    for (int i = 0; i < 2; i++) {
+        if (trace.halves[i])
+            (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
+        trace.halves[i] = NULL;
+    }
+    if (trace.on) { /* in a forked child; else threads that record look at it, and it is closed */
+        trace.on = false;
+        trace.open = NULL;
+    }
+}
+
+bool sm_trace_open_buffer(bool events)
+{
+    for (int i = 0; events && i < 2; i++)
+        trace.halves[i] = map_half();
+    if (events && (!trace.halves[0] || !trace.halves[1])) {
+        sm_trace_free_buffer();
+        return false;
+    }
+    atomic_store_explicit(&keeps_events, events, memory_order_relaxed);
+    sm_lock(&trace.lock);
+    trace.on = true;
+    trace.open = trace.halves[0];
+    trace.count = 0;
+    trace.lost = 0;
+    trace.top_count = 0;
+    sm_traced_clear();
+    sm_unlock(&trace.lock);
+    return true;
+}
+
+void sm_trace_close_buffer(void)
+{
+    sm_lock(&trace.lock);
+    trace.on = false;
+    trace.open = NULL;
+    trace.lost += trace.count;
+    trace.count = 0;
+    trace.top_count = sm_traced_top(trace.top);
+    sm_traced_clear();
+    sm_unlock(&trace.lock);
+}
+
+size_t sm_trace_top(struct sm_traced top[SM_TRACED_TOP])
+{
+    sm_lock(&trace.lock);
+    const size_t count = trace.on ? sm_traced_top(top) : trace.top_count;
+    if (!trace.on)
+        memcpy(top, trace.top, sizeof trace.top);
+    sm_unlock(&trace.lock);
+    return count;
+}
+
+size_t sm_trace_buffered(void)
+{
+    sm_lock(&trace.lock);
+    const size_t count = trace.count;
+    sm_unlock(&trace.lock);
+    return count;
+}
+
+const struct sm_trace_event *sm_trace_take(size_t *count)
+{
+    sm_lock(&trace.lock);
+    const struct sm_trace_event *const full = trace.open;
+    trace.open = full == trace.halves[0] ? trace.halves[1] : trace.halves[0];
+    *count = trace.count;
+    trace.count = 0;
+    sm_unlock(&trace.lock);
+    return full;
+}
+
+uint64_t sm_trace_lost(void)
+{
+    sm_lock(&trace.lock);
+    const uint64_t lost = trace.lost;
+    sm_unlock(&trace.lock);
+    return lost;
+}
+
+/* With the lock held. */
+static void put(const struct sm_trace_event *event)
+{
+    if (trace.open && trace.count < ROOM)
+        trace.open[trace.count++] = *event;
+    else if (trace.open || !trace.on)
+        trace.lost++;
+}
+
+bool sm_trace_keeps_events(void)
+{
+    return atomic_load_explicit(&keeps_events, memory_order_relaxed);
+}
+
+void sm_trace_record(const struct sm_trace_event *event)
+{
+    sm_lock(&trace.lock);
+    put(event);
+    sm_unlock(&trace.lock);
+}
+
+/* ---- Who ---- */
+
+/* With the lock held. The object's record; NULL: there is no object, no trace any more, or no memory. */
+static struct sm_traced *identify(const void *object, const char *name, struct sm_trace_who *who)
+{
+    struct sm_traced *const record = object && trace.on ? sm_traced_find(object, name) : NULL;
+    *who = (struct sm_trace_who){.id = 0};
+    sm_by_caller(&who->by);
+    if (record) {
+        who->id = record->id;
+        memcpy(who->name, record->name, sizeof who->name);
+    }
+    return record;
+}
+
+/* As that, of the call's object. */
+static struct sm_traced *identify_caller(struct sm_trace_who *who)
+{
+    return identify(sm_caller.object, sm_caller.name, who);
+}
+
+struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
+{
+    const uint64_t now = sm_trace_time();
+    return (struct sm_trace_event){
+        .kind = (unsigned char)kind, .begin = now, .end = now, .thread = (uint64_t)syscall(SYS_gettid), .device = -1};
+}
+
+void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream)
+{
+    event->device = stream.device;
+    event->stream = stream.serial;
+    event->stream_kind = stream.kind;
+    event->handle = stream.handle;
+}
+
+static void record_by_caller(struct sm_trace_event *event)
+{
+    sm_lock(&trace.lock);
+    (void)identify_caller(&event->who);
+    put(event);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_end_object(const void *object)
+{
+    sm_lock(&trace.lock);
+    sm_traced_end(object);
+    sm_unlock(&trace.lock);
+}
+
+/* ---- Transfers ---- */
+
+static enum sm_side side_of(unsigned direction)
+{
+    return direction == SM_H2D ? SM_GPU : SM_CPU;
+}
+
+/* Who it was for, who is counted as having moved it. Copies within the device move nothing to a side. */
+void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
+{
+    sm_lock(&trace.lock);
+    struct sm_traced *const object = identify_caller(who);
+    if (object && direction != SM_D2D && bytes > 0)
+        sm_traced_moved(object, side_of(direction), bytes, &who->by);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_write_staged(unsigned direction, size_t bytes, struct sm_trace_who *who)
+{
+    sm_trace_count_move(direction, bytes, who);
+}
+
+void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STAGED);
+    event.begin = since;
+    event.bytes = bytes;
+    event.direction = up ? SM_H2D : SM_D2H;
+    event.who = *who;
+    sm_trace_record(&event);
+}
+
+/* ---- Ranges ---- */
+
+void sm_trace_range(const char *function, const char *object_name)
+{
+    char text[128];
+    (void)snprintf(text, sizeof text, "%s%s%s", function, object_name[0] ? " " : "", object_name);
+    sm_device_range_begin(text);
+}
+
+/* ---- The rest ---- */
+
+uint64_t sm_trace_open_wait(void)
+{
+    sm_device_range_begin("synced_mem wait");
+    return sm_trace_time();
+}
+
+void sm_trace_close_wait(uint64_t since, int device, uint64_t serial)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_WAIT);
+    sm_device_range_end();
+    event.begin = since;
+    event.device = device;
+    event.after = serial;
+    record_by_caller(&event);
+}
+
+void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_HEAD);
+    event.from = (unsigned char)before;
+    event.to = (unsigned char)after;
+    sm_lock(&trace.lock);
+    struct sm_traced *const record = identify(object, name, &event.who);
+    for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
+        if (before & ~after & sm_bit(side))
+            record->lost_by[side] = event.who.by;
+    put(&event);
+    sm_unlock(&trace.lock);
+}
+
+void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_ALLOCATION);
+    event.bytes = bytes;
+    event.device = device;
+    event.from = (unsigned char)source;
+    event.what = from;
+    record_by_caller(&event);
+}
+
+void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STREAM_WAIT);
+    sm_trace_put_on(&event, stream);
+    event.after = after;
+    record_by_caller(&event);
+}
+
+void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream)
+{
+    struct sm_trace_event event = sm_trace_event_now(SM_TRACE_PREFETCH);
+    sm_trace_put_on(&event, stream);
+    event.bytes = bytes;
+    event.from = event.to = (unsigned char)source;
+    event.direction = host ? SM_D2H : SM_H2D;
+    record_by_caller(&event);
+}

@@ -1,0 +1,351 @@
+/* Chrome's JSON. */
+#include "trace/trace_file.h"
+
+#include "base/side.h"
+#include "base/status.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Numbers of processes are smaller: the devices' tracks are apart from those of the host's threads. */
+enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 16384, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
+enum { MORE = 2048 };
+
+static struct {
+    int fd; /* never one of the standard descriptors; 0: there is none */
+    int error;
+    bool begun; /* there is an event already */
+    uint64_t start;
+    long process;
+    /* Streams that have been introduced, by their serials' last bits, and until when each was at work. */
+    struct known {
+        uint64_t serial;
+        uint64_t end;
+    } streams[STREAMS];
+    size_t used;
+    char buffer[BUFFER];
+    char line[LINE];
+} file;
+
+/* ---- Bytes ---- */
+
+void sm_trace_file_flush(void)
+{
+    size_t done = 0;
+    while (done < file.used && file.error == 0) {
+        const ssize_t wrote = write(file.fd, file.buffer + done, file.used - done);
+        if (wrote >= 0)
+            done += (size_t)wrote;
+        else if (errno != EINTR)
+            file.error = errno;
+    }
+    file.used = 0;
+}
+
+static void put(const char *text, size_t bytes)
+{
+    if (file.used + bytes > BUFFER)
+        sm_trace_file_flush();
+    memcpy(file.buffer + file.used, text, bytes);
+    file.used += bytes;
+}
+
+/* One event. */
+static __attribute__((format(printf, 1, 2))) void put_line(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(file.line, sizeof file.line, format, arguments);
+    va_end(arguments);
+    put(file.begun ? ",\n" : "[\n", 2);
+    put(file.line, (size_t)length);
+    file.begun = true;
+}
+
+/* How many bytes the character has that the text begins with; 0: it is no UTF-8. */
+static size_t length_of_character(const unsigned char *text)
+{
+    const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (text[0] > 0xf4)
+        return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((text[i] & 0xc0) != 0x80)
+            return 0;
+    const bool overlong = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
+    const bool beyond = (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f);
+    return overlong || beyond ? 0 : length;
+}
+
+void sm_trace_escape(char *out, const char *text)
+{
+    const unsigned char *from = (const unsigned char *)text;
+    while (*from) {
+        const size_t length = length_of_character(from);
+        if (length == 0)
+            out += sprintf(out, "\\ufffd");
+        else if (*from < 0x20 || *from == '"' || *from == '\\' || *from == 0x7f)
+            out += sprintf(out, "\\u%04x", *from);
+        else
+            out = (char *)memcpy(out, from, length) + length;
+        from += length > 0 ? length : 1;
+    }
+    *out = 0;
+}
+
+/* ---- Words ---- */
+
+static const char *const directions[] = {[SM_H2D] = "h2d", [SM_D2H] = "d2h", [SM_D2D] = "d2d"};
+
+/* Microseconds, with a point in every locale. */
+struct number {
+    char text[32];
+};
+
+static struct number micros(uint64_t nanoseconds)
+{
+    struct number out;
+    (void)snprintf(out.text, sizeof out.text, "%llu.%03llu", (unsigned long long)(nanoseconds / 1000),
+                   (unsigned long long)(nanoseconds % 1000));
+    return out;
+}
+
+static struct number since_start(uint64_t time)
+{
+    return micros(time > file.start ? time - file.start : 0);
+}
+
+/* "name#5", escaped; "" without an object. */
+static void escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
+{
+    char name[SM_TRACE_NAME_BYTES];
+    sm_trace_name(name, who->name, who->id);
+    sm_trace_escape(out, who->id > 0 ? name : "");
+}
+
+static const char *function_of(const struct sm_by *by)
+{
+    return by->function ? by->function : "";
+}
+
+/* More of who it was, each under that key; nothing of what is not known. */
+struct by {
+    char text[MORE];
+};
+
+static struct by more_of(const struct sm_by *by, const char *scope_key, const char *place_key)
+{
+    struct by out;
+    char scope[SM_SCOPE_TEXT * 6];
+    int used = 0;
+    sm_trace_escape(scope, by->scope);
+    out.text[0] = 0;
+    if (scope[0])
+        used = snprintf(out.text, sizeof out.text, ",\"%s\":\"%s\"", scope_key, scope);
+    if (by->place)
+        (void)snprintf(out.text + used, sizeof out.text - (size_t)used, ",\"%s\":\"%s\"", place_key, by->place->text);
+    return out;
+}
+
+/* ---- Tracks ---- */
+
+static void name_stream(const struct sm_trace_event *event)
+{
+    put_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"device %d\"}}",
+             FIRST_DEVICE + event->device, event->device);
+    put_line("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":\"%s %llu (%p)\"}}",
+             FIRST_DEVICE + event->device, (unsigned long long)event->stream, event->stream_kind,
+             (unsigned long long)event->stream, (void *)event->handle);
+}
+
+/* Each is introduced when it comes first, perhaps again when it comes later. */
+static struct known *stream_of(const struct sm_trace_event *event)
+{
+    struct known *const known = &file.streams[event->stream % STREAMS];
+    if (known->serial != event->stream) {
+        name_stream(event);
+        *known = (struct known){.serial = event->stream};
+    }
+    return known;
+}
+
+/* ---- Events ---- */
+
+/* The device works on a stream's transfers one after the other; what the clocks differ by, or two threads that queue on
+ * it at once, must not make them overlap. */
+static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
+{
+    *begin = *begin > stream->end ? *begin : stream->end;
+    *end = *end > *begin ? *end : *begin;
+    stream->end = *end;
+}
+
+/* Without the device's times all that is known is when the host's thread queued it: that is where it is shown. */
+static void write_copy(const struct sm_trace_event *event)
+{
+    char name[ESCAPED];
+    struct known *const stream = stream_of(event);
+    const char *const direction = directions[event->direction];
+    uint64_t begin = event->begin;
+    uint64_t end = event->end;
+    if (event->timed)
+        put_behind(stream, &begin, &end);
+    escaped_name(name, &event->who);
+    put_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
+             "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
+             "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
+             "\"thread\":%llu%s}}",
+             direction, event->part ? " part" : "", name, since_start(begin).text, micros(end - begin).text,
+             event->timed ? (long)FIRST_DEVICE + event->device : file.process,
+             (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
+             (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
+             sm_source_name(event->to), event->device, (unsigned long long)event->stream, function_of(&event->who.by),
+             event->timed ? "device" : "host", since_start(event->queued).text, (unsigned long long)event->thread,
+             more_of(&event->who.by, "scope", "at").text);
+}
+
+/* What a thread of the host's does, for a while or at once, with more to say about it. */
+static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct sm_trace_event *event, const char *what,
+                                                                  const char *category, bool while_it_lasts,
+                                                                  const char *format, ...)
+{
+    char name[ESCAPED];
+    char more[512];
+    char phase[64] = "\"ph\":\"i\",\"s\":\"t\"";
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(more, sizeof more, format, arguments);
+    va_end(arguments);
+    if (while_it_lasts)
+        (void)snprintf(phase, sizeof phase, "\"ph\":\"X\",\"dur\":%s", micros(event->end - event->begin).text);
+    escaped_name(name, &event->who);
+    put_line("{\"name\":\"%s%s%s\",\"cat\":\"%s\",%s,\"ts\":%s,\"pid\":%ld,\"tid\":%llu,"
+             "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s}}",
+             what, name[0] ? " " : "", name, category, phase, since_start(event->begin).text, file.process,
+             (unsigned long long)event->thread, name, function_of(&event->who.by), more,
+             more_of(&event->who.by, "scope", "at").text);
+}
+
+static void write_head(const struct sm_trace_event *event)
+{
+    char what[64];
+    (void)snprintf(what, sizeof what, "%s \xe2\x86\x92 %s", sm_head_name(event->from), sm_head_name(event->to));
+    write_on_thread(event, what, "head", false, ",\"before\":\"%s\",\"after\":\"%s\"", sm_head_name(event->from),
+                    sm_head_name(event->to));
+}
+
+void sm_trace_file_write(const struct sm_trace_event *event)
+{
+    switch ((enum sm_trace_kind)event->kind) {
+    case SM_TRACE_COPY:
+        write_copy(event);
+        break;
+    case SM_TRACE_STAGED:
+        write_on_thread(event, event->direction == SM_H2D ? "fill buffer" : "empty buffer", "staging", true,
+                        ",\"bytes\":%llu", (unsigned long long)event->bytes);
+        break;
+    case SM_TRACE_WAIT:
+        write_on_thread(event, "wait", "wait", true, ",\"device\":%d,\"stream\":%llu", event->device,
+                        (unsigned long long)event->after);
+        break;
+    case SM_TRACE_HEAD:
+        write_head(event);
+        break;
+    case SM_TRACE_ALLOCATION:
+        write_on_thread(event, "allocate", "allocation", false,
+                        ",\"bytes\":%llu,\"source\":\"%s\",\"from\":\"%s\",\"device\":%d",
+                        (unsigned long long)event->bytes, sm_source_name(event->from), event->what, event->device);
+        break;
+    case SM_TRACE_STREAM_WAIT:
+        write_on_thread(event, "stream waits", "stream wait", false, ",\"stream\":%llu,\"for_stream\":%llu",
+                        (unsigned long long)event->stream, (unsigned long long)event->after);
+        break;
+    case SM_TRACE_PREFETCH:
+        write_on_thread(event, "prefetch", "prefetch", false, ",\"bytes\":%llu,\"direction\":\"%s\",\"stream\":%llu",
+                        (unsigned long long)event->bytes, directions[event->direction],
+                        (unsigned long long)event->stream);
+        break;
+    }
+}
+
+/* ---- The file ---- */
+
+/* A program that has closed standard input, output or error may print there all the same, or open it again: the trace
+ * takes no such descriptor. */
+static int above_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    const int error = errno;
+    (void)close(fd);
+    errno = error;
+    return above;
+}
+
+synced_mem_status sm_trace_file_open(const char *path)
+{
+    const int fd = above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (fd < 0)
+        return sm_fail(SYNCED_MEM_ERR_FILE, "'%s' can't be opened to write: %s", path, strerror(errno));
+    memset(&file, 0, offsetof(__typeof__(file), buffer));
+    file.fd = fd;
+    file.start = sm_trace_time();
+    file.process = (long)getpid();
+    put_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%ld,\"args\":{\"name\":\"host (synced_mem %d.%d.%d)\"}}",
+             file.process, SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH);
+    sm_trace_file_flush();
+    return SYNCED_MEM_OK;
+}
+
+static void write_traced(const struct sm_traced *object, size_t rank)
+{
+    char name[SM_TRACE_NAME_BYTES];
+    char escaped[ESCAPED];
+    sm_trace_name(name, object->name, object->id);
+    sm_trace_escape(escaped, name);
+    put_line("{\"name\":\"back and forth: %s\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
+             "\"tid\":%ld,\"args\":{\"rank\":%zu,\"object\":\"%s\",\"turns\":%llu,\"h2d_transfers\":%llu,"
+             "\"h2d_bytes\":%llu,\"d2h_transfers\":%llu,\"d2h_bytes\":%llu,\"h2d_by\":\"%s\",\"d2h_by\":\"%s\","
+             "\"host_stale_by\":\"%s\",\"device_stale_by\":\"%s\"%s%s%s%s}}",
+             escaped, since_start(sm_trace_time()).text, file.process, file.process, rank, escaped,
+             (unsigned long long)object->turns, (unsigned long long)object->transfers[SM_GPU],
+             (unsigned long long)object->bytes[SM_GPU], (unsigned long long)object->transfers[SM_CPU],
+             (unsigned long long)object->bytes[SM_CPU], function_of(&object->moved_by[SM_GPU]),
+             function_of(&object->moved_by[SM_CPU]), function_of(&object->stale_by[SM_CPU]),
+             function_of(&object->stale_by[SM_GPU]), more_of(&object->moved_by[SM_GPU], "h2d_scope", "h2d_at").text,
+             more_of(&object->moved_by[SM_CPU], "d2h_scope", "d2h_at").text,
+             more_of(&object->stale_by[SM_CPU], "host_stale_scope", "host_stale_at").text,
+             more_of(&object->stale_by[SM_GPU], "device_stale_scope", "device_stale_at").text);
+}
+
+synced_mem_status sm_trace_file_close(const struct sm_traced *top, size_t count, uint64_t lost)
+{
+    for (size_t i = 0; i < count; i++)
+        write_traced(&top[i], i + 1);
+    put_line("{\"name\":\"end of the trace\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
+             "\"tid\":%ld,\"args\":{\"events_lost\":%llu}}",
+             since_start(sm_trace_time()).text, file.process, file.process, (unsigned long long)lost);
+    put("\n]\n", 3);
+    sm_trace_file_flush();
+    const bool closed = close(file.fd) == 0;
+    file.fd = 0;
+    if (file.error == 0 && !closed)
+        file.error = errno;
+    if (file.error != 0)
+        return sm_fail(SYNCED_MEM_ERR_FILE, "the trace could not be written to the end: %s", strerror(file.error));
+    return SYNCED_MEM_OK;
+}
+
+void sm_trace_file_leave(void)
+{
+    if (file.fd > 0)
+        (void)close(file.fd);
+    file.fd = 0;
+    file.used = 0;
+}

@@ -1,0 +1,127 @@
+/* The objects of a trace: their numbers, and how their contents went back and forth. */
+#include "trace/trace_event.h"
+
+#include "base/side.h"
+#include "base/slab.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BUCKETS = 1024 };
+
+static struct {
+    struct sm_cells cells;
+    struct sm_traced *buckets[BUCKETS];
+    uint64_t last_id;
+    struct sm_traced gone[SM_TRACED_TOP]; /* the first of those that are no more, most first */
+    size_t gone_count;
+} objects = {.cells = SM_CELLS_INITIALIZER(struct sm_traced)};
+
+static struct sm_traced **bucket_of(const void *object)
+{
+    return &objects.buckets[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u >> 54];
+}
+
+struct sm_traced *sm_traced_find(const void *object, const char *name)
+{
+    struct sm_traced **const bucket = bucket_of(object);
+    struct sm_traced *record = *bucket;
+    while (record && record->object != object)
+        record = record->next;
+    if (record)
+        return record;
+    record = sm_cells_take(&objects.cells);
+    if (!record)
+        return NULL;
+    *record = (struct sm_traced){.object = object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
+    (void)snprintf(record->name, sizeof record->name, "%s", name);
+    *bucket = record;
+    return record;
+}
+
+void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by)
+{
+    object->turns += object->last == sm_other((enum sm_side)to);
+    object->last = (unsigned char)to;
+    object->transfers[to]++;
+    object->bytes[to] += bytes;
+    object->moved_by[to] = *by;
+    object->stale_by[to] = object->lost_by[to];
+}
+
+/* ---- Who went back and forth most ---- */
+
+static uint64_t transfers_of(const struct sm_traced *object)
+{
+    return object->transfers[SM_CPU] + object->transfers[SM_GPU];
+}
+
+static bool comes_before(const struct sm_traced *a, const struct sm_traced *b)
+{
+    if (a->turns != b->turns)
+        return a->turns > b->turns;
+    if (transfers_of(a) != transfers_of(b))
+        return transfers_of(a) > transfers_of(b);
+    return a->id < b->id;
+}
+
+/* Keeps the first of all that were ever put in. */
+static size_t put_in(struct sm_traced top[SM_TRACED_TOP], size_t count, const struct sm_traced *object)
+{
+    size_t at = count;
+    if (transfers_of(object) == 0)
+        return count;
+    while (at > 0 && comes_before(object, &top[at - 1]))
+        at--;
+    if (at == SM_TRACED_TOP)
+        return count;
+    count += count < SM_TRACED_TOP;
+    memmove(&top[at + 1], &top[at], (count - 1 - at) * sizeof *top);
+    top[at] = *object;
+    return count;
+}
+
+size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP])
+{
+    size_t count = objects.gone_count;
+    memcpy(top, objects.gone, sizeof objects.gone);
+    for (int i = 0; i < BUCKETS; i++)
+        for (const struct sm_traced *object = objects.buckets[i]; object; object = object->next)
+            count = put_in(top, count, object);
+    return count;
+}
+
+/* ---- The end ---- */
+
+static void remove_first(struct sm_traced **link)
+{
+    struct sm_traced *const object = *link;
+    *link = object->next;
+    object->object = NULL;
+    objects.gone_count = put_in(objects.gone, objects.gone_count, object);
+    sm_cells_give(&objects.cells, object);
+}
+
+void sm_traced_end(const void *object)
+{
+    struct sm_traced **link = bucket_of(object);
+    while (*link && (*link)->object != object)
+        link = &(*link)->next;
+    if (*link)
+        remove_first(link);
+}
+
+void sm_traced_clear(void)
+{
+    for (int i = 0; i < BUCKETS; i++)
+        while (objects.buckets[i])
+            remove_first(&objects.buckets[i]);
+    sm_cells_trim(&objects.cells);
+    objects.gone_count = 0;
+    objects.last_id = 0;
+}
+
+void sm_trace_name(char out[SM_TRACE_NAME_BYTES], const char *name, uint64_t id)
+{
+    (void)snprintf(out, SM_TRACE_NAME_BYTES, "%s#%llu", name, (unsigned long long)id);
+}

@@ -1,0 +1,440 @@
+/* The device's times of transfers. */
+#include "trace/trace_timing.h"
+
+#include "device/device.h"
+#include "base/process.h"
+#include "trace/trace_exit.h"
+
+#include <stdlib.h>
+
+/* A moment on a device whose time on the host is known. */
+struct base {
+    sm_event event;
+    uint64_t host;
+    unsigned holders; /* guarded by the lock */
+};
+
+enum state {
+    BEING_QUEUED, /* a thread has yet to record the second event */
+    QUEUED,
+    UNTIMED /* it could not be recorded */
+};
+
+struct sm_timing {
+    struct sm_timing *next;
+    struct base *base; /* held */
+    int device;
+    atomic_uchar state; /* enum state, of one that is pending */
+    sm_event begin;
+    sm_event end;
+    struct sm_trace_event event;
+};
+
+/* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
+ * to an event within a short time and some questions has no base, and is asked again after a while: other processes
+ * may have their time slices before it is this one's turn. So failed tries take no more than a twentieth of the time. An
+ * answer that took long says little of when the event was. No more than that many transfers wait to be done. While many
+ * do they are asked for again after a while, or when there are many more. */
+enum {
+    BASE_LASTS_S = 8,
+    PATIENCE_US = 50000,
+    PATIENCE = 64,
+    NEXT_TRY_MS = 1000,
+    PRECISE_US = 1000,
+    MOST_PENDING = 4096,
+    NEXT_QUESTION_MS = 5
+};
+
+struct list {
+    struct sm_timing *first;
+    struct sm_timing **end; /* where the next goes; NULL: there is none */
+};
+
+static struct {
+    struct sm_lock lock;
+    struct list waiting; /* for the device, those of a stream in its order */
+    size_t pending;      /* they, and those whose transfers are just being queued */
+    size_t left;         /* of them, by the last look at all */
+    uint64_t looked;     /* when that was */
+    struct sm_timing *idle[SM_MAX_DEVICES];
+    struct base *bases[SM_MAX_DEVICES];
+    synced_mem_stream clocks[SM_MAX_DEVICES]; /* each device's, for its bases; NULL: not made yet */
+    uint64_t tried[SM_MAX_DEVICES];
+} timings = {.lock = SM_LOCK_INITIALIZER};
+
+/* ---- Bases ---- */
+
+/* The stream for the device's bases, made at its first use. It waits for nothing. */
+static synced_mem_status find_clock(int device, synced_mem_stream *out)
+{
+    sm_lock(&timings.lock);
+    synced_mem_stream *const clock = &timings.clocks[device];
+    const synced_mem_status status = *clock ? SYNCED_MEM_OK : sm_device_stream_create(device, clock);
+    *out = *clock;
+    sm_unlock(&timings.lock);
+    return status;
+}
+
+static void destroy_base(int device, struct base *base)
+{
+    (void)sm_device_event_destroy(device, base->event);
+    free(base);
+}
+
+static void drop_base(int device, struct base *base)
+{
+    sm_lock(&timings.lock);
+    const bool gone = base && --base->holders == 0;
+    sm_unlock(&timings.lock);
+    if (gone)
+        destroy_base(device, base);
+}
+
+/* The event's time is between that of its record and that of the answer. *took: from
+ * the one to the other. */
+static bool locate(int device, struct base *base, uint64_t *took)
+{
+    synced_mem_stream clock;
+    bool done = false;
+    const uint64_t before = sm_trace_time();
+    synced_mem_status status = find_clock(device, &clock);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_event_record(device, base->event, clock);
+    unsigned asked = 0;
+    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
+        status = sm_device_event_query(device, base->event, &done);
+    *took = sm_trace_time() - before;
+    base->host = before + *took / 2;
+    return done;
+}
+
+static struct base *try_base(int device, uint64_t *took)
+{
+    struct base *const base = calloc(1, sizeof *base);
+    if (!base)
+        return NULL;
+    if (sm_device_timing_create(device, &base->event) != SYNCED_MEM_OK) {
+        free(base);
+        return NULL;
+    }
+    if (locate(device, base, took))
+        return base;
+    destroy_base(device, base);
+    return NULL;
+}
+
+/* After an answer that took long it is likely to be this process's turn, and the next one comes soon. */
+static struct base *make_base(int device)
+{
+    uint64_t took;
+    struct base *const base = try_base(device, &took);
+    if (!base)
+        return NULL;
+    sm_trace_watch_exit(true);
+    struct base *const again = took > PRECISE_US * 1000u ? try_base(device, &took) : NULL;
+    if (!again)
+        return base;
+    destroy_base(device, base);
+    return again;
+}
+
+/* The device's newest one, held; NULL: there is none yet. *old: another would be better. */
+static struct base *hold_base(int device, bool *old)
+{
+    const uint64_t now = sm_trace_time();
+    sm_lock(&timings.lock);
+    struct base *const base = timings.bases[device];
+    *old = !base || now - base->host > BASE_LASTS_S * 1000000000u;
+    *old = *old && now - timings.tried[device] > NEXT_TRY_MS * 1000000u;
+    if (*old)
+        timings.tried[device] = now;
+    if (base && !*old)
+        base->holders++;
+    sm_unlock(&timings.lock);
+    return *old ? NULL : base;
+}
+
+static struct base *find_base(int device)
+{
+    bool old;
+    struct base *base = hold_base(device, &old);
+    if (!old)
+        return base;
+    base = make_base(device);
+    if (!base)
+        return NULL;
+    base->holders = 2; /* the device, and the caller */
+    sm_lock(&timings.lock);
+    struct base *const before = timings.bases[device];
+    timings.bases[device] = base;
+    sm_unlock(&timings.lock);
+    drop_base(device, before);
+    return base;
+}
+
+/* ---- Pairs of events ---- */
+
+static void destroy(struct sm_timing *timing)
+{
+    if (timing->begin)
+        (void)sm_device_event_destroy(timing->device, timing->begin);
+    if (timing->end)
+        (void)sm_device_event_destroy(timing->device, timing->end);
+    free(timing);
+}
+
+static struct sm_timing *pop_idle(int device)
+{
+    struct sm_timing *const timing = timings.idle[device];
+    if (timing)
+        timings.idle[device] = timing->next;
+    return timing;
+}
+
+static struct sm_timing *create(int device)
+{
+    struct sm_timing *const timing = calloc(1, sizeof *timing);
+    if (!timing)
+        return NULL;
+    timing->device = device;
+    synced_mem_status status = sm_device_timing_create(device, &timing->begin);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_timing_create(device, &timing->end);
+    if (status == SYNCED_MEM_OK)
+        return timing;
+    destroy(timing);
+    return NULL;
+}
+
+/* One more that is pending; NULL: there are too many, or it can't be made. */
+static struct sm_timing *obtain(int device)
+{
+    sm_lock(&timings.lock);
+    const bool room = timings.pending < MOST_PENDING;
+    struct sm_timing *timing = room ? pop_idle(device) : NULL;
+    timings.pending += room;
+    sm_unlock(&timings.lock);
+    if (timing || !room)
+        return timing;
+    timing = create(device);
+    if (timing)
+        return timing;
+    sm_lock(&timings.lock);
+    timings.pending--;
+    sm_unlock(&timings.lock);
+    return NULL;
+}
+
+void sm_timing_drop(struct sm_timing *timing)
+{
+    if (!timing)
+        return;
+    drop_base(timing->device, timing->base);
+    timing->base = NULL;
+    sm_lock(&timings.lock);
+    timing->next = timings.idle[timing->device];
+    timings.idle[timing->device] = timing;
+    timings.pending--;
+    sm_unlock(&timings.lock);
+}
+
+struct sm_timing *sm_timing_begin(struct sm_trace_stream stream)
+{
+    struct sm_timing *const timing = obtain(stream.device);
+    if (!timing)
+        return NULL;
+    timing->base = find_base(stream.device);
+    if (timing->base && sm_device_event_record(stream.device, timing->begin, stream.handle) == SYNCED_MEM_OK)
+        return timing;
+    sm_timing_drop(timing);
+    return NULL;
+}
+
+/* ---- Those that wait; with the lock held, but for a list of one's own ---- */
+
+static void append(struct list *list, struct sm_timing *timing)
+{
+    timing->next = NULL;
+    *(list->end ? list->end : &list->first) = timing;
+    list->end = &timing->next;
+}
+
+static void put_in_front(struct list *list, const struct list *front)
+{
+    if (!front->end)
+        return;
+    *front->end = list->first;
+    list->end = list->end ? list->end : front->end;
+    list->first = front->first;
+}
+
+static struct sm_timing *take_all(void)
+{
+    sm_lock(&timings.lock);
+    struct sm_timing *const all = timings.waiting.first;
+    timings.waiting = (struct list){.first = NULL};
+    sm_unlock(&timings.lock);
+    return all;
+}
+
+/* It waits before its second event is recorded: of two threads that queue on one stream none can then put its transfer
+ * in front of one that was over before. */
+bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, const struct sm_trace_event *event)
+{
+    if (!timing)
+        return false;
+    timing->event = *event;
+    atomic_store_explicit(&timing->state, BEING_QUEUED, memory_order_relaxed);
+    sm_lock(&timings.lock);
+    append(&timings.waiting, timing);
+    sm_unlock(&timings.lock);
+    const synced_mem_status status = sm_device_event_record(stream.device, timing->end, stream.handle);
+    atomic_store_explicit(&timing->state, status == SYNCED_MEM_OK ? QUEUED : UNTIMED, memory_order_release);
+    return true;
+}
+
+/* ---- Times ---- */
+
+size_t sm_timing_pending(void)
+{
+    sm_lock(&timings.lock);
+    const size_t pending = timings.pending;
+    sm_unlock(&timings.lock);
+    return pending;
+}
+
+bool sm_timing_is_to_look(void)
+{
+    sm_lock(&timings.lock);
+    const size_t pending = timings.pending;
+    const size_t left = timings.left;
+    const uint64_t looked = timings.looked;
+    sm_unlock(&timings.lock);
+    if (pending < SM_TRACE_MANY)
+        return false;
+    return pending >= left + SM_TRACE_MANY || sm_trace_time() - looked >= NEXT_QUESTION_MS * 1000000u;
+}
+
+/* What the runtime does not say keeps the host's times. */
+static void record(struct sm_timing *timing, bool done)
+{
+    uint64_t before;
+    uint64_t took;
+    struct sm_trace_event *const event = &timing->event;
+    synced_mem_status status = done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_CUDA;
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_elapsed(timing->device, timing->base->event, timing->begin, &before);
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_elapsed(timing->device, timing->begin, timing->end, &took);
+    event->timed = status == SYNCED_MEM_OK;
+    if (event->timed) {
+        event->begin = timing->base->host + before;
+        event->end = event->begin + took;
+    }
+    sm_trace_record(event);
+    sm_timing_drop(timing);
+}
+
+/* Whether it need not wait any longer. *status: whether the device can be asked for the times. */
+static bool is_over(struct sm_timing *timing, bool wait, synced_mem_status *status)
+{
+    bool done = wait;
+    const unsigned char state = atomic_load_explicit(&timing->state, memory_order_acquire);
+    *status = SYNCED_MEM_ERR_CUDA;
+    if (state != QUEUED)
+        return state == UNTIMED;
+    *status = wait ? sm_device_event_sync(timing->device, timing->end)
+                   : sm_device_event_query(timing->device, timing->end, &done);
+    return done || *status != SYNCED_MEM_OK;
+}
+
+/* A stream's transfers are done one after the other. What is done later by a microsecond than one before it that was
+ * just asked for must not overtake that: so the rest of its stream is not asked for. */
+void sm_timing_resolve(bool wait)
+{
+    static uint64_t streams[MOST_PENDING]; /* whose transfers are left */
+    size_t count = 0;
+    struct list left = {.first = NULL};
+    struct sm_timing *timing = take_all();
+    while (timing) {
+        struct sm_timing *const next = timing->next;
+        synced_mem_status status;
+        size_t i = 0;
+        while (i < count && streams[i] != timing->event.stream)
+            i++;
+        if (i == count && is_over(timing, wait, &status)) {
+            record(timing, status == SYNCED_MEM_OK);
+        } else {
+            streams[i] = timing->event.stream;
+            count += i == count;
+            append(&left, timing);
+        }
+        timing = next;
+    }
+    sm_lock(&timings.lock);
+    put_in_front(&timings.waiting, &left);
+    timings.left = timings.pending;
+    timings.looked = sm_trace_time();
+    sm_unlock(&timings.lock);
+}
+
+/* ---- The end ---- */
+
+static struct base *take_base(int device)
+{
+    sm_lock(&timings.lock);
+    struct base *const base = timings.bases[device];
+    timings.bases[device] = NULL;
+    timings.tried[device] = 0;
+    sm_unlock(&timings.lock);
+    return base;
+}
+
+static synced_mem_stream take_clock(int device)
+{
+    sm_lock(&timings.lock);
+    const synced_mem_stream clock = timings.clocks[device];
+    timings.clocks[device] = NULL;
+    sm_unlock(&timings.lock);
+    return clock;
+}
+
+static struct sm_timing *take_idle(int device)
+{
+    sm_lock(&timings.lock);
+    struct sm_timing *const timing = pop_idle(device);
+    sm_unlock(&timings.lock);
+    return timing;
+}
+
+void sm_timing_rest(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        struct sm_timing *timing;
+        while ((timing = take_idle(device)) != NULL)
+            destroy(timing);
+        drop_base(device, take_base(device));
+        const synced_mem_stream clock = take_clock(device);
+        if (clock)
+            (void)sm_device_stream_destroy(device, clock);
+    }
+}
+
+/* But those that a thread is about to record the second event of. */
+void sm_timing_forget(void)
+{
+    struct list left = {.first = NULL};
+    struct sm_timing *timing = take_all();
+    while (timing) {
+        struct sm_timing *const next = timing->next;
+        if (atomic_load_explicit(&timing->state, memory_order_acquire) == BEING_QUEUED)
+            append(&left, timing);
+        else
+            sm_timing_drop(timing);
+        timing = next;
+    }
+    sm_lock(&timings.lock);
+    put_in_front(&timings.waiting, &left);
+    sm_unlock(&timings.lock);
+    sm_timing_rest();
+}

@@ -1,0 +1,215 @@
+/* Who holds the trace's file, when it is written, and the summary. */
+#include "trace/trace_writer.h"
+
+#include "base/process.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "trace/trace_exit.h"
+#include "trace/trace_file.h"
+#include "trace/trace_timing.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LAST_PATIENCE_S = 1 };
+
+/* Held by whoever uses the file. No lock of process.h's, as to write may take a while; a fork needn't wait for it. */
+static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
+
+/* The trace has a file; guarded by that lock. */
+static bool to_file;
+
+/* The environment asks for the summary when the process ends; guarded by that lock. */
+static bool summary_at_exit;
+
+/* Why the trace that the environment asked for could not begin, until there is another; guarded by that lock. */
+static char refused[SM_DETAIL_BYTES + 32];
+
+/* ---- Writing; with the writer's lock held ---- */
+
+static void write_all(bool wait)
+{
+    size_t count;
+    sm_timing_resolve(wait);
+    const struct sm_trace_event *const events = sm_trace_take(&count);
+    for (size_t i = 0; i < count; i++)
+        sm_trace_file_write(&events[i]);
+    sm_trace_file_flush();
+}
+
+static void at_exit(void);
+
+/* Without a path: only what the summary tells is kept. */
+static synced_mem_status begin(const char *path)
+{
+    if (sm_trace_on())
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is a trace already");
+    const synced_mem_status status = path ? sm_trace_file_open(path) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    to_file = path != NULL;
+    if (!sm_trace_open_buffer(to_file)) {
+        sm_trace_file_leave();
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no address space for the trace's events");
+    }
+    sm_timing_forget();
+    refused[0] = 0;
+    sm_trace_set_exit(at_exit);
+    sm_trace_watch_exit(false);
+    atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
+    atomic_store_explicit(&sm_trace_flag, true, memory_order_relaxed);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status end(void)
+{
+    struct sm_traced top[SM_TRACED_TOP];
+    if (!sm_trace_on())
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is no trace%s%s", refused[0] ? ": " : "", refused);
+    atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
+    write_all(true);
+    sm_trace_close_buffer();
+    const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* by threads that go on meanwhile */
+    sm_trace_free_buffer();
+    sm_timing_rest();
+    return to_file ? sm_trace_file_close(top, sm_trace_top(top), lost) : SYNCED_MEM_OK;
+}
+
+void sm_trace_tend(void)
+{
+    if (sm_trace_buffered() < SM_TRACE_MANY && !sm_timing_is_to_look())
+        return;
+    if (pthread_mutex_trylock(&writer) != 0)
+        return;
+    if (sm_trace_on())
+        write_all(false);
+    pthread_mutex_unlock(&writer);
+}
+
+void sm_trace_rest(void)
+{
+    const struct sm_detail first = sm_detail_get();
+    pthread_mutex_lock(&writer);
+    if (sm_trace_on()) {
+        write_all(true);
+        sm_timing_rest();
+    } else {
+        sm_timing_forget();
+    }
+    pthread_mutex_unlock(&writer);
+    sm_detail_set(&first);
+}
+
+/* ---- The summary ---- */
+
+/* "name in 'outer/inner'" */
+static void print_by(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->function)
+        (void)fprintf(file, "%s%s%s%s%s", words, by->function, by->scope[0] ? " in '" : "", by->scope,
+                      by->scope[0] ? "'" : "");
+}
+
+static void print_place(FILE *file, const char *words, const struct sm_by *by)
+{
+    if (by->place)
+        (void)fprintf(file, "        %s%s\n", words, by->place->text);
+}
+
+static void print_traced(FILE *file, const struct sm_traced *object)
+{
+    static const char *const copies[] = {"host", "device"};
+    char name[SM_TRACE_NAME_BYTES];
+    sm_trace_name(name, sm_name_text(object->name).text, object->id);
+    (void)fprintf(file, "%-52s %7llu %8llu %10s %8llu %10s\n", name, (unsigned long long)object->turns,
+                  (unsigned long long)object->transfers[1], sm_size_text(object->bytes[1]).text,
+                  (unsigned long long)object->transfers[0], sm_size_text(object->bytes[0]).text);
+    for (int side = 1; side >= 0; side--)
+        if (object->moved_by[side].function) {
+            (void)fprintf(file, "    to the %s", copies[side]);
+            print_by(file, " by ", &object->moved_by[side]);
+            print_by(file, ", stale by ", &object->stale_by[side]);
+            (void)fprintf(file, "\n");
+            print_place(file, "at ", &object->moved_by[side]);
+            print_place(file, "stale at ", &object->stale_by[side]);
+        }
+}
+
+void sm_trace_print_summary(FILE *file)
+{
+    struct sm_traced top[SM_TRACED_TOP];
+    const size_t count = sm_trace_top(top);
+    (void)fprintf(file, "%-52s %7s %19s %19s\n", "objects that went back and forth most", "turns", "to the device",
+                  "to the host");
+    for (size_t i = 0; i < count; i++)
+        print_traced(file, &top[i]);
+    if (count == 0)
+        (void)fprintf(file, "(nothing was moved while there was a trace)\n");
+}
+
+/* ---- The process ---- */
+
+/* Not for ever, as a thread may be held up by the file, or be the very one that was interrupted to exit. */
+static void at_exit(void)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LAST_PATIENCE_S;
+    if (pthread_mutex_timedlock(&writer, &until) != 0)
+        return;
+    if (sm_trace_on())
+        (void)end();
+    if (summary_at_exit)
+        sm_trace_print_summary(stderr);
+    summary_at_exit = false;
+    pthread_mutex_unlock(&writer);
+}
+
+/* The file is the parent's, and so are the events; the thread that held the lock may not be here. The library's other
+ * locks may not be free yet; what they guard is seen to by the next trace. */
+static void in_child(void)
+{
+    (void)pthread_mutex_init(&writer, NULL);
+    summary_at_exit = false;
+    atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
+    sm_trace_file_leave();
+    sm_trace_free_buffer();
+}
+
+static __attribute__((constructor)) void watch_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
+
+/* ---- What others call ---- */
+
+synced_mem_status sm_trace_start(const char *path)
+{
+    pthread_mutex_lock(&writer);
+    const synced_mem_status status = begin(path);
+    pthread_mutex_unlock(&writer);
+    return status;
+}
+
+synced_mem_status sm_trace_stop(void)
+{
+    pthread_mutex_lock(&writer);
+    const synced_mem_status status = end();
+    pthread_mutex_unlock(&writer);
+    return status;
+}
+
+void sm_trace_start_for_process(const char *path, bool summary)
+{
+    pthread_mutex_lock(&writer);
+    summary_at_exit = summary;
+    if (begin(path) != SYNCED_MEM_OK) {
+        (void)snprintf(refused, sizeof refused, "SYNCED_MEM_TRACE: %s", sm_detail_get().text);
+        (void)fprintf(stderr, "synced_mem: %s\n", refused);
+    }
+    pthread_mutex_unlock(&writer);
+}
