@@ -30,8 +30,8 @@ unsigned fixture_schedule(void);
 /* Device memory that is let go of is freed at once, and none kept ready. Only in a test. */
 void keep_no_spares(void);
 
-/* Whether the library is in debug mode, in which a test must not look where it usually does: at host copies that are not
- * to be touched. */
+/* Whether the library is in debug mode, in which a test must not look where it usually does: at host copies that are
+ * not to be touched. */
 bool old_pointers_fault(void);
 
 /* How many devices the test has. Only in a test. */

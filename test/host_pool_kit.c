@@ -1,6 +1,6 @@
 #include "host_pool_kit.h"
 
-#include "memory/pinned/touch.h"
+#include "memory/pinned/prefault.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -45,12 +45,12 @@ synced_mem_status __wrap_sm_device_host_unregister(int device, void *data, size_
     return fake.unregister_answers;
 }
 
-void __real_sm_touch(void *start, size_t bytes);
-void __wrap_sm_touch(void *start, size_t bytes);
-void __wrap_sm_touch(void *start, size_t bytes)
+void __real_sm_prefault(void *start, size_t bytes);
+void __wrap_sm_prefault(void *start, size_t bytes);
+void __wrap_sm_prefault(void *start, size_t bytes)
 {
     if (!fake.untouched)
-        __real_sm_touch(start, bytes);
+        __real_sm_prefault(start, bytes);
 }
 
 struct machine machine;

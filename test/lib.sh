@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154
-# Sourced by test/run and bench/run: finds out which Debian packages are missing, and installs them where that is allowed.
+# Sourced by scripts here and in bench: finds out which Debian packages are missing, and installs them where that is allowed.
 # Set root before.
 
 missing=
@@ -8,6 +8,19 @@ need_program() { # PROGRAM PACKAGE
 }
 need_module() { # PKG-CONFIG-MODULE PACKAGE
     pkg-config --exists "$1" 2>/dev/null || missing="$missing $2"
+}
+# Another Python may be before Debian's in the PATH, and Debian's packages are for Debian's.
+python_with() { # MODULE: prints the first interpreter that has the module
+    for interpreter in python3 /usr/bin/python3; do
+        if "$interpreter" -c "import $1" >/dev/null 2>&1; then
+            echo "$interpreter"
+            return 0
+        fi
+    done
+    return 1
+}
+need_python_module() { # MODULE PACKAGE
+    python_with "$1" >/dev/null || missing="$missing $2"
 }
 
 # What every build needs.

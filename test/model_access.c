@@ -186,8 +186,8 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
     shared->kernels++;
 }
 
-/* A push has read pageable memory when it returns, so that the caller may write its own: here something else for the time
- * of a call of the runtime's. */
+/* A push has read pageable memory when it returns, so that the caller may write its own: here something else for the
+ * time of a call of the runtime's. */
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
     const struct block *const block = object->copy[CPU].block;

@@ -322,11 +322,11 @@ END_TEST
 /* The library's own streams do not wait for the legacy stream, nor that for them. */
 START_TEST(lanes_do_not_block)
 {
-    struct sm_stream *lane = NULL;
+    struct sm_stream *internal = NULL;
     unsigned flags = 0;
-    for (int i = 0; i < SM_LANES; i++) {
-        OK(sm_stream_lane(0, (enum sm_lane)i, &lane));
-        ck_assert_int_eq(cudaStreamGetFlags(lane->handle, &flags), cudaSuccess);
+    for (int i = 0; i < SM_INTERNALS; i++) {
+        OK(sm_internal_stream(0, (enum sm_internal)i, &internal));
+        ck_assert_int_eq(cudaStreamGetFlags(internal->handle, &flags), cudaSuccess);
         ck_assert_uint_eq(flags, cudaStreamNonBlocking);
     }
 }

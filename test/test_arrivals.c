@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 struct synced_mem;
-struct sm_call;
-struct sm_ticket;
+struct sm_transaction;
+struct sm_fence;
 
 enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
 
 /* ---- The order ---- */
 
-/* The transfer has failed, and its ticket is not lost before the gate is open. */
+/* The transfer has failed, and its fence is not lost before the gate is open. */
 static struct {
     atomic_bool is_closed;
     atomic_bool is_reached;
@@ -34,16 +34,16 @@ static bool await(const atomic_bool *flag, bool value)
 }
 
 /* The linker puts these in place of the library's own (--wrap). */
-void __real_sm_ticket_close(struct sm_ticket *ticket, int state, bool stray);
-void __wrap_sm_ticket_close(struct sm_ticket *ticket, int state, bool stray);
-void __wrap_sm_ticket_close(struct sm_ticket *ticket, int state, bool stray)
+void __real_sm_fence_close(struct sm_fence *fence, int state, bool stray);
+void __wrap_sm_fence_close(struct sm_fence *fence, int state, bool stray);
+void __wrap_sm_fence_close(struct sm_fence *fence, int state, bool stray)
 {
     const bool held = state == LOST && atomic_load(&gate.is_closed);
     if (held) {
         atomic_store(&gate.is_reached, true);
         SOUND(await(&gate.is_closed, false));
     }
-    __real_sm_ticket_close(ticket, state, stray);
+    __real_sm_fence_close(fence, state, stray);
     if (held)
         atomic_store(&gate.is_passed, true);
 }
@@ -62,11 +62,11 @@ void __wrap_sm_device_stay(int device)
 /* The last chunk is queued, and a stream can wait for it. */
 static atomic_bool stops_when_queued;
 
-synced_mem_status __real_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle);
-synced_mem_status __wrap_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle);
-synced_mem_status __wrap_sm_ticket_queued(struct sm_ticket *ticket, synced_mem_stream handle)
+synced_mem_status __real_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
+synced_mem_status __wrap_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
+synced_mem_status __wrap_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
 {
-    const synced_mem_status status = __real_sm_ticket_queued(ticket, handle);
+    const synced_mem_status status = __real_sm_fence_queued(fence, handle);
     if (atomic_exchange(&stops_when_queued, false)) {
         atomic_store(&gate.is_reached, true);
         SOUND(await(&gate.is_closed, false));
@@ -83,9 +83,9 @@ static void open_the_gate(void)
     SOUND(await(&gate.is_passed, true));
 }
 
-synced_mem_status __real_sm_enter(struct sm_call *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_call *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_call *call, struct synced_mem *mem)
+synced_mem_status __real_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem)
 {
     const synced_mem_status status = __real_sm_enter(call, mem);
     open_the_gate();

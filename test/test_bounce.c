@@ -157,8 +157,8 @@ START_TEST(buffers_are_used_again)
 }
 END_TEST
 
-/* A program that goes on to write, push and launch never waits for the stream: so many buffers are in flight and no more,
- * then a push waits itself. */
+/* A program that goes on to write, push and launch never waits for the stream: so many buffers are in flight and no
+ * more, then a push waits itself. */
 START_TEST(buffers_are_few)
 {
     enum { PIECE = 60000, MOST = 16, MANY = 3 * MOST };

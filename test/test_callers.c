@@ -226,7 +226,7 @@ START_TEST(not_while_it_captures)
 }
 END_TEST
 
-/* No lane for larger memory. */
+/* No internal stream for larger memory. */
 START_TEST(growth_without_a_lane)
 {
     synced_mem *const mem = heaps_make(SIZE);

@@ -277,7 +277,7 @@ START_TEST(on_the_stream_that_used_it)
     keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
-    use_memory(0, LARGE); /* the pool, and the lanes */
+    use_memory(0, LARGE); /* the pool, and the internal streams */
     gpu_sync_device(0);
     OK(synced_mem_gpu_pool_trim(0, 0));
     gpu_hold(stream);
@@ -345,8 +345,8 @@ START_TEST(behind_a_kernel_that_never_ends)
 }
 END_TEST
 
-/* More of them than there are lanes: what comes after one of them waits with it, and is freed in the end; what comes
- * after nothing waits for nothing. */
+/* More of them than there are internal streams: what comes after one of them waits with it, and is freed in the end;
+ * what comes after nothing waits for nothing. */
 START_TEST(behind_more_than_there_are_lanes)
 {
     enum { OBJECTS = 9 };
@@ -379,7 +379,8 @@ START_TEST(behind_more_than_there_are_lanes)
 }
 END_TEST
 
-/* The stream is done, or its use of the object is, when the memory goes: a lane waits for what was recorded. */
+/* The stream is done, or its use of the object is, when the memory goes: an internal stream waits for what was
+ * recorded. */
 START_TEST(after_the_stream_is_done)
 {
     if (!gpu_expected())

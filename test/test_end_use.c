@@ -1,4 +1,4 @@
-/* The end of a stream's use of an object, and of a stream: what is owed is waited for, and nothing else. */
+/* The end of a stream's use of an object, and of a stream: what is covered is waited for, and nothing else. */
 #include "fixture.h"
 
 enum { SIZE = 5000 };
@@ -393,8 +393,8 @@ START_TEST(destroyed_without_a_word)
 }
 END_TEST
 
-/* A push was on its way when the stream had its turn; the turn is forgotten, the push is not: what comes next is told
- * of the stream once, and then comes behind the push. */
+/* A push was on its way when the stream had its open write; the open write is forgotten, the push is not: what comes
+ * next is told of the stream once, and then comes behind the push. */
 START_TEST(a_push_before_a_forgotten_turn)
 {
     void *data = NULL;
@@ -444,7 +444,7 @@ START_TEST(a_push_before_a_forgotten_turn)
 }
 END_TEST
 
-/* The same with a pull that the turn came after. */
+/* The same with a pull that the open write came after. */
 START_TEST(a_pull_before_a_forgotten_turn)
 {
     if (!gpu_expected())

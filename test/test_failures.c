@@ -107,7 +107,7 @@ START_TEST(memory_is_not_freed_under_a_late_transfer)
 }
 END_TEST
 
-/* The stream whose turn goes on after the failure is gone, and can't be put behind the transfer. */
+/* The stream whose open write goes on after the failure is gone, and can't be put behind the transfer. */
 START_TEST(memory_is_not_freed_under_a_transfer_that_no_turn_follows)
 {
     keep_no_spares();
@@ -402,7 +402,7 @@ static void count(void *data, void *user, synced_mem_stream stream)
     handed_over++;
 }
 
-/* Adopted memory was read by a transfer, and written by a later turn on another stream. Both are over; of the
+/* Adopted memory was read by a transfer, and written by a later open write on another stream. Both are over; of the
  * transfer the runtime does not say so at once, at some of the questions. */
 START_TEST(a_transfer_before_a_turn_that_is_over)
 {
@@ -534,12 +534,12 @@ END_TEST
 START_TEST(a_stream_that_can_not_be_waited_for)
 {
     int device;
-    struct sm_stream *lane;
+    struct sm_stream *internal;
     OK(sm_device_resolve(0, &device));
-    OK(sm_stream_lane(device, SM_LANE_D2H, &lane));
+    OK(sm_internal_stream(device, SM_INTERNAL_D2H, &internal));
     emu_fail("cudaGetDevice", 1, cudaErrorUnknown, false);
-    ck_assert_int_eq(sm_device_stream_sync(device, lane->handle), SYNCED_MEM_ERR_CUDA);
-    OK(sm_device_stream_sync(device, lane->handle));
+    ck_assert_int_eq(sm_device_stream_sync(device, internal->handle), SYNCED_MEM_ERR_CUDA);
+    OK(sm_device_stream_sync(device, internal->handle));
 }
 END_TEST
 

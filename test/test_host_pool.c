@@ -2,7 +2,7 @@
 #include "host_pool_kit.h"
 #include "tensor_trace.h"
 
-#include "memory/pinned/touch.h"
+#include "memory/pinned/prefault.h"
 
 #include <pthread.h>
 #include <sys/mman.h>
@@ -139,7 +139,7 @@ static struct sm_pinned given_meanwhile;
 static void give_meanwhile(void)
 {
     give(given_meanwhile);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
 }
 
 /* Then the slab is not needed any more, and goes as others do. */
@@ -220,7 +220,7 @@ static void *work(void *argument)
             atomic_fetch_add(&wrong, 1);
         }
         if (i % 500 == 499)
-            (void)sm_host_pool_relieve();
+            (void)sm_host_pool_reclaim();
         if (i % 700 == 699)
             sm_host_pool_trim(4 * MIB);
     }
@@ -336,7 +336,7 @@ START_TEST(touched)
     char *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(pages, MAP_FAILED);
     lacks = _i ? THREAD : NOTHING;
-    sm_touch(pages, size);
+    sm_prefault(pages, size);
     lacks = NOTHING;
     unsigned char resident[24 * 256 + 2];
     ck_assert_int_eq(mincore(pages, size, resident), 0);

@@ -1,7 +1,7 @@
 /* What a caller can set and ask of the pool of page-locked memory: limit, trims, decay, reserving, numbers. */
 #include "host_pool_kit.h"
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 #include "api/report.h"
 
 /* ---- The limit ---- */
@@ -54,10 +54,10 @@ START_TEST(trim)
     ck_assert_uint_lt(pool_now().held_bytes, 8 * MIB);
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 2 * MIB);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     give(small);
-    ck_assert(sm_host_pool_relieve());
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(sm_host_pool_reclaim());
+    ck_assert(!sm_host_pool_reclaim());
     check_nothing_held();
 }
 END_TEST
@@ -123,8 +123,8 @@ END_TEST
 /* An uptime that is shorter than the time set. */
 START_TEST(times)
 {
-    ck_assert_uint_eq(sm_host_store_time(UINT32_MAX), 0);
-    ck_assert_uint_gt(sm_host_store_time(0), sm_host_store_time(10));
+    ck_assert_uint_eq(sm_arena_time(UINT32_MAX), 0);
+    ck_assert_uint_gt(sm_arena_time(0), sm_arena_time(10));
 }
 END_TEST
 
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(reserved_in_vain)
 {
     use_fake();
-    ck_assert_int_eq(sm_host_pool_reserve(0, SM_SPACE_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert_int_eq(sm_host_pool_reserve(0, SM_TLSF_LARGEST), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     give(alloc(20 * MIB));
     give(alloc(21 * MIB));
     ck_assert_uint_eq(pool_now().held_bytes, 21 * MIB);

@@ -1,7 +1,7 @@
 /* The pool of page-locked memory where something is refused; near which node it takes memory; and in a child. */
 #include "host_pool_kit.h"
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 
 #include <string.h>
 
@@ -89,7 +89,7 @@ START_TEST(unregistration_fails)
     fake.unregister_answers = SYNCED_MEM_ERR_CUDA;
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     ck_assert_int_eq(sm_host_pool_shutdown(), SYNCED_MEM_ERR_CUDA);
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     ck_assert_uint_eq(pool_now().slabs, 2);
@@ -115,7 +115,7 @@ START_TEST(one_slab_is_stuck)
     OK(synced_mem_host_pool_trim(0));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     ck_assert_uint_eq(pool_now().slabs, 2);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     give(alloc(3 * MIB));
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB);
     give(small);
@@ -142,8 +142,8 @@ START_TEST(absurd_sizes)
     use_fake();
     check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SIZE_MAX);
     check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SIZE_MAX / 2);
-    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_SPACE_LARGEST);
-    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_SPACE_LARGEST + 1);
+    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_TLSF_LARGEST);
+    check_refused(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, SM_TLSF_LARGEST + 1);
     check_nothing_held();
 }
 END_TEST
@@ -200,7 +200,7 @@ START_TEST(two_nodes)
     OK(synced_mem_host_pool_trim(2 * MIB));
     OK(synced_mem_host_pool_set_limit(2 * MIB));
     OK(sm_host_pool_alloc(1, 20000, &memory));
-    ck_assert_uint_eq(sm_host_store_place_of(memory.owner), 1);
+    ck_assert_uint_eq(sm_arena_place_of(memory.owner), 1);
     ck_assert_uint_eq(pool_now().slabs, 1);
     ck_assert_uint_eq(pool_now().fresh_allocations, pool_now().registrations);
     OK(synced_mem_host_pool_set_limit(0));
@@ -234,7 +234,7 @@ static void live_as_a_child(const void *unused)
     ck_assert_int_eq(sm_host_pool_alloc(0, 100, &memory), SYNCED_MEM_ERR_FORKED);
     ck_assert(pattern_is(of_parent.data, of_parent.bytes, 3));
     give(of_parent);
-    ck_assert(!sm_host_pool_relieve());
+    ck_assert(!sm_host_pool_reclaim());
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_set_limit(1));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_trim(0));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_host_pool_set_decay(1));

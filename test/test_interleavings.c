@@ -227,8 +227,8 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
-/* A failed call ends no turn, though the stream itself, or a push, was answered meanwhile: what the stream writes after
- * that is waited for. */
+/* A failed call ends no open write, though the stream itself, or a push, was answered meanwhile: what the stream
+ * writes after that is waited for. */
 static void push_on_other(void)
 {
     sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);
@@ -256,7 +256,7 @@ START_TEST(a_turn_goes_on_after_a_failed_call)
 }
 END_TEST
 
-/* A call that fails in the middle of one that ends the turn of a stream. */
+/* A call that fails in the middle of one that ends the open write of a stream. */
 static void fail_to_overwrite(void)
 {
     emu_fail("cudaStreamWaitEvent", 1, cudaErrorUnknown, false);

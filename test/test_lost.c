@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
-#include "stream/ticket.h"
+#include "stream/fence.h"
 
 #include <stdlib.h>
 
@@ -205,24 +205,24 @@ START_TEST(known_to_be_lost)
 }
 END_TEST
 
-/* A ticket that was found lost stays so, and nobody asks the device about it again. */
-START_TEST(lost_ticket)
+/* A fence that was found lost stays so, and nobody asks the device about it again. */
+START_TEST(lost_fence)
 {
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     void *const data = gpu_alloc(0, SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_fill(data, SIZE, 1, stream);
-    OK(sm_ticket_record(0, stream, 1, &ticket));
+    OK(sm_fence_record(0, stream, 1, &fence));
     emu_break_device(0, cudaErrorLaunchFailure);
     (void)cudaStreamSynchronize(stream);
-    if (sm_ticket_wait(ticket) != SYNCED_MEM_OK) {
+    if (sm_fence_wait(fence) != SYNCED_MEM_OK) {
         const unsigned asked = emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery");
-        ck_assert_int_eq(sm_ticket_state(ticket), SM_TICKET_LOST);
-        ck_assert_int_eq(sm_ticket_wait(ticket), SYNCED_MEM_ERR_DEVICE_LOST);
-        ck_assert(!sm_ticket_pending(ticket));
+        ck_assert_int_eq(sm_fence_state(fence), SM_FENCE_LOST);
+        ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_DEVICE_LOST);
+        ck_assert(!sm_fence_pending(fence));
         ck_assert_uint_eq(emu_calls("cudaEventSynchronize") + emu_calls("cudaEventQuery"), asked);
     }
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     check_let_go();
 }
 END_TEST
@@ -524,7 +524,7 @@ Suite *suite(void)
     tcase_add_test(tests, broken_during_a_read);
     tcase_add_test(tests, broken_during_a_fill);
     tcase_add_test(tests, known_to_be_lost);
-    tcase_add_test(tests, lost_ticket);
+    tcase_add_test(tests, lost_fence);
     tcase_add_test(tests, let_go_with_work_pending);
     tcase_add_loop_test(tests, newer_errors_of_a_lost_device, 0, 2);
     tcase_add_loop_test(tests, another_device, 0, 2);

@@ -269,9 +269,9 @@ START_TEST(kept_and_given_back)
     ck_assert_uint_eq(emu_calls("cudaMallocManaged"), 1);
     OK(synced_mem_release(again));
     ck_assert_uint_eq(stats_now().managed_bytes, MIB);
-    ck_assert(sm_managed_pool_relieve());
+    ck_assert(sm_managed_pool_reclaim());
     ck_assert_uint_eq(stats_now().managed_bytes, 0);
-    ck_assert(!sm_managed_pool_relieve());
+    ck_assert(!sm_managed_pool_reclaim());
     ck_assert_uint_eq(emu_live(EMU_MANAGED), 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* A device pointer that was asked for without a stream is used after the host has read, as programs written for Caffe do:
- * its memory goes to nobody else while a kernel may use it. With the search for races, and by the bytes alone. */
+/* A device pointer that was asked for without a stream is used after the host has read, as programs written for Caffe
+ * do: its memory goes to nobody else while a kernel may use it. With the search for races, and by the bytes alone. */
 #include "fixture.h"
 
 #include "cudart_emu.h"

@@ -120,8 +120,8 @@ START_TEST(a_fill_across_a_border)
 }
 END_TEST
 
-/* The first part is queued and the second refused: nothing is under way when the call returns, also where the first wait
- * for that fails. */
+/* The first part is queued and the second refused: nothing is under way when the call returns, also where the first
+ * wait for that fails. */
 START_TEST(half_a_transfer)
 {
     const struct across it = begin();

@@ -101,7 +101,7 @@ static void check_taken(unsigned reaps, unsigned waits, unsigned trims, unsigned
 
 /* ---- The library's own ---- */
 
-/* Freed behind a kernel on the stream itself, or on a lane. */
+/* Freed behind a kernel on the stream itself, or on an internal stream. */
 START_TEST(held_by_pending_frees)
 {
     const enum want want = (enum want)(_i / 2);
@@ -353,9 +353,9 @@ START_TEST(too_little)
 }
 END_TEST
 
-/* Several threads want what there is for some of them at a time. With turns each of them has memory while it wants some,
- * and must get it, whatever the others are in the middle of; without it gets it or is told. In the end it is there for
- * whoever wants it. */
+/* Several threads want what there is for some of them at a time. With turns each of them has memory while it wants
+ * some, and must get it, whatever the others are in the middle of; without it gets it or is told. In the end it is
+ * there for whoever wants it. */
 enum { THREADS = 6, AT_A_TIME = 3, TURNS = 30 };
 enum kind { ON_THE_DEVICE, ON_ANY_STREAM, PAGE_LOCKED, OF_MANY_SIZES, KINDS };
 

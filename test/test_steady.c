@@ -1,7 +1,7 @@
 /* A program that does the same again and again: what the library keeps does not grow, and neither does what it does. */
 #include "fixture.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "object/object.h"
 
 #include <pthread.h>
@@ -22,7 +22,7 @@ static unsigned noted(const synced_mem *mem)
     unsigned count = 0;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
-            count += length(sm_copy_of(mem, side)->reads) + length(sm_copy_of(mem, side)->owed);
+            count += length(sm_copy_of(mem, side)->reads) + length(sm_copy_of(mem, side)->covered);
     return count;
 }
 

@@ -89,8 +89,8 @@ static const struct cell {
     [SYNCED_MEM_SYNCED] = {{SYNCED_MEM_SYNCED, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 0}},
 };
 
-/* Asked again for the same, there is nothing to do: the runtime is not called at all. In debug mode who writes is looked
- * at each time. */
+/* Asked again for the same, there is nothing to do: the runtime is not called at all. In debug mode who writes is
+ * looked at each time. */
 static void check_hot(synced_mem *mem, int mode, synced_mem_stream stream, const void *data)
 {
     if (mode != READ && old_pointers_fault())
@@ -258,8 +258,8 @@ START_TEST(per_thread_stream)
 }
 END_TEST
 
-/* Frameworks have -1 for no stream. It matches no record, whatever the object has been through: the hot path compares it
- * with those of streams that may have nothing, are done, or have no handle. */
+/* Frameworks have -1 for no stream. It matches no record, whatever the object has been through: the hot path compares
+ * it with those of streams that may have nothing, are done, or have no handle. */
 START_TEST(a_handle_of_no_stream)
 {
     synced_mem_stream none = (synced_mem_stream)UINTPTR_MAX;

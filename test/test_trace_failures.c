@@ -164,23 +164,23 @@ static const struct {
 START_TEST(transfers_that_are_not_timed)
 {
     const struct sm_trace_event event = {.kind = SM_TRACE_ALLOCATION, .what = "a test"};
-    struct sm_stream *lane;
+    struct sm_stream *internal;
     int device;
     OK(sm_device_resolve(0, &device));
-    OK(sm_stream_lane(0, SM_LANE_FREE, &lane));
+    OK(sm_internal_stream(0, SM_INTERNAL_FREE, &internal));
     start();
     if (untimed[_i].call)
         emu_fail(untimed[_i].call, untimed[_i].nth, cudaErrorUnknown, false);
     else
         failing_calloc = (int)untimed[_i].nth;
-    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(lane)), sm_stream_traced(lane), &event))
+    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(internal)), sm_stream_traced(internal), &event))
         sm_trace_record(&event);
     ck_assert_int_eq(failing_calloc, 0);
     sm_timing_resolve(true);
-    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(lane)), sm_stream_traced(lane), &event))
+    if (!sm_timing_end(sm_timing_begin(sm_stream_traced(internal)), sm_stream_traced(internal), &event))
         sm_trace_record(&event);
     later += 2000000000;
-    struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(lane));
+    struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(internal));
     ck_assert_ptr_nonnull(timing);
     sm_timing_drop(timing);
     stop();

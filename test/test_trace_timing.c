@@ -47,12 +47,12 @@ synced_mem_status __wrap_sm_device_event_query(int device, sm_event event, bool 
 
 /* ---- Order ---- */
 
-static struct sm_stream *lane_of(enum sm_lane lane)
+static struct sm_stream *internal_of(enum sm_internal internal)
 {
     struct sm_stream *out;
     int device;
     OK(sm_device_resolve(0, &device));
-    OK(sm_stream_lane(0, lane, &out));
+    OK(sm_internal_stream(0, internal, &out));
     return out;
 }
 
@@ -75,7 +75,7 @@ static void nothing(void)
 
 static void time_the_last(void)
 {
-    time_one(lane_of(SM_LANE_FREE), "the last");
+    time_one(internal_of(SM_INTERNAL_FREE), "the last");
 }
 
 #define COMES_BEFORE(first, second) ck_assert(strstr(text, first) && strstr(text, first) < strstr(text, second))
@@ -84,8 +84,8 @@ static void time_the_last(void)
  * queued meanwhile overtakes neither. Other streams' are not held up. */
 START_TEST(transfers_that_are_done_while_asking)
 {
-    struct sm_stream *const stream = lane_of(SM_LANE_FREE);
-    struct sm_stream *const other = lane_of(SM_LANE_H2D);
+    struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
+    struct sm_stream *const other = internal_of(SM_INTERNAL_H2D);
     start();
     time_one(stream, "the first");
     time_one(stream, "the second");
@@ -120,7 +120,7 @@ static void resolve_later(void)
 /* While a thread records what ends a transfer, another looks for what is done, or drops what it knows not. */
 START_TEST(transfer_that_is_being_queued)
 {
-    struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
     start();
     time_one(stream, "the first");
     emu_run_all();
@@ -138,7 +138,7 @@ END_TEST
 /* Its events go with the shutdown, or with the next trace; the fixture looks. */
 START_TEST(transfer_that_is_queued_while_the_trace_ends)
 {
-    struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
     const struct sm_trace_event event = event_on(stream, "too late");
     start();
     struct sm_timing *const timing = sm_timing_begin(sm_stream_traced(stream));
@@ -262,7 +262,7 @@ START_TEST(more_transfers_than_are_timed)
 {
     enum { MOST = 4096 };
     synced_mem *const mem = make_on(SIZE, 0);
-    struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
     start();
     time_one(stream, "the first");
@@ -303,7 +303,7 @@ static struct sm_timing *begin_after(const struct sm_stream *stream, unsigned tu
 /* It is waited for, and asked once more, as the first answer came late. */
 START_TEST(device_that_answers_late)
 {
-    const struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    const struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
     start();
     stopped_clock = __real_sm_trace_time();
     const unsigned before = emu_calls("cudaEventRecord");
@@ -319,7 +319,7 @@ END_TEST
 /* No more than a twentieth of the time goes by in tries that fail. */
 START_TEST(device_that_answers_too_late)
 {
-    const struct sm_stream *const stream = lane_of(SM_LANE_FREE);
+    const struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
     start();
     stopped_clock = __real_sm_trace_time();
     ck_assert_ptr_null(begin_after(stream, 1000));

@@ -1,16 +1,16 @@
-/* The modules below the interface, called directly: records, host memory, tickets, copies, and the seam's contract. */
+/* The modules below the interface, called directly: records, host memory, fences, copies, and the seam's contract. */
 #include "fixture.h"
 
-#include "object/coherence.h"
+#include "object/access.h"
 #include "copy/copy.h"
 #include "device/device.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/host_memory.h"
 #include "base/slab.h"
 #include "api/report.h"
 #include "base/status.h"
 #include "stream/stream_record.h"
-#include "stream/ticket.h"
+#include "stream/fence.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -71,62 +71,62 @@ START_TEST(host_memory)
 }
 END_TEST
 
-/* ---- Tickets ---- */
+/* ---- Fences ---- */
 
-START_TEST(no_ticket)
+START_TEST(no_fence)
 {
-    ck_assert_int_eq(sm_ticket_state(NULL), SM_TICKET_DONE);
-    ck_assert(!sm_ticket_pending(NULL));
-    OK(sm_ticket_wait(NULL));
+    ck_assert_int_eq(sm_fence_state(NULL), SM_FENCE_DONE);
+    ck_assert(!sm_fence_pending(NULL));
+    OK(sm_fence_wait(NULL));
     OK(sm_stream_wait(sm_stream_any(0), NULL));
-    sm_ticket_drop(NULL);
+    sm_fence_drop(NULL);
 }
 END_TEST
 
 enum { THE_STREAM = 1000000 };
 
-START_TEST(one_ticket)
+START_TEST(one_fence)
 {
-    struct sm_ticket *first = NULL;
+    struct sm_fence *first = NULL;
     int device;
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(0, &device));
     synced_mem_stream stream = gpu_stream_create(0, false);
     gpu_delay(stream);
-    OK(sm_ticket_record(0, stream, THE_STREAM, &first));
-    ck_assert_ptr_eq(sm_ticket_hold(first), first);
-    OK(sm_ticket_wait(first));
-    ck_assert_int_eq(sm_ticket_state(first), SM_TICKET_DONE);
-    ck_assert(!sm_ticket_pending(first));
-    OK(sm_ticket_wait(first));
+    OK(sm_fence_record(0, stream, THE_STREAM, &first));
+    ck_assert_ptr_eq(sm_fence_hold(first), first);
+    OK(sm_fence_wait(first));
+    ck_assert_int_eq(sm_fence_state(first), SM_FENCE_DONE);
+    ck_assert(!sm_fence_pending(first));
+    OK(sm_fence_wait(first));
     ck_assert_uint_eq(stats_now().host_waits, 1);
-    sm_ticket_drop(first);
-    struct sm_ticket *second = NULL;
-    OK(sm_ticket_record(0, stream, THE_STREAM, &second));
+    sm_fence_drop(first);
+    struct sm_fence *second = NULL;
+    OK(sm_fence_record(0, stream, THE_STREAM, &second));
     ck_assert_ptr_ne(second, first);
-    sm_ticket_drop(first);
-    struct sm_ticket *third = NULL;
-    OK(sm_ticket_record(0, stream, THE_STREAM, &third));
+    sm_fence_drop(first);
+    struct sm_fence *third = NULL;
+    OK(sm_fence_record(0, stream, THE_STREAM, &third));
     ck_assert_ptr_eq(third, first);
     ck_assert_uint_eq(stats_now().events, 2);
     ck_assert_uint_eq(stats_now().event_records, 3);
-    while (sm_ticket_pending(second))
+    while (sm_fence_pending(second))
         continue;
-    ck_assert_int_eq(sm_ticket_state(second), SM_TICKET_DONE);
-    sm_ticket_drop(second);
-    OK(sm_ticket_wait(third));
-    sm_ticket_drop(third);
+    ck_assert_int_eq(sm_fence_state(second), SM_FENCE_DONE);
+    sm_fence_drop(second);
+    OK(sm_fence_wait(third));
+    sm_fence_drop(third);
     gpu_stream_sync(stream);
     gpu_stream_destroy(stream);
 }
 END_TEST
 
 /* A stream waits for what is pending on another one, and for nothing else. */
-static synced_mem_status say_why(struct sm_host_work *work, const struct sm_ticket *ticket)
+static synced_mem_status say_why(struct sm_host_work *work, const struct sm_fence *fence)
 {
     (void)work;
-    ck_assert_int_eq(sm_ticket_state(ticket), SM_TICKET_LOST);
+    ck_assert_int_eq(sm_fence_state(fence), SM_FENCE_LOST);
     return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
@@ -142,41 +142,41 @@ static void drop(struct sm_host_work *work)
 START_TEST(work_of_threads_fails)
 {
     struct sm_host_work work = {.finish = say_why, .drop = drop};
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     int device;
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(0, &device));
-    OK(sm_ticket_open(0, THE_STREAM, &work, &ticket));
-    ck_assert(sm_ticket_pending(ticket));
-    sm_ticket_close(ticket, SM_TICKET_LOST, false);
-    ck_assert_int_eq(sm_ticket_wait(ticket), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-    ck_assert(!sm_ticket_pending(ticket));
-    sm_ticket_drop(ticket);
+    OK(sm_fence_open(0, THE_STREAM, &work, &fence));
+    ck_assert(sm_fence_pending(fence));
+    sm_fence_close(fence, SM_FENCE_LOST, false);
+    ck_assert_int_eq(sm_fence_wait(fence), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    ck_assert(!sm_fence_pending(fence));
+    sm_fence_drop(fence);
     ck_assert_int_eq(dropped, 1);
 }
 END_TEST
 
 START_TEST(streams_wait)
 {
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     struct sm_stream *stream = NULL;
     struct sm_stream *other = NULL;
     if (!gpu_expected())
         return;
     synced_mem_stream handle = gpu_stream_create(0, false);
     OK(sm_stream_find(0, handle, &stream));
-    OK(sm_stream_lane(0, SM_LANE_H2D, &other));
+    OK(sm_internal_stream(0, SM_INTERNAL_H2D, &other));
     gpu_delay(handle);
-    OK(sm_stream_queued(stream, &ticket));
-    OK(sm_stream_wait(stream, ticket));
+    OK(sm_stream_queued(stream, &fence));
+    OK(sm_stream_wait(stream, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 0);
-    OK(sm_stream_wait(other, ticket));
+    OK(sm_stream_wait(other, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 1);
-    OK(sm_ticket_wait(ticket));
-    OK(sm_stream_wait(other, ticket));
+    OK(sm_fence_wait(fence));
+    OK(sm_stream_wait(other, fence));
     ck_assert_uint_eq(stats_now().stream_waits, 1);
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     sm_stream_drop(stream);
     OK(synced_mem_forget_stream(handle));
     gpu_stream_destroy(handle);
@@ -280,10 +280,10 @@ START_TEST(copies)
     ck_assert(pattern_is(copy->data, 100, 0));
     ck_assert_int_eq(copy->source, SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_int_eq(copy->device, -1);
-    ck_assert_ptr_null(sm_flight_blocker(copy, true));
-    ck_assert_ptr_null(sm_flight_transfer(copy));
+    ck_assert_ptr_null(sm_inflight_blocker(copy, true));
+    ck_assert_ptr_null(sm_inflight_transfer(copy));
     ck_assert_uint_ge(sm_copy_capacity(copy), 100);
-    sm_flight_prune(copy);
+    sm_inflight_prune(copy);
     sm_copy_retire(copy);
     sm_copy_retire(NULL);
     OK(sm_copy_wrap(memory, sizeof memory, -1, count, NULL, &copy));
@@ -400,24 +400,24 @@ START_TEST(seam_without_gpu)
 }
 END_TEST
 
-START_TEST(lanes)
+START_TEST(internals)
 {
     int device;
-    struct sm_stream *lane[SM_LANES];
+    struct sm_stream *internal[SM_INTERNALS];
     if (!gpu_expected())
         return;
     OK(sm_device_resolve(SYNCED_MEM_DEVICE_CURRENT, &device));
     ck_assert_int_eq(device, 0);
     ck_assert(sm_device_in_use());
-    for (int i = 0; i < SM_LANES; i++) {
+    for (int i = 0; i < SM_INTERNALS; i++) {
         struct sm_stream *again = NULL;
-        OK(sm_stream_lane(0, (enum sm_lane)i, &lane[i]));
-        OK(sm_stream_lane(0, (enum sm_lane)i, &again));
-        ck_assert_ptr_eq(lane[i], again);
-        ck_assert_int_eq(lane[i]->kind, SM_STREAM_LANE);
-        ck_assert(!sm_stream_can_be_hot(lane[i]));
+        OK(sm_internal_stream(0, (enum sm_internal)i, &internal[i]));
+        OK(sm_internal_stream(0, (enum sm_internal)i, &again));
+        ck_assert_ptr_eq(internal[i], again);
+        ck_assert_int_eq(internal[i]->kind, SM_STREAM_INTERNAL);
+        ck_assert(!sm_stream_can_be_hot(internal[i]));
         for (int j = 0; j < i; j++)
-            ck_assert_ptr_ne(lane[i]->handle, lane[j]->handle);
+            ck_assert_ptr_ne(internal[i]->handle, internal[j]->handle);
     }
     OK(sm_stream_shutdown());
     OK(sm_device_shutdown());
@@ -524,7 +524,7 @@ START_TEST(zeros_over_old_memory)
     if (gpu_expected()) { /* what was to bring them may still run */
         stream = gpu_stream_create(0, false);
         gpu_delay(stream);
-        OK(sm_ticket_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
+        OK(sm_fence_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
     }
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
@@ -553,7 +553,7 @@ START_TEST(an_idle_object_is_small)
     ck_assert(host_is(synced_mem_cpu_data(mem), 4096, 2));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         const struct sm_copy *const copy = sm_copy_of(mem, side);
-        ck_assert(!copy->reads && !copy->owed && !copy->write && !copy->turn && !copy->writer);
+        ck_assert(!copy->reads && !copy->covered && !copy->write && !copy->writer_fence && !copy->writer);
     }
     ck_assert_ptr_null(mem->extras);
     OK(synced_mem_release(mem));
@@ -566,8 +566,8 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "units");
     tcase_add_test(tests, slab);
     tcase_add_test(tests, host_memory);
-    tcase_add_test(tests, no_ticket);
-    tcase_add_test(tests, one_ticket);
+    tcase_add_test(tests, no_fence);
+    tcase_add_test(tests, one_fence);
     tcase_add_test(tests, work_of_threads_fails);
     tcase_add_test(tests, streams_wait);
     tcase_add_test(tests, records_of_streams);
@@ -576,7 +576,7 @@ Suite *suite(void)
     tcase_add_test(tests, copies);
     tcase_add_test(tests, a_record_used_again);
     tcase_add_test(tests, seam_without_gpu);
-    tcase_add_test(tests, lanes);
+    tcase_add_test(tests, internals);
     tcase_add_test(tests, long_details);
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, invariants_of_both_copies);

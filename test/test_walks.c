@@ -320,7 +320,8 @@ static void *pass_by(void *unused)
     return unused;
 }
 
-/* While a walk that finds nothing passes over all cells. On a busy machine the other thread may not run in each walk. */
+/* While a walk that finds nothing passes over all cells. On a busy machine the other thread may not run in each walk.
+ * */
 START_TEST(others_get_in)
 {
     enum { SECONDS = 10 };

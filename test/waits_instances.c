@@ -72,8 +72,8 @@ static bool is_public(const struct address *address)
 /* The files whose functions wait because others tell them to. */
 static bool is_told_to(const struct address *address)
 {
-    static const char *const files[] = {"device_cuda.c", "device_cuda_memory.c", "ticket.c", "stream.c", "flight.c",
-                                        "call.c"};
+    static const char *const files[] = {"device_cuda.c", "device_cuda_memory.c", "fence.c",
+                                        "stream.c",      "inflight.c",           "transaction.c"};
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
         if (strncmp(address->where, files[i], strlen(files[i])) == 0)
             return true;

@@ -7,7 +7,6 @@
  */
 #include "child.h"
 #include "machine.h"
-#include "plots.h"
 #include "report.h"
 #include "suite.h"
 
@@ -90,7 +89,7 @@ struct options {
     bool chosen[GROUPS];
     bool any_chosen;
     bool help, list, quick, strict;
-    const char *json, *plots, *counted;
+    const char *json, *counted;
 };
 
 static bool complain(const char *about, const char *what)
@@ -132,7 +131,7 @@ static bool take_value(struct options *options, const char *flag, const char *va
     const struct {
         const char *flag;
         const char **value;
-    } flags[] = {{"--json", &options->json}, {"--plots", &options->plots}, {"--counted", &options->counted}};
+    } flags[] = {{"--json", &options->json}, {"--counted", &options->counted}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
         if (strcmp(flag, flags[i].flag) == 0 || (is_group && i == 0)) {
             if (!value || !*value)
@@ -170,11 +169,12 @@ static void print_help(void)
         "  --list         the groups' names\n"
         "  --quick        few repetitions and small sizes: only whether everything works\n"
         "  --json FILE    also write a line of JSON for the machine, for each row, and for the end\n"
-        "  --plots DIR    also draw pictures (SVG) into this folder, by gnuplot\n"
         "  --strict       a missed target makes the command fail\n"
         "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the "
         "instructions\n"
         "  --help         this text\n"
+        "\n"
+        "bench/run --suite takes --plots DIR too: bench/plot.py draws the rows into this folder (SVG).\n"
         "\n"
         "Ends with 0; with 1 when something failed or gave a wrong result; with 2 for a wrong option.\n");
 }
@@ -212,7 +212,6 @@ static void set_sizes(void)
 static bool prepare(const struct options *options)
 {
     suite.quick = options->quick;
-    suite.plots = options->plots;
     suite.counted = options->counted;
     machine = mmap(NULL, sizeof *machine, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     must(machine != MAP_FAILED, "no memory");
@@ -280,9 +279,8 @@ static int run(const struct options *options, FILE *json)
     if (json)
         machine_write_json(machine, json);
     const int failed = run_parts(options);
-    const bool drawn = !suite.plots || plots_draw();
     const int missed = sum_up(failed, seconds_now() - begin, json);
-    return failed > 0 || !drawn || (missed > 0 && options->strict) ? ENDED_BY_FAILURE : ENDED_WELL;
+    return failed > 0 || (missed > 0 && options->strict) ? ENDED_BY_FAILURE : ENDED_WELL;
 }
 
 static bool open_json(const char *path, FILE **json)
@@ -316,7 +314,7 @@ int main(int count, char **arguments)
         options.help ? print_help() : list_groups();
         return close_all(NULL, NULL, ENDED_WELL);
     }
-    if ((options.plots && !plots_can_be_drawn(options.plots)) || !open_json(options.json, &json))
+    if (!open_json(options.json, &json))
         return ENDED_BY_MISUSE;
     return close_all(json, options.json, run(&options, json));
 }

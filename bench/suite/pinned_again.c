@@ -5,7 +5,7 @@
 #include "report.h"
 #include "suite.h"
 
-#include "host_pool.h"
+#include "memory/pinned/host_pool.h"
 
 #include <stdlib.h>
 

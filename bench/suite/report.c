@@ -257,6 +257,12 @@ static void json_targets(const struct row *row)
     (void)fputc(']', json);
 }
 
+static void json_end_line(void)
+{
+    (void)fputc('\n', json);
+    must(fflush(json) == 0, "the JSON file can't be written");
+}
+
 static void json_row(const struct row *row)
 {
     const struct table *const table = row->table;
@@ -270,8 +276,16 @@ static void json_row(const struct row *row)
     json_targets(row);
     (void)fputs(",\"note\":", json);
     json_string(json, row->note);
-    (void)fputs("}\n", json);
-    must(fflush(json) == 0, "the JSON file can't be written");
+    (void)fputc('}', json);
+    json_end_line();
+}
+
+void report_record(const char *line)
+{
+    if (!json)
+        return;
+    (void)fputs(line, json);
+    json_end_line();
 }
 
 /* ---- Rows ---- */

@@ -25,7 +25,7 @@ enum unit {
 
 struct table {
     const char *group;
-    const char *name; /* in JSON, and for plots */
+    const char *name; /* in JSON */
     const char *title;
     enum unit unit;
     const char *limit;   /* what no library can beat; NULL: there is no such thing */
@@ -53,7 +53,7 @@ enum { MAX_TARGETS = 3, MAX_ROWS = 2048 };
 struct row {
     const struct table *table;
     char name[64];
-    double x; /* where it stands in a plot: a size, a number of threads or of objects */
+    double x; /* where it stands in a picture: a size, a number of threads or of objects */
     struct summary ours, limit, classic;
     struct target targets[MAX_TARGETS];
     int target_count;
@@ -74,6 +74,9 @@ void row_target(struct row *row, enum against against, enum bound bound, double 
 void report_times(struct row *row, const struct summary results[3], double amount);
 void report_values(struct row *row, const struct summary results[3]);
 void report_skip(struct row *row, const char *why);
+
+/* Writes an object to the JSON, if there is one. line: the object, without the end of the line. */
+void report_record(const char *line);
 
 /* False: reports the row as skipped, because there is no GPU, or because bytes (of memory in all) are too many for this
  * run. */

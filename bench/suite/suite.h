@@ -17,8 +17,7 @@ struct suite {
     size_t gpu_objects; /* the most that also go to the device */
     double spell;       /* seconds for which threads that are measured together are at it, at least */
     const char
-        *counted;      /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
-    const char *plots; /* the folder for pictures, or NULL */
+        *counted; /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
     const char *runtime; /* the GPU runtime this program was built for; part of the accessor programs' names */
     char folder[4096];   /* of this program */
 };

@@ -97,7 +97,8 @@ static const char *few_characters(void)
     return path;
 }
 
-static void report_steps(const struct table *table, const char *name, const char *words)
+/* False: the row is skipped. */
+static bool report_steps(const struct table *table, const char *name, const char *words)
 {
     struct steps steps;
     struct row row = row_of(table, name, 0);
@@ -106,13 +107,23 @@ static void report_steps(const struct table *table, const char *name, const char
     const char *const why_not = measure_steps(words, &steps);
     if (why_not) {
         report_skip(&row, why_not);
-        return;
+        return false;
     }
     const bool by_pushes = steps.pushes.median > steps.kernels.median;
     (void)snprintf(row.note, sizeof row.note, "%s take longer; stalled for %.2f %%", by_pushes ? "pushes" : "kernels",
                    steps.stall);
     report_times(&row, (const struct summary[]){steps.both, by_pushes ? steps.pushes : steps.kernels, steps.in_turn},
                  0);
+    return true;
+}
+
+/* Copies the line of JSON that the trainer prints with --timeline. */
+static void report_timeline(void)
+{
+    char *const line = strstr(text, "{\"timeline\":");
+    must(line != NULL, "the trainer's output is not understood");
+    line[strcspn(line, "\n")] = '\0';
+    report_record(line);
 }
 
 void measure_trainer_overlap(void)
@@ -123,17 +134,16 @@ void measure_trainer_overlap(void)
                                        UNIT_MS,
                                        "the larger of kernels alone and pushes alone",
                                        "no push: the host waits for each batch to arrive, then queues the kernels"};
-    char words[9000];
+    char words[200];
     report_table(&table);
-    report_steps(&table, "16384 x 256", "--overlap 100 --batch 16384 --context 256 --embed 1 --hidden 8");
-    report_steps(&table, "8192 x 256", "--overlap 100 --batch 8192 --context 256 --embed 1 --hidden 8");
-    report_steps(&table, "65536 x 64", "--overlap 100 --batch 65536 --context 64 --embed 1 --hidden 8");
+    (void)report_steps(&table, "16384 x 256", "--overlap 100 --batch 16384 --context 256 --embed 1 --hidden 8");
+    (void)report_steps(&table, "8192 x 256", "--overlap 100 --batch 8192 --context 256 --embed 1 --hidden 8");
+    (void)report_steps(&table, "65536 x 64", "--overlap 100 --batch 65536 --context 64 --embed 1 --hidden 8");
     const char *const file = few_characters();
-    int length =
-        snprintf(words, sizeof words, "--overlap 200 --batch 16384 --context 256 --embed 1 --hidden 8 %s", file);
-    if (suite.plots)
-        (void)snprintf(words + length, sizeof words - (size_t)length, " --timeline %s/timeline.tsv", suite.plots);
-    report_steps(&table, "16384 x 256, six characters", words);
+    (void)snprintf(words, sizeof words, "--overlap 200 --timeline --batch 16384 --context 256 --embed 1 --hidden 8 %s",
+                   file);
+    if (report_steps(&table, "16384 x 256, six characters", words))
+        report_timeline();
     (void)unlink(file);
 }
 

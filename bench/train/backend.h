@@ -56,9 +56,9 @@ struct backend {
     /* Blocks until all that was queued is done. */
     bool (*finish)(void);
 
-    /* Mark number, below BACKEND_MARKS, becomes the time at which all that the lane has got so far is done and the mark
-     * after, if it is not negative, has passed. Only where there are lanes. */
-    bool (*mark)(enum backend_lane lane, int number, int after);
+    /* Mark number, below BACKEND_MARKS, becomes the time at which all that the internal stream has got so far is done and the mark
+     * after, if it is not negative, has passed. Only where there are internal streams. */
+    bool (*mark)(enum backend_lane internal, int number, int after);
     /* The time from one mark to a later one, in microseconds; after finish(). */
     bool (*between)(int from, int to, double *microseconds);
 

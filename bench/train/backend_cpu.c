@@ -41,9 +41,9 @@ static bool cpu_finish(void)
     return true;
 }
 
-static bool cpu_mark(enum backend_lane lane, int number, int after)
+static bool cpu_mark(enum backend_lane internal, int number, int after)
 {
-    (void)lane, (void)number, (void)after;
+    (void)internal, (void)number, (void)after;
     return fail("the CPU has no streams to be timed");
 }
 

@@ -9,9 +9,7 @@
 
 #include "synced_mem.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { ENDED_WELL = 0, ENDED_BY_FAILURE = 1, ENDED_BY_MISUSE = 2 };
 
@@ -82,26 +80,17 @@ static bool train_and_report(const struct settings *settings, const struct text 
     return true;
 }
 
-static int run(const struct settings *settings, const struct text *text, FILE *timeline)
+static int run(const struct settings *settings, const struct text *text)
 {
     struct backend backend;
     bool done = open_backend(&backend, settings->device);
     if (done) {
-        done = settings->overlap > 0 ? overlap(settings, text, &backend, timeline)
-                                     : train_and_report(settings, text, &backend);
+        done = settings->overlap > 0 ? overlap(settings, text, &backend) : train_and_report(settings, text, &backend);
         done = backend.close() && done;
     }
     if (synced_mem_shutdown() != SYNCED_MEM_OK)
         done = fail_library("shutdown");
     return done ? ENDED_WELL : complain(ENDED_BY_FAILURE);
-}
-
-/* Before all measuring, so that a wrong path does not make it useless. */
-static bool open_timeline(FILE **stream, const char *path)
-{
-    if (path)
-        *stream = fopen(path, "w");
-    return !path || *stream || fail("--timeline: %s: %s", path, strerror(errno));
 }
 
 static int finish_output(void)
@@ -125,15 +114,9 @@ int main(int count, char *arguments[])
         settings.path = default_path();
 
     struct text text;
-    FILE *timeline = NULL;
     if (!choose_device(&settings.device, settings.overlap > 0) || !text_load(&text, settings.path, settings.context))
         return complain(ENDED_BY_MISUSE);
-    int ended =
-        open_timeline(&timeline, settings.timeline) ? run(&settings, &text, timeline) : complain(ENDED_BY_MISUSE);
+    const int ended = run(&settings, &text);
     text_free(&text);
-    if (timeline && fclose(timeline) != 0 && ended == ENDED_WELL) {
-        fail("%s could not be written", settings.timeline);
-        ended = complain(ENDED_BY_FAILURE);
-    }
     return ended == ENDED_WELL ? finish_output() : ended;
 }

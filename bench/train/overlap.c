@@ -224,7 +224,7 @@ static bool make_overlap(struct overlap *o)
     return model_make(&o->model, o->backend, o->text->vocabulary, s->context, s->embed, s->hidden, &weights);
 }
 
-bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend, FILE *timeline)
+bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend)
 {
     struct overlap o = {.settings = settings, .text = text, .backend = backend};
     if (!make_overlap(&o))
@@ -235,7 +235,7 @@ bool overlap(const struct settings *settings, const struct text *text, const str
         print_times(&o);
         print_stalled(&o);
         print_moved(&o);
-        done = !timeline || timeline_write(&o.timeline, timeline);
+        done = !settings->timeline || timeline_print(&o.timeline);
     }
     batches_free(o.batches);
     model_free(&o.model);

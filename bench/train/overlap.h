@@ -7,10 +7,8 @@
 #include "text.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
-/* Measures with the model and batch of the settings, and prints. Where timeline is not NULL it gets the table of
- * timeline.h. */
-bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend, FILE *timeline);
+/* Measures with the model and batch of the settings, and prints. */
+bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend);
 
 #endif

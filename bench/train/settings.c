@@ -101,12 +101,22 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         return !value || parse_real(flag, value, 100.0, &s->rate);
     if (strcmp(flag, "--decay") == 0)
         return !value || parse_real(flag, value, 1.0, &s->decay);
-    if (strcmp(flag, "--timeline") == 0) {
-        s->timeline = value;
-        return true;
-    }
     *known = false;
     return true;
+}
+
+/* False: it takes a value, or is none. */
+static bool take_flag(struct settings *s, const char *flag)
+{
+    const struct {
+        const char *flag;
+        bool *value;
+    } flags[] = {{"--help", &s->help}, {"--quiet", &s->quiet}, {"--timeline", &s->timeline}};
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; ++i) {
+        if (strcmp(flag, flags[i].flag) == 0)
+            return *flags[i].value = true;
+    }
+    return false;
 }
 
 static bool check_overlap(const struct settings *s)
@@ -145,14 +155,8 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
                 return false;
             continue;
         }
-        if (strcmp(argument, "--help") == 0) {
-            settings->help = true;
+        if (take_flag(settings, argument))
             continue;
-        }
-        if (strcmp(argument, "--quiet") == 0) {
-            settings->quiet = true;
-            continue;
-        }
         const char *const value = i + 1 < count ? arguments[i + 1] : NULL;
         bool known;
         if (!parse_value(settings, argument, value, &known))
@@ -186,7 +190,7 @@ void settings_help(void)
         "  --decay X           of the weights (%g)\n"
         "  --sample N          characters to generate (%d)\n"
         "  --overlap N         do not train; measure how far pushes hide behind kernels, see below\n"
-        "  --timeline FILE     with --overlap: write when the last pushes and kernels ran; timeline.gp draws it\n"
+        "  --timeline          with --overlap: print when the last pushes and kernels ran, as a line of JSON\n"
         "  --quiet             no progress line\n"
         "  --help              this text\n"
         "\n"

@@ -23,9 +23,9 @@ struct settings {
     int sample; /* characters to generate */
     double rate;
     double decay;
-    int overlap;          /* steps in a round of measuring pushes beside kernels; 0 to train */
-    const char *timeline; /* the file for the times of the last of these steps; NULL for none */
-    bool quiet;           /* no progress */
+    int overlap;   /* steps in a round of measuring pushes beside kernels; 0 to train */
+    bool timeline; /* print when the last of these steps ran */
+    bool quiet;    /* no progress */
     bool help;
 };
 

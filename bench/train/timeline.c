@@ -1,9 +1,8 @@
-/* When the last pushes and kernels of a round ran, by marks on both lanes of the backend. */
+/* When the last pushes and kernels of a round ran, by marks on both internal streams of the backend. */
 #include "timeline.h"
 
-#include "failure.h"
-
 #include <math.h>
+#include <stdio.h>
 
 /* SHOWN steps, the push for the one after them, and before them the steps that their pushes wait for. */
 enum { SHOWN = 8, WAITED_FOR = 2, SLOTS = WAITED_FOR + SHOWN + 1 };
@@ -28,7 +27,7 @@ static int mark_of(const struct timeline *timeline, enum timeline_what what, int
     return 1 + slot * MARKS_OF_A_STEP + 2 * (int)what + (int)end;
 }
 
-static enum backend_lane lane_of(enum timeline_what what)
+static enum backend_lane internal_of(enum timeline_what what)
 {
     return what == TIMELINE_PUSH ? BACKEND_PREFETCH : BACKEND_COMPUTE;
 }
@@ -38,7 +37,7 @@ static bool set_mark(struct timeline *timeline, enum timeline_what what, int mar
     if (mark < 0)
         return true;
     timeline->marked[mark] = true;
-    return timeline->backend->mark(lane_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
+    return timeline->backend->mark(internal_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
 }
 
 bool timeline_start(struct timeline *timeline, const struct backend *backend, int steps)
@@ -59,7 +58,7 @@ bool timeline_end(struct timeline *timeline, enum timeline_what what, int step)
     return set_mark(timeline, what, mark_of(timeline, what, step, true), -1);
 }
 
-/* ---- The table ---- */
+/* ---- The bars ---- */
 
 struct bar {
     bool there;
@@ -74,12 +73,11 @@ static bool read_bar(const struct timeline *timeline, enum timeline_what what, i
                            timeline->backend->between(ORIGIN, end, &bar->end));
 }
 
-static bool write_bar(FILE *stream, enum timeline_what what, int step, const struct bar *bar, double start)
+static void print_bar(enum timeline_what what, int step, const struct bar *bar, double start)
 {
-    static const char *const names[][2] = {
-        [TIMELINE_PUSH] = {"push", "prefetch"}, [TIMELINE_KERNELS] = {"kernels", "compute"}};
-    return !bar->there || fprintf(stream, "%s\t%s\t%d\t%.2f\t%.2f\n", names[what][0], names[what][1], step,
-                                  bar->begin - start, bar->end - start) > 0;
+    static const char *const names[] = {[TIMELINE_PUSH] = "push", [TIMELINE_KERNELS] = "kernels"};
+    printf("{\"what\":\"%s\",\"step\":%d,\"begin_us\":%.2f,\"end_us\":%.2f}", names[what], step, bar->begin - start,
+           bar->end - start);
 }
 
 bool timeline_stalled(const struct timeline *timeline, double *part)
@@ -100,7 +98,7 @@ bool timeline_stalled(const struct timeline *timeline, double *part)
     return true;
 }
 
-bool timeline_write(const struct timeline *timeline, FILE *stream)
+bool timeline_print(const struct timeline *timeline)
 {
     const int first = timeline->steps > SHOWN ? timeline->steps - SHOWN : 0;
     const int count = timeline->steps - first + 1;
@@ -113,8 +111,16 @@ bool timeline_write(const struct timeline *timeline, FILE *stream)
         if (bar->there && bar->begin < start)
             start = bar->begin;
     }
-    bool written = fprintf(stream, "what\tstream\tstep\tbegin_us\tend_us\n") > 0;
-    for (int i = 0; i < 2 * count; ++i)
-        written = written && write_bar(stream, (enum timeline_what)(i % 2), first + i / 2, &bars[i / 2][i % 2], start);
-    return written || fail("the timeline could not be written");
+    const char *separator = "";
+    printf("{\"timeline\":[");
+    for (int i = 0; i < 2 * count; ++i) {
+        const struct bar *const bar = &bars[i / 2][i % 2];
+        if (!bar->there)
+            continue;
+        printf("%s", separator);
+        print_bar((enum timeline_what)(i % 2), first + i / 2, bar, start);
+        separator = ",";
+    }
+    printf("]}\n");
+    return true;
 }

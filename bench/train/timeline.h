@@ -1,5 +1,5 @@
 /*
- * When the last pushes and kernels of a round ran, by marks on both lanes of the backend.
+ * When the last pushes and kernels of a round ran, by marks on both internal streams of the backend.
  *
  * A push begins when it could: when the push before it is through and the kernels that read the batch before are. So
  * do the kernels of a step, when their batch is there. Both would have waited for that anyway; a mark that waits too
@@ -11,7 +11,6 @@
 #include "backend.h"
 
 #include <stdbool.h>
-#include <stdio.h>
 
 enum timeline_what { TIMELINE_PUSH, TIMELINE_KERNELS };
 
@@ -33,8 +32,8 @@ bool timeline_end(struct timeline *timeline, enum timeline_what what, int step);
  * their batch had not ended, though the kernels before them had. 0 where fewer than two steps are shown. */
 bool timeline_stalled(const struct timeline *timeline, double *part);
 
-/* After the round, when all is done: a tab-separated table of "what", "stream", "step", "begin_us" and "end_us", with a
- * line for each push and for the kernels of each step. */
-bool timeline_write(const struct timeline *timeline, FILE *stream);
+/* Prints a line of JSON after the round, when all is done. Its list has each push and the kernels of each step:
+ * {"timeline":[{"what":"push","step":0,"begin_us":0.00,"end_us":1.00},...]}. */
+bool timeline_print(const struct timeline *timeline);
 
 #endif

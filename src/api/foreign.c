@@ -1,7 +1,7 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
 #include "api/argument.h"
-#include "copy/flight.h"
-#include "copy/page_lock.h"
+#include "copy/inflight.h"
+#include "copy/pin.h"
 #include "object/storage.h"
 
 /* ---- Arguments ---- */
@@ -45,11 +45,11 @@ static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory 
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK)
-        return sm_page_lock(copy, sm_device(mem));
+        return sm_pin(copy, sm_device(mem));
     if (memory->gpu_data || memory->stream || sm_device_in_use())
-        status = sm_page_lock_look(copy, sm_device(mem));
+        status = sm_pin_query(copy, sm_device(mem));
     if (status == SYNCED_MEM_OK)
-        sm_page_lock_share(copy);
+        sm_pin_share(copy);
     return status;
 }
 
@@ -70,7 +70,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
     status = sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
     if (status == SYNCED_MEM_OK && !memory->stream)
-        sm_flight_given(*out, NULL, sm_stream_any(facts.device), true);
+        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
     return status;
 }
 

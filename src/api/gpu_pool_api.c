@@ -2,7 +2,7 @@
 #include "memory/accounting.h"
 #include "api/argument.h"
 #include "copy/copy.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 
 /* ---- Arguments ---- */
 
@@ -35,8 +35,8 @@ synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info 
 /* What is over it is freed with all the rest. */
 static void set_spare_limit(int device, uint64_t bytes)
 {
-    sm_spare_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
-    if (sm_spare_bytes(device) > bytes)
+    sm_device_cache_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
+    if (sm_device_cache_bytes(device) > bytes)
         (void)sm_copy_free_spares(device);
 }
 

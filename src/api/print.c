@@ -2,9 +2,9 @@
 #include "base/text.h"
 
 #include "api/argument.h"
-#include "object/call.h"
+#include "object/transaction.h"
 #include "memory/guard.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/accounting.h"
 #include "memory/pinned/host_pool.h"
 #include "object/objects.h"
@@ -178,7 +178,7 @@ static struct sight sight_of(const struct synced_mem *mem, enum sm_side side)
                           .arrivals = copy->arrivals,
                           .pinned = copy->pinned,
                           .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                          .pending = sm_ticket_state(sm_flight_arrival(copy)) != SM_TICKET_DONE};
+                          .pending = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE};
 }
 
 static void print_copy(FILE *file, const char *which, const struct sight *sight)
@@ -207,7 +207,7 @@ struct view {
 
 static struct view view_of(const synced_mem *mem)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
     view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)

@@ -1,7 +1,7 @@
 /* The public functions that set what holds for the whole process. */
 #include "memory/allocator.h"
 #include "api/argument.h"
-#include "object/relief.h"
+#include "object/reclaim.h"
 #include "copy/staging.h"
 
 synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
@@ -11,7 +11,7 @@ synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu, con
 
 void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call, void *user)
 {
-    sm_relief_set_handler(call, user);
+    sm_reclaim_set_handler(call, user);
 }
 
 synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)

@@ -1,18 +1,18 @@
 /* The public functions of an object, in the header's order, but for those in foreign.c: arguments are checked here, the
- * work is done by coherence.c, move.c and storage.c. */
+ * work is done by access.c, push_pull.c and storage.c. */
 #include "synced_mem.h"
 
 #include "api/argument.h"
-#include "object/coherence.h"
+#include "object/access.h"
 #include "api/environment.h"
 #include "memory/accounting.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "object/move.h"
+#include "object/push_pull.h"
 #include "object/objects.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/process.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
@@ -207,14 +207,14 @@ static synced_mem_status shut_down(void)
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_spares(-1);
-    sm_spare_reset();
+    sm_device_cache_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
     sm_trace_rest();
     if (status == SYNCED_MEM_OK)
         status = sm_stream_shutdown();
     if (status == SYNCED_MEM_OK)
-        status = sm_ticket_shutdown();
+        status = sm_fence_shutdown();
     if (status == SYNCED_MEM_OK)
         status = sm_host_pool_shutdown();
     if (status == SYNCED_MEM_OK)
@@ -295,7 +295,7 @@ struct facts {
 static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
-    struct sm_call call;
+    struct sm_transaction call;
     if (!ask(mem, function))
         return facts;
     sm_caller_begin(function, mem);
@@ -307,7 +307,7 @@ static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look
     call.ends_nothing = true;
     struct sm_copy *const copy = sm_copy_of(mem, side);
     if (copy && look && sm_device_in_use())
-        (void)sm_page_lock_look(copy, sm_device(mem));
+        (void)sm_pin_query(copy, sm_device(mem));
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};

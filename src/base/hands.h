@@ -1,9 +1,9 @@
 /*
- * Memory on its way: a thread that takes memory off a list, to look at it or to free it, has it in its hands until it is
- * freed or on a list again. Meanwhile no other thread finds it. So a thread that is refused memory waits until the hands
- * of the others are empty before it believes that there is none.
+ * Memory on its way: a thread that takes memory off a list, to look at it or to free it, has it in its hands until it
+ * is freed or on a list again. Meanwhile no other thread finds it. So a thread that is refused memory waits until the
+ * hands of the others are empty before it believes that there is none.
  *
- * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a ticket, and
+ * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a fence, and
  * while code of the caller's runs.
  */
 #ifndef SM_HANDS_H

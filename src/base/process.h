@@ -28,9 +28,9 @@ struct sm_lock {
 void sm_lock(struct sm_lock *lock);
 void sm_unlock(struct sm_lock *lock);
 
-/* Around the time in which the calling thread holds locks of objects, or waits for them. They nest. A fork waits until no
- * thread is inside, and none enters meanwhile: so a child finds all objects whole and open. In a process that uses a
- * GPU no fork waits: a call may block there, and a child is refused the objects. */
+/* Around the time in which the calling thread holds locks of objects, or waits for them. They nest. A fork waits until
+ * no thread is inside, and none enters meanwhile: so a child finds all objects whole and open. In a process that uses
+ * a GPU no fork waits: a call may block there, and a child is refused the objects. */
 void sm_process_enter(void);
 void sm_process_leave(void);
 /* Whether the calling thread is inside, or holds a lock of the library: then no code of the caller's may run in it. */

@@ -10,8 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits for
- * its stream would take another one. */
+/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits
+ * for its stream would take another one. */
 enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
@@ -20,7 +20,7 @@ struct sm_bounce {
     void *data;
     size_t bytes; /* of the buffer */
     void *owner;  /* the pool's */
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     struct sm_bounce *next; /* given back later, on the same stream */
     /* Of the first on its stream: */
     struct sm_bounce *last;
@@ -68,7 +68,7 @@ static bool count_in(size_t bytes)
 static void put_back(struct sm_bounce *bounce)
 {
     const size_t bytes = bounce->bytes;
-    sm_ticket_drop(bounce->ticket);
+    sm_fence_drop(bounce->fence);
     sm_host_pool_free(bounce->data, bytes, bounce->owner);
     count_out(bytes);
 }
@@ -94,7 +94,7 @@ static void leave_to_parent(void)
 static void append(struct sm_bounce *bounce)
 {
     struct sm_bounce **link = &used.first;
-    while (*link && (*link)->ticket->stream != bounce->ticket->stream)
+    while (*link && (*link)->fence->stream != bounce->fence->stream)
         link = &(*link)->other;
     struct sm_bounce *const first = *link;
     if (first) {
@@ -125,7 +125,7 @@ static struct sm_bounce *take_ended(void)
     struct sm_bounce **link = &used.first;
     while (*link) {
         struct sm_bounce *const first = *link;
-        if (sm_ticket_is_open(first->ticket)) {
+        if (sm_fence_is_open(first->fence)) {
             link = &first->other;
             continue;
         }
@@ -142,8 +142,8 @@ struct some {
     uint64_t after;
     uint64_t up_to;
     unsigned count;
-    unsigned buffers;                        /* of all streams */
-    struct sm_ticket *tickets[MOST_STREAMS]; /* of the first buffer of each stream, or of the last, held */
+    unsigned buffers;                      /* of all streams */
+    struct sm_fence *fences[MOST_STREAMS]; /* of the first buffer of each stream, or of the last, held */
 };
 
 /* Answers when the last of them was listed. */
@@ -156,20 +156,20 @@ static uint64_t hold_some(struct some *some, bool lasts)
         if (first->listed_at <= some->after || first->listed_at > some->up_to)
             continue;
         last = first->listed_at;
-        some->tickets[some->count++] = sm_ticket_hold(lasts ? first->last->ticket : first->ticket);
+        some->fences[some->count++] = sm_fence_hold(lasts ? first->last->fence : first->fence);
     }
     return some->count == MOST_STREAMS ? last : some->up_to;
 }
 
 /* ---- What others call ---- */
 
-void sm_bounce_give(struct sm_bounce *bounce, struct sm_ticket *ticket)
+void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
 {
-    if (!ticket) {
+    if (!fence) {
         put_back(bounce);
         return;
     }
-    bounce->ticket = sm_ticket_hold(ticket);
+    bounce->fence = sm_fence_hold(fence);
     sm_lock(&used.lock);
     leave_to_parent();
     append(bounce);
@@ -177,12 +177,12 @@ void sm_bounce_give(struct sm_bounce *bounce, struct sm_ticket *ticket)
 }
 
 /* Work on a lost device has ended. */
-static synced_mem_status ask(struct sm_ticket *ticket, bool wait, bool *any_ended)
+static synced_mem_status ask(struct sm_fence *fence, bool wait, bool *any_ended)
 {
-    const synced_mem_status waited = wait ? sm_ticket_wait(ticket) : SYNCED_MEM_OK;
-    const bool ended = !sm_ticket_pending(ticket);
+    const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
+    const bool ended = !sm_fence_pending(fence);
     *any_ended = *any_ended || ended;
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     return ended ? SYNCED_MEM_OK : waited;
 }
 
@@ -213,7 +213,7 @@ static bool ask_each(const struct some *some, bool wait, synced_mem_status *firs
 {
     bool any = false;
     for (unsigned i = 0; i < some->count; i++) {
-        const synced_mem_status status = ask(some->tickets[i], wait, &any);
+        const synced_mem_status status = ask(some->fences[i], wait, &any);
         *first = *first != SYNCED_MEM_OK ? *first : status;
     }
     return any;
@@ -227,8 +227,8 @@ static uint64_t times_listed(void)
     return times;
 }
 
-/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams, for
- * ever: each stream that is there now is waited for once. */
+/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams,
+ * for ever: each stream that is there now is waited for once. */
 static synced_mem_status wait_for_all(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;

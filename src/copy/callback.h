@@ -12,8 +12,8 @@ void sm_callback_end(bool before);
 /* Whether the calling thread is inside such code. */
 bool sm_callback_runs(void);
 
-/* Only one thread reaps in passing at a time: each asks about all retired copies. False: another one does. It ends where
- * such code is called, too. */
+/* Only one thread reaps in passing at a time: each asks about all retired copies. False: another one does. It ends
+ * where such code is called, too. */
 bool sm_passing_begin(void);
 void sm_passing_end(void);
 

@@ -1,7 +1,7 @@
 /* The records of copies. */
 #include "copy/copy.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/slab.h"
 #include "base/status.h"
 
@@ -35,7 +35,7 @@ struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
 
 void sm_copy_give_record(struct sm_copy *copy)
 {
-    sm_flight_forget(copy);
+    sm_inflight_forget(copy);
     sm_slab_give(&copies, copy);
 }
 

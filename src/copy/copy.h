@@ -1,7 +1,7 @@
 /*
  * One copy: memory in one place that can hold an object's contents, and the work in flight on it. That work belongs to
  * the memory, not to the contents: it outlives their validity, and decides when the memory may be used for something
- * else. This file is the memory, flight.h the work.
+ * else. This file is the memory, inflight.h the work.
  *
  * The object that holds a copy guards it with its lock; a retired copy is the thread's that has it in hand.
  */
@@ -27,34 +27,34 @@ struct sm_copy {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from one */
         void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
-        struct sm_copy *newer;                /* of spare device memory: the one that was kept next; see spare.h */
+        struct sm_copy *newer; /* of spare device memory: the one that was kept next; see device_cache.h */
     };
     union {
         void *user;            /* of adopted memory */
         size_t alignment;      /* that the allocator was asked for */
         struct sm_copy *older; /* of spare device memory: the one that was kept before */
     };
-    /* Work in flight, see flight.h. Only memory that the device uses is given to streams: a host copy that is not
+    /* Work in flight, see inflight.h. Only memory that the device uses is given to streams: a host copy that is not
      * shared has no writer. */
-    struct sm_ticket *write;  /* the library's: the transfer or fill that brings the contents, or the allocation */
-    struct sm_stream *writer; /* the caller's stream whose turn it is to write, held; NULL: nobody's */
-    struct sm_ticket *turn;   /* of the last such turn that has ended, or is about to */
-    struct sm_use *reads;     /* who may be reading: transfers, and streams that were given the pointer */
-    struct sm_use *owed;      /* transfers that a later turn comes after: only to hand memory back waits for them */
-    struct sm_stream *untracked_on; /* a lane that the untracked work is on, if all of it is on that one */
+    struct sm_fence *write;        /* the library's: the transfer or fill that brings the contents, or the allocation */
+    struct sm_stream *writer;      /* the caller's stream that may write now, held; NULL: nobody's */
+    struct sm_fence *writer_fence; /* of the last open write that has ended, or is about to */
+    struct sm_use *reads;          /* who may be reading: transfers, and streams that were given the pointer */
+    struct sm_use *covered;        /* transfers before a later open write: only to hand memory back waits for them */
+    struct sm_stream *untracked_on; /* an internal stream that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list, or in a bin of spares */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source : 7;       /* synced_mem_source */
-    bool page_lock_held : 1;        /* on memory of the caller's, see page_lock.h */
+    bool pin_held : 1;              /* on memory of the caller's, see pin.h */
     unsigned char untracked : 2;    /* enum sm_untracked */
-    bool arriving : 1;              /* write, NULL: turn, is to bring the contents; if it fails they are lost */
-    bool write_is_owed : 1;         /* a later turn comes after write too */
-    bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see page_lock.h */
+    bool arriving : 1;              /* write, NULL: writer_fence, is to bring the contents; if it fails they are lost */
+    bool write_is_covered : 1;      /* a later open write comes after write too */
+    bool pinned : 1;   /* host memory that is page-locked; of the caller's: as far as is known, see pin.h */
     bool asked : 1;    /* of the caller's: the runtime, whether it is */
-    bool is_spare : 1; /* device memory that was let go of, and kept; see spare.h */
-    /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as long
-     * as the memory is there, whatever use has ended since. */
+    bool is_spare : 1; /* device memory that was let go of, and kept; see device_cache.h */
+    /* The pointer was given out without a stream. Kernels on the legacy stream, and on blocking ones, may use it as
+     * long as the memory is there, whatever use has ended since. */
     bool streamless : 1;
     bool in_hand; /* of a retired copy: a thread is at it; guarded by the list's lock, as nothing above is */
     union {
@@ -128,12 +128,12 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * wait for the device. NULL is ignored. Borrowed memory must have nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
-/* With full hands, of a copy that was let go of, see retired.h and hands.h: gives its memory back if it can be. True: it
- * is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
+/* With full hands, of a copy that was let go of, see retired.h and hands.h: gives its memory back if it can be. True:
+ * it is gone, and only the record is left. False: not yet, as work on it is pending, or for the reason in status. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
-/* Whoever was given the pointer without a stream may use it until now: one event on the legacy stream enters that as work
- * in flight, unless such a use is open. After a failure nothing is entered. ERR_CAPTURING: not now, as a blocking stream
- * captures. */
+/* Whoever was given the pointer without a stream may use it until now: one event on the legacy stream enters that as
+ * work in flight, unless such a use is open. After a failure nothing is entered. ERR_CAPTURING: not now, as a blocking
+ * stream captures. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
 /* The same for memory that is about to go: no such use is open then. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);

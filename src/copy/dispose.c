@@ -3,13 +3,13 @@
 #include "base/caller.h"
 #include "copy/callback.h"
 #include "copy/copy.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "copy/free.h"
 #include "memory/guard.h"
 #include "memory/host_memory.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/stats.h"
 #include "base/status.h"
 
@@ -18,12 +18,12 @@
 /* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
 static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
-    *status = sm_flight_settle(copy, true, NULL);
+    *status = sm_inflight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
-    struct sm_ticket *ticket;
-    while ((ticket = sm_flight_blocker(copy, true)) != NULL)
-        if (sm_ticket_pending(ticket))
+    struct sm_fence *fence;
+    while ((fence = sm_inflight_blocker(copy, true)) != NULL)
+        if (sm_fence_pending(fence))
             return false;
     return true;
 }
@@ -31,7 +31,7 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 /* Not before the library's threads have queued what they have to: only then can a stream wait for it. */
 static bool is_queueing(const struct sm_copy *copy)
 {
-    return sm_flight_queueing(copy, true) != NULL;
+    return sm_inflight_queueing(copy, true) != NULL;
 }
 
 static void quarantine(struct sm_copy *copy)
@@ -66,7 +66,7 @@ static synced_mem_status give_back(struct sm_copy *copy)
 
 static void hand_over(struct sm_copy *copy)
 {
-    sm_page_unlock(copy);
+    sm_unpin(copy);
     const struct sm_caller caller = sm_caller_put_aside();
     const bool before = sm_callback_begin();
     copy->callback(sm_copy_data(copy), copy->user, NULL);
@@ -100,20 +100,20 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* Nothing is entered before there is a ticket: an open use would have every later call record an event. One that is open
+/* Nothing is entered before there is a fence: an open use would have every later call record an event. One that is open
  * is as good: whoever conflicts with it ends it. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 {
     if (!copy->streamless)
         return SYNCED_MEM_OK;
     struct sm_stream *const any = sm_stream_any(copy->device);
-    if (sm_flight_has(copy, any, true) || sm_flight_has(copy, any, false))
+    if (sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
         return SYNCED_MEM_OK;
-    struct sm_ticket *ticket = NULL;
-    struct sm_use *const use = sm_flight_reserve();
-    const synced_mem_status status = use ? sm_stream_end_use(any, &ticket) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_fence *fence = NULL;
+    struct sm_use *const use = sm_inflight_reserve();
+    const synced_mem_status status = use ? sm_stream_end_use(any, &fence) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status == SYNCED_MEM_OK)
-        sm_flight_used(copy, use, ticket);
+        sm_inflight_used(copy, use, fence);
     else
         free(use);
     return status;
@@ -122,15 +122,15 @@ synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 /* An open use is ended with it. */
 static synced_mem_status end_streamless(struct sm_copy *copy)
 {
-    struct sm_use *const use = copy->streamless ? sm_flight_reserve() : NULL;
+    struct sm_use *const use = copy->streamless ? sm_inflight_reserve() : NULL;
     if (!use)
         return copy->streamless ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK;
-    sm_flight_given(copy, use, sm_stream_any(copy->device), false);
-    return sm_flight_end(copy, sm_stream_any(copy->device));
+    sm_inflight_given(copy, use, sm_stream_any(copy->device), false);
+    return sm_inflight_end(copy, sm_stream_any(copy->device));
 }
 
-/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost device
- * none runs any more. */
+/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost
+ * device none runs any more. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
@@ -145,8 +145,8 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
-    sm_flight_note_strays(copy);
-    (void)sm_flight_retrack(copy);
+    sm_inflight_note_strays(copy);
+    (void)sm_inflight_retrack(copy);
     const synced_mem_source source = (synced_mem_source)copy->source;
     if (!copy->untracked)
         *status = sm_copy_end_streamless(copy);
@@ -156,7 +156,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         return false;
     if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
         return false;
-    sm_flight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
+    sm_inflight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
     if (copy->untracked) {
         quarantine(copy);
         return true;
@@ -185,7 +185,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
-        sm_page_unlock(copy);
+        sm_unpin(copy);
         break;
     }
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)

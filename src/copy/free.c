@@ -1,49 +1,49 @@
 /*
  * In whose order device memory is freed, so that no free has to wait for work that it has nothing to do with:
- *   nothing in flight                     on a lane that never waits
+ *   nothing in flight                     on an internal stream that never waits
  *   all of it on one stream of a caller's on that very stream, without an event; what is allocated there next gets it
- *   else                                  on one of several lanes, which is made to wait for all of it
+ *   else                                  on one of several internal streams, which is made to wait for all of it
  */
 #include "copy/free.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/accounting.h"
 
 /* Where all of them wait, the next one in turn. */
-static synced_mem_status lane_to_wait(int device, struct sm_stream **out)
+static synced_mem_status internal_to_wait(int device, struct sm_stream **out)
 {
     static atomic_uint turn;
-    enum { LANES = SM_LANE_FREE_LAST - SM_LANE_FREE_BEHIND + 1 };
-    for (unsigned i = 0; i < LANES; i++) {
+    enum { INTERNALS = SM_INTERNAL_FREE_LAST - SM_INTERNAL_FREE_BEHIND + 1 };
+    for (unsigned i = 0; i < INTERNALS; i++) {
         bool done = false;
-        synced_mem_status status = sm_stream_lane(device, (enum sm_lane)(SM_LANE_FREE_BEHIND + i), out);
+        synced_mem_status status = sm_internal_stream(device, (enum sm_internal)(SM_INTERNAL_FREE_BEHIND + i), out);
         if (status == SYNCED_MEM_OK)
             status = sm_device_stream_query(device, (*out)->handle, &done);
         if (status != SYNCED_MEM_OK || done)
             return status;
     }
-    const unsigned next = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % LANES;
-    return sm_stream_lane(device, (enum sm_lane)(SM_LANE_FREE_BEHIND + next), out);
+    const unsigned next = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % INTERNALS;
+    return sm_internal_stream(device, (enum sm_internal)(SM_INTERNAL_FREE_BEHIND + next), out);
 }
 
-synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **lane)
+synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **internal)
 {
-    const bool idle = sm_flight_is_idle(copy);
+    const bool idle = sm_inflight_is_idle(copy);
     const synced_mem_status status =
-        idle ? sm_stream_lane(copy->device, SM_LANE_FREE, lane) : lane_to_wait(copy->device, lane);
-    return status == SYNCED_MEM_OK && !idle ? sm_flight_order(copy, true, *lane) : status;
+        idle ? sm_internal_stream(copy->device, SM_INTERNAL_FREE, internal) : internal_to_wait(copy->device, internal);
+    return status == SYNCED_MEM_OK && !idle ? sm_inflight_order(copy, true, *internal) : status;
 }
 
-static synced_mem_status free_on_lane(struct sm_copy *copy)
+static synced_mem_status free_on_internal(struct sm_copy *copy)
 {
-    struct sm_stream *lane;
-    const synced_mem_status status = sm_free_order(copy, &lane);
-    return status == SYNCED_MEM_OK ? sm_device_free(copy->device, copy->base, lane->handle) : status;
+    struct sm_stream *internal;
+    const synced_mem_status status = sm_free_order(copy, &internal);
+    return status == SYNCED_MEM_OK ? sm_device_free(copy->device, copy->base, internal->handle) : status;
 }
 
 static synced_mem_status free_on_its_stream(struct sm_copy *copy, bool *freed)
 {
-    struct sm_stream *const stream = sm_device_frees_in_order(copy->device) ? sm_flight_only_stream(copy) : NULL;
+    struct sm_stream *const stream = sm_device_frees_in_order(copy->device) ? sm_inflight_only_stream(copy) : NULL;
     *freed = false;
     return stream ? sm_stream_free(stream, copy->base, freed) : SYNCED_MEM_OK;
 }
@@ -53,7 +53,7 @@ synced_mem_status sm_free_device(struct sm_copy *copy)
     bool freed;
     synced_mem_status status = free_on_its_stream(copy, &freed);
     if (status == SYNCED_MEM_OK && !freed)
-        status = free_on_lane(copy);
+        status = free_on_internal(copy);
     if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_spare)
         sm_gpu_freed(copy->device, copy->bytes);
     return status;

@@ -4,8 +4,8 @@
 
 #include "copy/copy.h"
 
-/* A lane that comes after everything that is in flight on the copy. */
-synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **lane);
+/* An internal stream that comes after everything that is in flight on the copy. */
+synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **internal);
 
 /* Frees the library's own device memory behind everything that is in flight on it; blocks only where there are no
  * pools. The record stays. */

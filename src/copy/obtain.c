@@ -7,10 +7,10 @@
 #include "memory/host_memory.h"
 #include "memory/pinned/host_pool.h"
 #include "memory/managed_pool.h"
-#include "copy/page_lock.h"
+#include "copy/pin.h"
 #include "base/refusal.h"
 #include "copy/retired.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "trace/trace.h"
@@ -98,7 +98,7 @@ static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
     struct sm_copy *gone;
     bool looked;
     sm_hands_fill();
-    struct sm_copy *const copy = sm_spare_take(stream, bytes, &gone, &looked);
+    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &looked);
     while (gone) {
         struct sm_copy *const next = gone->next;
         sm_retired_add(gone);
@@ -210,6 +210,6 @@ void sm_copy_unwrap(struct sm_copy *copy)
 {
     if (!copy)
         return;
-    sm_page_unlock(copy);
+    sm_unpin(copy);
     sm_copy_give_record(copy);
 }

@@ -1,24 +1,24 @@
 /* Letting go of copies. */
 #include "memory/accounting.h"
 #include "copy/copy.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/guard.h"
 #include "base/hands.h"
 #include "copy/retired.h"
-#include "copy/spare.h"
+#include "copy/device_cache.h"
 #include "base/status.h"
 
 /* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
 static struct sm_copy *keep_or_free(struct sm_copy *copy)
 {
-    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_flight_queueing(copy, true))
+    if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_inflight_queueing(copy, true))
         return copy;
-    sm_flight_note_strays(copy);
+    sm_inflight_note_strays(copy);
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
     copy->is_spare = true;
-    return sm_spare_keep(copy);
+    return sm_device_cache_keep(copy);
 }
 
 static synced_mem_status retire(struct sm_copy *copy)
@@ -58,7 +58,7 @@ void sm_copy_retire(struct sm_copy *copy)
 static synced_mem_status free_spares(int device)
 {
     sm_hands_fill();
-    struct sm_copy *const all = sm_spare_take_all(device);
+    struct sm_copy *const all = sm_device_cache_take_all(device);
     const synced_mem_status status = retire_all(all);
     sm_hands_empty(all != NULL);
     return status;

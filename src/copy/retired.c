@@ -3,7 +3,7 @@
 
 #include "copy/bounce.h"
 #include "copy/callback.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/hands.h"
 #include "base/process.h"
 #include "base/stats.h"
@@ -111,7 +111,7 @@ struct pass {
     unsigned left;            /* of those that were there at its beginning */
     uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by then */
     unsigned passed_over;     /* so many of these copies do not end it */
-    struct sm_ticket *ticket; /* of the copy that has ended it, held */
+    struct sm_fence *fence;   /* of the copy that has ended it, held */
     synced_mem_status status; /* of the first copy that could not be dealt with */
 };
 
@@ -133,7 +133,7 @@ static struct sm_copy *next(struct pass *pass, struct sm_copy *copy, bool gone)
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = --pass->left > 0 && !pass->ticket ? pick(copy->next) : NULL;
+    struct sm_copy *const following = --pass->left > 0 && !pass->fence ? pick(copy->next) : NULL;
     if (gone)
         strike(copy);
     else
@@ -155,16 +155,16 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status = sm_copy_end_streamless(copy);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_settle(copy, true, NULL);
-    struct sm_ticket *const ticket = status == SYNCED_MEM_OK ? sm_flight_blocker(copy, true) : NULL;
+        status = sm_inflight_settle(copy, true, NULL);
+    struct sm_fence *const fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
     note(pass, status);
-    if (ticket && pass->passed_over > 0) {
+    if (fence && pass->passed_over > 0) {
         pass->passed_over--;
         return false;
     }
-    if (ticket)
-        pass->ticket = sm_ticket_hold(ticket);
-    return ticket != NULL;
+    if (fence)
+        pass->fence = sm_fence_hold(fence);
+    return fence != NULL;
 }
 
 static bool try_one(struct pass *pass, struct sm_copy *copy)
@@ -197,8 +197,8 @@ static uint64_t times_retired(void)
     return times;
 }
 
-/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile is
- * not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
+/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile
+ * is not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
  * nothing, and takes the copy that was waited for last. */
 static synced_mem_status try_each_and_wait(void)
 {
@@ -210,14 +210,14 @@ static synced_mem_status try_each_and_wait(void)
         pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
         try_each(&pass);
         first = pass.status;
-        if (pass.ticket) {
-            const synced_mem_status status = sm_ticket_wait(pass.ticket);
-            const bool is_stuck = sm_ticket_is_open(pass.ticket);
-            sm_ticket_drop(pass.ticket);
+        if (pass.fence) {
+            const synced_mem_status status = sm_fence_wait(pass.fence);
+            const bool is_stuck = sm_fence_is_open(pass.fence);
+            sm_fence_drop(pass.fence);
             first = is_stuck && first == SYNCED_MEM_OK ? status : first;
             stuck += is_stuck;
         }
-    } while (pass.ticket);
+    } while (pass.fence);
     return first;
 }
 

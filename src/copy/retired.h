@@ -1,7 +1,7 @@
 /*
- * Copies that were let go of while work on them was in flight, until that has ended. A thread that tries one again has it
- * in hand: the others pass over it, and the thread itself takes it off the list. While the work on one is waited for
- * nobody has it in hand.
+ * Copies that were let go of while work on them was in flight, until that has ended. A thread that tries one again has
+ * it in hand: the others pass over it, and the thread itself takes it off the list. While the work on one is waited
+ * for nobody has it in hand.
  */
 #ifndef SM_RETIRED_H
 #define SM_RETIRED_H

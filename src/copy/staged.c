@@ -20,18 +20,18 @@ struct job {
     struct sm_task task;
     struct sm_host_work work;
     bool up; /* to the device */
-    struct sm_stream *lane;
+    struct sm_stream *internal;
     char *host;
     char *device;
     size_t size;
     size_t chunk;
-    struct sm_ticket *after; /* what the source comes after */
-    struct sm_ticket *host_ticket;
-    struct sm_ticket *device_ticket;
+    struct sm_fence *after; /* what the source comes after */
+    struct sm_fence *host_fence;
+    struct sm_fence *device_fence;
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t progress;
     size_t taken;     /* bytes, by threads that copy them */
-    size_t queued;    /* bytes, on the lane */
+    size_t queued;    /* bytes, on the internal stream */
     unsigned workers; /* threads at work */
     bool over;
     synced_mem_status status;
@@ -45,9 +45,9 @@ struct buffer {
     struct sm_pinned memory;
     char *data;
     size_t offset;
-    size_t bytes;             /* 0: it is empty */
-    struct sm_ticket *ticket; /* the device's part, unless that is done */
-    bool stray;               /* never to be used again */
+    size_t bytes;           /* 0: it is empty */
+    struct sm_fence *fence; /* the device's part, unless that is done */
+    bool stray;             /* never to be used again */
 };
 
 static struct job *job_of_task(struct sm_task *task)
@@ -82,7 +82,7 @@ static synced_mem_status status_of(struct job *job)
 
 static bool get_buffer(const struct job *job, struct buffer *buffer)
 {
-    if (!buffer->data && sm_host_pool_alloc(job->lane->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
+    if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
     return buffer->data != NULL;
 }
@@ -98,13 +98,13 @@ static void put_buffer(const struct job *job, struct buffer *buffer)
 /* The device has done with the buffer, if that can be told. */
 static synced_mem_status wait_for_device(const struct job *job, struct buffer *buffer)
 {
-    synced_mem_status status = buffer->ticket ? sm_ticket_wait(buffer->ticket) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK && sm_ticket_is_open(buffer->ticket)) {
-        status = sm_device_stream_sync(job->lane->device, job->lane->handle);
+    synced_mem_status status = buffer->fence ? sm_fence_wait(buffer->fence) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK && sm_fence_is_open(buffer->fence)) {
+        status = sm_device_stream_sync(job->internal->device, job->internal->handle);
         buffer->stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     }
-    sm_ticket_drop(buffer->ticket);
-    buffer->ticket = NULL;
+    sm_fence_drop(buffer->fence);
+    buffer->fence = NULL;
     return status;
 }
 
@@ -128,14 +128,14 @@ static synced_mem_status empty(const struct job *job, struct buffer *buffer)
 
 static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
 {
-    const struct sm_stream *const lane = job->lane;
+    const struct sm_stream *const internal = job->internal;
     const struct sm_trace_moved moved = {
         .direction = job->up ? SM_H2D : SM_D2H, .bytes = bytes, .from = job->from, .to = job->to, .who = &job->who};
-    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(lane));
+    const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(internal));
     const synced_mem_status status =
-        job->up ? sm_device_copy_h2d(lane->device, job->device + offset, host, bytes, lane->handle)
-                : sm_device_copy_d2h(lane->device, host, job->device + offset, bytes, lane->handle);
-    sm_trace_copy_end(&traced, &moved, sm_stream_traced(lane), status);
+        job->up ? sm_device_copy_h2d(internal->device, job->device + offset, host, bytes, internal->handle)
+                : sm_device_copy_d2h(internal->device, host, job->device + offset, bytes, internal->handle);
+    sm_trace_copy_end(&traced, &moved, sm_stream_traced(internal), status);
     return status;
 }
 
@@ -143,7 +143,7 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
 static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
 {
     const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
-    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->lane->device, job->lane->handle) : status;
+    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->internal->device, job->internal->handle) : status;
 }
 
 static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
@@ -155,7 +155,7 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
     synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
     if (status != SYNCED_MEM_OK)
         return status;
-    status = sm_transfer_follow(job->lane, &buffer->ticket, &buffer->stray);
+    status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
     if (status == SYNCED_MEM_OK) {
         buffer->offset = offset;
         buffer->bytes = bytes;
@@ -203,44 +203,44 @@ static void count_queued(struct job *job, size_t bytes)
     pthread_mutex_unlock(&job->lock);
     if (!all)
         return;
-    (void)sm_ticket_queued(job->device_ticket, job->lane->handle);
+    (void)sm_fence_queued(job->device_fence, job->internal->handle);
     if (job->up)
-        sm_ticket_close(job->host_ticket, SM_TICKET_DONE, false);
+        sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
     tell(job);
 }
 
 /* The device's part has no event to wait for: a chunk was not queued, or the event not recorded. */
 static void end_device_part(struct job *job)
 {
-    const struct sm_stream *const lane = job->lane;
-    const synced_mem_status status = sm_device_stream_sync(lane->device, lane->handle);
+    const struct sm_stream *const internal = job->internal;
+    const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
     const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     if (status != SYNCED_MEM_OK)
         fail(job, status);
     const bool lost = stray || (job->up && status_of(job) != SYNCED_MEM_OK);
-    sm_ticket_close(job->device_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, stray);
+    sm_fence_close(job->device_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, stray);
 }
 
-static void give_up_tickets(struct job *job)
+static void give_up_fences(struct job *job)
 {
     tell(job);
     sm_copy_threads_remove(&job->task);
-    sm_ticket_drop(job->device_ticket);
-    sm_ticket_drop(job->host_ticket);
+    sm_fence_drop(job->device_fence);
+    sm_fence_drop(job->host_fence);
 }
 
 /* The last thread is done with it. */
 static void conclude(struct job *job)
 {
-    if (sm_ticket_state(job->device_ticket) == SM_TICKET_QUEUEING)
+    if (sm_fence_state(job->device_fence) == SM_FENCE_QUEUEING)
         end_device_part(job);
     else if (!job->up && status_of(job) == SYNCED_MEM_OK) /* each chunk has been waited for */
-        sm_ticket_close(job->device_ticket, SM_TICKET_DONE, false);
-    if (sm_ticket_state(job->host_ticket) == SM_TICKET_QUEUEING) {
+        sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
+    if (sm_fence_state(job->host_fence) == SM_FENCE_QUEUEING) {
         const bool lost = !job->up && status_of(job) != SYNCED_MEM_OK;
-        sm_ticket_close(job->host_ticket, lost ? SM_TICKET_LOST : SM_TICKET_DONE, false);
+        sm_fence_close(job->host_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, false);
     }
-    give_up_tickets(job);
+    give_up_fences(job);
 }
 
 static void leave(struct job *job)
@@ -289,23 +289,24 @@ static bool end_unbegun(struct job *job)
     return ends;
 }
 
-/* What was in flight on the device copy before a push is on the lane, and forgotten: the ticket stands for that. */
-void sm_staged_cancel(struct sm_ticket *arrival)
+/* What was in flight on the device copy before a push is on the internal stream, and forgotten: the fence stands for
+ * that. */
+void sm_staged_cancel(struct sm_fence *arrival)
 {
     struct job *const job = job_of_work(arrival->work);
     if (sm_staged_goes_on() || !end_unbegun(job))
         return;
     if (!job->up)
-        sm_ticket_close(job->device_ticket, SM_TICKET_DONE, false);
-    else if (sm_ticket_queued(job->device_ticket, job->lane->handle) != SYNCED_MEM_OK)
+        sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
+    else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
         end_device_part(job);
-    sm_ticket_close(job->host_ticket, SM_TICKET_DONE, false);
-    give_up_tickets(job);
+    sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
+    give_up_fences(job);
 }
 
 static void wait_for_source(struct job *job)
 {
-    const synced_mem_status status = job->after ? sm_ticket_wait(job->after) : SYNCED_MEM_OK;
+    const synced_mem_status status = job->after ? sm_fence_wait(job->after) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         fail(job, status);
 }
@@ -313,21 +314,21 @@ static void wait_for_source(struct job *job)
 static void work_as_task(struct sm_task *task)
 {
     struct job *const job = job_of_task(task);
-    sm_device_stay(job->lane->device);
+    sm_device_stay(job->internal->device);
     work_on(job);
 }
 
 static void wait_as_task(struct sm_task *task)
 {
     struct job *const job = job_of_task(task);
-    sm_device_stay(job->lane->device);
+    sm_device_stay(job->internal->device);
     wait_for_source(job);
 }
 
 static void free_job(struct sm_task *task)
 {
     struct job *const job = job_of_task(task);
-    sm_ticket_drop(job->after);
+    sm_fence_drop(job->after);
     pthread_cond_destroy(&job->progress);
     pthread_mutex_destroy(&job->lock);
     free(job);
@@ -336,18 +337,18 @@ static void free_job(struct sm_task *task)
 /* ---- Waiting ---- */
 
 /* Whoever waits takes part, so that nothing stands still while the copy threads wait for something else. */
-static synced_mem_status finish(struct sm_host_work *work, const struct sm_ticket *ticket)
+static synced_mem_status finish(struct sm_host_work *work, const struct sm_fence *fence)
 {
     struct job *const job = job_of_work(work);
-    if (sm_ticket_state(ticket) == SM_TICKET_QUEUEING) {
+    if (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
         wait_for_source(job);
         sm_copy_threads_ready(&job->task);
         work_on(job);
     }
     pthread_mutex_lock(&job->lock);
-    while (sm_ticket_state(ticket) == SM_TICKET_QUEUEING)
+    while (sm_fence_state(fence) == SM_FENCE_QUEUEING)
         pthread_cond_wait(&job->progress, &job->lock);
-    const synced_mem_status status = sm_ticket_state(ticket) == SM_TICKET_LOST ? job->status : SYNCED_MEM_OK;
+    const synced_mem_status status = sm_fence_state(fence) == SM_FENCE_LOST ? job->status : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         sm_detail_set(&job->why);
     pthread_mutex_unlock(&job->lock);
@@ -388,7 +389,7 @@ static size_t chunk_for(size_t size)
     return chunk < largest ? chunk : largest;
 }
 
-static struct job *create(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_ticket *after)
+static struct job *create(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
 {
     struct job *const job = calloc(1, sizeof *job);
     if (!job) {
@@ -399,37 +400,37 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
     job->task = (struct sm_task){.work = work_as_task, .wait = wait_as_task, .free = free_job, .holders = 1};
     job->work = (struct sm_host_work){.finish = finish, .drop = drop};
     job->up = up;
-    job->lane = lane;
+    job->internal = internal;
     job->host = sm_copy_data(up ? transfer->from : transfer->to);
     job->device = sm_copy_data(up ? transfer->to : transfer->from);
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->size = transfer->size;
     job->chunk = chunk_for(transfer->size);
-    job->after = after ? sm_ticket_hold(after) : NULL;
+    job->after = after ? sm_fence_hold(after) : NULL;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->progress, NULL);
     return job;
 }
 
-/* A number of its own: of two such tickets neither stands for the other. */
-static synced_mem_status open_ticket(struct job *job, struct sm_ticket **out)
+/* A number of its own: of two such fences neither stands for the other. */
+static synced_mem_status open_fence(struct job *job, struct sm_fence **out)
 {
     sm_task_hold(&job->task);
-    const synced_mem_status status = sm_ticket_open(job->lane->device, sm_stream_new_serial(), &job->work, out);
+    const synced_mem_status status = sm_fence_open(job->internal->device, sm_stream_new_serial(), &job->work, out);
     if (status != SYNCED_MEM_OK)
         sm_task_drop(&job->task);
     return status;
 }
 
-static synced_mem_status open_tickets(struct job *job)
+static synced_mem_status open_fences(struct job *job)
 {
-    synced_mem_status status = open_ticket(job, &job->device_ticket);
+    synced_mem_status status = open_fence(job, &job->device_fence);
     if (status != SYNCED_MEM_OK)
         return status;
-    status = open_ticket(job, &job->host_ticket);
+    status = open_fence(job, &job->host_fence);
     if (status != SYNCED_MEM_OK)
-        sm_ticket_drop(job->device_ticket);
+        sm_fence_drop(job->device_fence);
     return status;
 }
 
@@ -440,19 +441,20 @@ static void count(const struct job *job)
     sm_count_up(job->up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, job->size);
 }
 
-synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *lane, struct sm_ticket *after)
+synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
+                                  struct sm_fence *after)
 {
-    struct sm_use *const read = sm_flight_reserve();
-    struct job *const job = read ? create(transfer, lane, after) : NULL;
-    const synced_mem_status status = job ? open_tickets(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    struct sm_use *const read = sm_inflight_reserve();
+    struct job *const job = read ? create(transfer, internal, after) : NULL;
+    const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
         if (job)
             sm_task_drop(&job->task);
         free(read);
         return status;
     }
-    sm_flight_read(transfer->from, read, job->up ? job->host_ticket : job->device_ticket);
-    sm_flight_written(transfer->to, sm_ticket_hold(job->up ? job->device_ticket : job->host_ticket));
+    sm_inflight_read(transfer->from, read, job->up ? job->host_fence : job->device_fence);
+    sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;
     count(job);

@@ -21,12 +21,12 @@ static bool is_freeing(const struct sm_stream *stream, int device)
 
 static void wait_for_its_frees(struct sm_stream *stream)
 {
-    struct sm_ticket *ticket = NULL;
+    struct sm_fence *fence = NULL;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
-    const bool ended = sm_stream_end_use(stream, &ticket) == SYNCED_MEM_OK;
-    if (ended && sm_ticket_wait(ticket) == SYNCED_MEM_OK)
+    const bool ended = sm_stream_end_use(stream, &fence) == SYNCED_MEM_OK;
+    if (ended && sm_fence_wait(fence) == SYNCED_MEM_OK)
         atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
 }
 
 /* For the runtime a free is done when a synchronization has shown it; one with a stream that has nothing to do does not
@@ -51,8 +51,8 @@ static void look_at_its_frees(struct sm_stream *stream)
 
 void sm_stream_look_at_frees(int device)
 {
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
-        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+        const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)see_frees(stream);
     }
@@ -61,8 +61,8 @@ void sm_stream_look_at_frees(int device)
 
 void sm_stream_wait_for_frees(int device)
 {
-    for (enum sm_lane lane = SM_LANE_FREE; lane <= SM_LANE_FREE_LAST; lane++) {
-        const struct sm_stream *const stream = sm_stream_lane_if_made(device, lane);
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+        const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)sm_device_stream_sync(device, stream->handle);
     }

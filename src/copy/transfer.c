@@ -6,11 +6,11 @@
 
 #include <stdlib.h>
 
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked)
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
-    *ticket = NULL;
+    *fence = NULL;
     *untracked = false;
-    const synced_mem_status recorded = sm_stream_queued(stream, ticket);
+    const synced_mem_status recorded = sm_stream_queued(stream, fence);
     if (recorded == SYNCED_MEM_OK || recorded == SYNCED_MEM_ERR_DEVICE_LOST)
         return recorded;
     const synced_mem_status waited = sm_device_stream_sync(stream->device, stream->handle);
@@ -18,10 +18,10 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket 
     return waited;
 }
 
-static void finish(struct sm_copy *to, struct sm_ticket *ticket)
+static void finish(struct sm_copy *to, struct sm_fence *fence)
 {
-    sm_flight_written(to, ticket);
-    to->arriving = ticket != NULL;
+    sm_inflight_written(to, fence);
+    to->arriving = fence != NULL;
 }
 
 static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
@@ -63,13 +63,13 @@ static void count(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-/* Of what the transfer is made from, once the ticket is done. */
-static void let_go(struct sm_transfer *transfer, struct sm_ticket *ticket)
+/* Of what the transfer is made from, once the fence is done. */
+static void let_go(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     if (transfer->bounce)
-        sm_bounce_give(transfer->bounce, ticket);
-    else if (ticket)
-        sm_flight_read(transfer->from, transfer->read, ticket);
+        sm_bounce_give(transfer->bounce, fence);
+    else if (fence)
+        sm_inflight_read(transfer->from, transfer->read, fence);
     else
         free(transfer->read);
     transfer->bounce = NULL;
@@ -89,15 +89,15 @@ static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int de
     transfer->bounce =
         has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
     if (!transfer->bounce)
-        transfer->read = sm_flight_reserve();
+        transfer->read = sm_inflight_reserve();
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
 static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    sm_flight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
+    sm_inflight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
     if (!transfer->bounce)
-        sm_flight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
+        sm_inflight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
 }
 
 /* Without a bounce buffer the source has been read when the copy is done. */
@@ -112,14 +112,14 @@ static synced_mem_status wait_for_source(const struct sm_transfer *transfer, str
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_copy_track_streamless(to);
-    return status == SYNCED_MEM_OK ? sm_flight_order(to, true, stream) : status;
+    return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
 }
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     synced_mem_status status = get_bounce_or_read(transfer, stream->device);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(transfer->from, false, stream);
+        status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
@@ -131,11 +131,11 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     return status;
 }
 
-static void enter(struct sm_transfer *transfer, struct sm_ticket *ticket)
+static void enter(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     count(transfer);
-    let_go(transfer, ticket);
-    finish(transfer->to, ticket ? sm_ticket_hold(ticket) : NULL);
+    let_go(transfer, fence);
+    finish(transfer->to, fence ? sm_fence_hold(fence) : NULL);
 }
 
 static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -151,16 +151,16 @@ static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stre
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter(&transfers[i], ticket);
+            enter(&transfers[i], fence);
         else
             give_up(&transfers[i], untracked, stream);
     }
-    sm_ticket_drop(ticket);
+    sm_fence_drop(fence);
     return status;
 }
 
@@ -175,12 +175,12 @@ synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size
 
 synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     bool untracked;
-    const synced_mem_status status = sm_transfer_follow(stream, &ticket, &untracked);
+    const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     if (untracked)
-        sm_flight_untrack(to, SM_UNTRACKED_WRITE, stream);
+        sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
-        finish(to, ticket);
+        finish(to, fence);
     return status;
 }

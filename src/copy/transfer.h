@@ -4,7 +4,7 @@
 #define SM_TRANSFER_H
 
 #include "copy/bounce.h"
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/side.h"
 
 /* A transfer that is queued, and not entered yet. */
@@ -18,24 +18,24 @@ struct sm_transfer {
     bool staged;              /* it has begun and is entered, see staged.h: nothing of the above is to be done */
 };
 
-/* Makes the stream wait for all that is in flight on a copy that the library is about to write, and for kernels that were
- * launched through a pointer of before, which was given without a stream. */
+/* Makes the stream wait for all that is in flight on a copy that the library is about to write, and for kernels that
+ * were launched through a pointer of before, which was given without a stream. */
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*
- * Queues what the transfer says on a stream of the device, and fills in read or bounce. A pageable source has been read
- * when this returns: it is copied into a bounce buffer, or where there is none the stream is synchronized. On failure
- * nothing changed, except that a copy may be untracked: a transfer runs that nobody can wait for. The one it writes must
- * then be let go of; the one it reads stays good to use.
+ * Queues what the transfer says on a stream of the device, and fills in read or bounce. A pageable source has been
+ * read when this returns: it is copied into a bounce buffer, or where there is none the stream is synchronized. On
+ * failure nothing changed, except that a copy may be untracked: a transfer runs that nobody can wait for. The one it
+ * writes must then be let go of; the one it reads stays good to use.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 
 /*
- * A ticket for what was just queued. Without an event to record the stream is waited for instead, and there is no work
- * left to hold a ticket for: *ticket is NULL. If that fails too it is untracked, nobody can tell when the work ends,
+ * A fence for what was just queued. Without an event to record the stream is waited for instead, and there is no work
+ * left to hold a fence for: *fence is NULL. If that fails too it is untracked, nobody can tell when the work ends,
  * unless the device is lost: then it has.
  */
-synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_ticket **ticket, bool *untracked);
+synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked);
 
 /* Enters transfers that were queued on the stream since, with one event for all: each is a read of the one copy and the
  * write of the other, which is arriving. Failure: as above, for all. */

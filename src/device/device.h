@@ -80,8 +80,8 @@ enum { SM_DEVICE_ALIGNMENT = 256 };
  * they have unified addressing. Ranges may share a page, but no byte. *locked: how many bytes from data on are
  * page-locked then; after a failure 0, but where what was done could not be undone. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked);
-/* data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in flight on the memory. May
- * wait for the device. */
+/* data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in flight on the memory.
+ * May wait for the device. */
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
 
 /* Device memory, contents undefined, usable by work on the stream queued from now on.

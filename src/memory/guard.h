@@ -1,9 +1,9 @@
 /*
- * Debug mode: ranges of host memory that nobody may touch are protected, so that the use of an old pointer faults at the
- * instruction that does it. guarding.h says which host copy is protected from what.
+ * Debug mode: ranges of host memory that nobody may touch are protected, so that the use of an old pointer faults at
+ * the instruction that does it. guarding.h says which host copy is protected from what.
  *
- * A device is not hindered by protection. While the mode is off each of these is one look at a flag, and none is on the
- * hot path.
+ * A device is not hindered by protection. While the mode is off each of these is one look at a flag, and none is on
+ * the hot path.
  */
 #ifndef SM_GUARD_H
 #define SM_GUARD_H
@@ -68,8 +68,8 @@ static inline void sm_guard_forget(const void *key)
         sm_guard_forget_now(key);
 }
 
-/* Before the runtime page-locks memory of the caller's, which it has to be able to write: until the locks of the objects
- * that have some of it are let go of next. */
+/* Before the runtime page-locks memory of the caller's, which it has to be able to write: until the locks of the
+ * objects that have some of it are let go of next. */
 void sm_guard_open_range(const void *data, size_t bytes);
 
 /* How much page-locked memory to ask for, so that it has whole pages of its own. */

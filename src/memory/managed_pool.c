@@ -172,7 +172,7 @@ synced_mem_status sm_managed_pool_shutdown(void)
     return give_back_all(&any);
 }
 
-bool sm_managed_pool_relieve(void)
+bool sm_managed_pool_reclaim(void)
 {
     bool any;
     const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
@@ -191,7 +191,7 @@ synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out)
         return SYNCED_MEM_OK;
     }
     const synced_mem_status status = obtain(device, bytes, out);
-    if (status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || !sm_managed_pool_relieve())
+    if (status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || !sm_managed_pool_reclaim())
         return status;
     return obtain(device, bytes, out);
 }

@@ -15,7 +15,7 @@ synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out);
 void sm_managed_pool_free(int device, void *data, size_t size);
 
 /* Frees what is kept, for want of memory. Whether that was any. */
-bool sm_managed_pool_relieve(void);
+bool sm_managed_pool_reclaim(void);
 
 /* Frees what is kept. What fails stays, for a later try. */
 synced_mem_status sm_managed_pool_shutdown(void);

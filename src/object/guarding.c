@@ -1,7 +1,7 @@
 /* What each host copy is protected from. */
 #include "object/guarding.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "memory/guard.h"
 #include "base/status.h"
 
@@ -9,11 +9,11 @@
  * A device that writes page-locked memory is not hindered. */
 static enum sm_protection allowed_by_work(const struct sm_copy *copy)
 {
-    if (!copy->pinned && sm_ticket_is_open(copy->write))
+    if (!copy->pinned && sm_fence_is_open(copy->write))
         return SM_PROTECT_NOTHING;
-    if (!sm_flight_queueing(copy, true))
+    if (!sm_inflight_queueing(copy, true))
         return SM_PROTECT_ALL;
-    return sm_ticket_state(copy->write) == SM_TICKET_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
+    return sm_fence_state(copy->write) == SM_FENCE_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
 }
 
 static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_copy *copy)

@@ -5,7 +5,7 @@
 #include "memory/allocator.h"
 #include "copy/copy.h"
 #include "base/mutex.h"
-#include "object/steps.h"
+#include "object/transitions.h"
 
 /* What the caller gave at creation beyond size and device; absent when all is default. */
 struct sm_extras {
@@ -27,8 +27,8 @@ struct sm_extras {
  *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
  *   ready[side][writing] is set       =>  the head has no other bit
  *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
- *   on[writing] is set                =>  the head has no other bit, and it is that stream's turn to write
- * head is written by commit() in call.c and nowhere else; ready and on by publish(), likewise.
+ *   on[writing] is set                =>  the head has no other bit, and that stream may write now
+ * head is written by commit() in transaction.c and nowhere else; ready and on by publish(), likewise.
  */
 struct synced_mem {
     /* The hot path without a stream: what a read, or a mutable or overwrite, of a side may return without any further

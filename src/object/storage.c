@@ -2,10 +2,10 @@
 #include "object/storage.h"
 
 #include "memory/guard.h"
-#include "object/provide.h"
-#include "object/relief.h"
+#include "object/fetch.h"
+#include "object/reclaim.h"
 #include "base/status.h"
-#include "object/supply.h"
+#include "object/user_allocator.h"
 #include "object/unified.h"
 
 #include <stdint.h>
@@ -14,14 +14,14 @@
 /* ---- Handing back ---- */
 
 /* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. */
-static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_ticket **wait)
+static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
 {
     *wait = NULL;
     if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_flight_retrack(copy);
+    const synced_mem_status status = sm_inflight_retrack(copy);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_flight_transfer(copy);
+        *wait = sm_inflight_transfer(copy);
     return status;
 }
 
@@ -29,7 +29,7 @@ static synced_mem_status blocker_of_borrowed(struct sm_copy *copy, struct sm_tic
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
     for (;;) {
-        struct sm_ticket *wait = NULL;
+        struct sm_fence *wait = NULL;
         synced_mem_status status = SYNCED_MEM_OK;
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
             if (going[side])
@@ -46,14 +46,14 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 /* ---- Releasing one side ---- */
 
 /* The contents have to arrive on the other side, as this one is the last that has them. */
-static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_ticket **wait)
+static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
     if (sm_head(mem) == sm_bit(side))
-        status = sm_provide(mem, sm_other(side), SM_MOVE, NULL, wait);
+        status = sm_fetch(mem, sm_other(side), SM_MOVE, NULL, wait);
     if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
-        *wait = sm_flight_blocker(sm_copy_of(mem, sm_other(side)), false);
+        *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
     return status;
 }
 
@@ -61,7 +61,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
 static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
 {
     while (sm_copy_of(mem, side)) {
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         synced_mem_status status = next_arrival(mem, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
@@ -79,27 +79,27 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 
 static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
         return status;
     status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
-        sm_close_turn(mem);
+        sm_close_write(mem);
         if (!sm_shared_copy(mem))
             sm_let_go(&call, side);
-        sm_commit(mem, sm_head(mem) & ~sm_bit(side));
+        sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
     }
     return sm_leave_and_reap(&call, status);
 }
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = release_side(mem, side);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
 
@@ -115,7 +115,7 @@ static bool owns(const struct synced_mem *mem, enum sm_side side, const struct s
     return into < copy->bytes;
 }
 
-static synced_mem_status replace(struct sm_call *call, struct sm_copy *const incoming[SM_SIDES])
+static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *const incoming[SM_SIDES])
 {
     struct synced_mem *const mem = call->mem;
     const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
@@ -137,7 +137,7 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
         if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
                            sm_copy_data(incoming[side]));
-    sm_close_turn(mem);
+    sm_close_write(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
@@ -147,20 +147,20 @@ static synced_mem_status replace(struct sm_call *call, struct sm_copy *const inc
     }
     if (gpu)
         sm_put_device(mem, gpu->device);
-    sm_commit(mem, head);
+    sm_set_head(mem, head);
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
 {
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
-    struct sm_call call;
+    struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);
     return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
 }
 
-/* A ticket for what the stream has queued up to now. */
-static synced_mem_status ticket_of_stream(int device, synced_mem_stream handle, struct sm_ticket **out)
+/* A fence for what the stream has queued up to now. */
+static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
 {
     struct sm_stream *stream;
     synced_mem_status status = sm_stream_find(device, handle, &stream);
@@ -176,16 +176,16 @@ static synced_mem_status ticket_of_stream(int device, synced_mem_stream handle, 
 synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
                                 synced_mem_stream handle)
 {
-    struct sm_ticket *ticket;
+    struct sm_fence *fence;
     const int device = sm_device(mem);
-    synced_mem_status status = ticket_of_stream(device < 0 && gpu ? gpu->device : device, handle, &ticket);
+    synced_mem_status status = fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence);
     if (status != SYNCED_MEM_OK)
         return status;
     if (cpu)
-        sm_flight_filled(cpu, sm_ticket_hold(ticket));
+        sm_inflight_filled(cpu, sm_fence_hold(fence));
     if (gpu)
-        sm_flight_filled(gpu, sm_ticket_hold(ticket));
-    sm_ticket_drop(ticket);
+        sm_inflight_filled(gpu, sm_fence_hold(fence));
+    sm_fence_drop(fence);
     return sm_replace(mem, cpu, gpu);
 }
 
@@ -196,15 +196,15 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
     return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
 }
 
-static void set_size(struct sm_call *call, size_t size, unsigned head)
+static void set_size(struct sm_transaction *call, size_t size, unsigned head)
 {
     struct synced_mem *const mem = call->mem;
-    sm_close_turn(mem);
+    sm_close_write(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
             sm_let_go(call, side);
-    sm_commit(mem, head);
+    sm_set_head(mem, head);
 }
 
 /* Larger memory for the contents of a copy, which is not the object's yet: borrowed memory has to be read out before it
@@ -225,8 +225,8 @@ static void drop_growth(struct growth *growth)
 }
 
 /* Memory from an allocator, if there is one and nothing is at hand. *wait: afterwards all has to be looked at again. */
-static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
-                                       struct sm_ticket **wait)
+static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
+                                         struct sm_fence **wait)
 {
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
@@ -234,11 +234,11 @@ static synced_mem_status supply_growth(struct synced_mem *mem, enum sm_side side
     if (growth->spare[side] || growth->larger || !allocator)
         return SYNCED_MEM_OK;
     if (side == SM_GPU)
-        status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+        status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_supply_unlocked(mem, allocator, size, stream, &growth->spare[side]);
+        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->spare[side]);
     if (status == SYNCED_MEM_OK)
-        *wait = sm_ticket_done;
+        *wait = sm_fence_done;
     return status;
 }
 
@@ -250,7 +250,7 @@ static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
 }
 
 /* The contents, and zeros behind them, in larger host memory, or in memory that both sides use. */
-static synced_mem_status grow_host(struct sm_call *call, size_t size, struct growth *growth)
+static synced_mem_status grow_host(struct sm_transaction *call, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
     struct sm_copy *larger = take_spare(growth, SM_CPU);
@@ -284,7 +284,7 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
 {
     struct sm_stream *stream;
     struct sm_copy *larger = take_spare(growth, SM_GPU);
-    synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK && !larger)
         status = sm_obtain_device(mem, size, stream, &larger);
     if (status != SYNCED_MEM_OK)
@@ -299,7 +299,8 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
     return status;
 }
 
-static synced_mem_status grow_device(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
+static synced_mem_status grow_device(struct sm_transaction *call, size_t size, struct growth *growth,
+                                     struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
@@ -325,10 +326,10 @@ static synced_mem_status grow_device(struct sm_call *call, size_t size, struct g
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size_t size, struct growth *growth,
-                                   struct sm_ticket **wait)
+static synced_mem_status grow_side(struct sm_transaction *call, enum sm_side side, size_t size, struct growth *growth,
+                                   struct sm_fence **wait)
 {
-    const synced_mem_status status = supply_growth(call->mem, side, size, growth, wait);
+    const synced_mem_status status = allocate_growth(call->mem, side, size, growth, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     return side == SM_GPU ? grow_device(call, size, growth, wait) : grow_host(call, size, growth);
@@ -337,12 +338,12 @@ static synced_mem_status grow_side(struct sm_call *call, enum sm_side side, size
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
-    const synced_mem_status status = sm_stream_lane(sm_device(mem), SM_LANE_ALLOC, &stream);
+    const synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
 }
 
 /* The host's part comes last, since it can't fail once the host copy may be written. */
-static synced_mem_status zero_tails(struct sm_call *call, size_t size, unsigned sides)
+static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, unsigned sides)
 {
     struct synced_mem *const mem = call->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
@@ -371,7 +372,7 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 
 /* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
  * not done yet, and the host has to wait for that first. */
-static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *growth, struct sm_ticket **wait)
+static synced_mem_status grow(struct sm_transaction *call, size_t size, struct growth *growth, struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
     const unsigned head = sm_head(mem);
@@ -392,7 +393,7 @@ static synced_mem_status grow(struct sm_call *call, size_t size, struct growth *
 
 /* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, to queue
  * what comes after work that is not queued yet, and to write the host copy, or read all of it. */
-static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_ticket **wait)
+static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -400,20 +401,20 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
         if (!has_room(mem, side, size))
             status = blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
-        *wait = sm_flight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
+        *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
     if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
         return status;
-    status = sm_flight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_flight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
+    status = sm_inflight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
     return status;
 }
 
-static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, struct growth *growth)
+static synced_mem_status resize(struct sm_transaction *call, size_t size, bool keep, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
     for (;;) {
         const bool growing = keep && size > sm_size(mem);
-        struct sm_ticket *wait;
+        struct sm_fence *wait;
         synced_mem_status status = next_wait(mem, size, growing, &wait);
         if (status == SYNCED_MEM_OK && !wait && growing)
             status = grow(call, size, growth, &wait);
@@ -430,7 +431,7 @@ static synced_mem_status resize(struct sm_call *call, size_t size, bool keep, st
 
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_call call;
+    struct sm_transaction call;
     struct growth growth = {.larger = NULL};
     synced_mem_status status = sm_enter(&call, mem);
     if (status != SYNCED_MEM_OK)
@@ -445,10 +446,10 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_relief relief = {.asked = 0};
+    struct sm_reclaim reclaim = {.asked = 0};
     synced_mem_status status;
     do
         status = resize_once(mem, size, keep);
-    while (sm_relief_helps(&relief, status));
+    while (sm_reclaim_helps(&reclaim, status));
     return status;
 }

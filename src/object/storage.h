@@ -2,7 +2,7 @@
 #ifndef SM_STORAGE_H
 #define SM_STORAGE_H
 
-#include "object/call.h"
+#include "object/transaction.h"
 
 /* Gives up one side's memory, contents kept. */
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);

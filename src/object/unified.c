@@ -1,7 +1,7 @@
 /* Unified placement. */
 #include "object/unified.h"
 
-#include "copy/flight.h"
+#include "copy/inflight.h"
 #include "base/stats.h"
 #include "base/status.h"
 #include "trace/trace.h"
@@ -104,7 +104,7 @@ synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem)
 
 static synced_mem_status check_contents(const struct sm_copy *shared)
 {
-    if (!sm_flight_is_lost(shared))
+    if (!sm_inflight_is_lost(shared))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before it had written the contents at %p",
                    shared->device, sm_copy_data(shared));
@@ -130,11 +130,11 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     struct sm_copy *const shared = sm_shared_copy(mem);
     synced_mem_status status = SYNCED_MEM_OK;
     if (side == SM_CPU)
-        status = sm_flight_settle(shared, false, NULL);
+        status = sm_inflight_settle(shared, false, NULL);
     if (status == SYNCED_MEM_OK && side == SM_CPU)
         status = check_contents(shared);
     if (status == SYNCED_MEM_OK && stream)
-        status = sm_flight_order(shared, false, stream);
+        status = sm_inflight_order(shared, false, stream);
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)
         return prefetch(shared, sm_size(mem), side == SM_CPU, stream);
     if (status == SYNCED_MEM_OK && side == SM_GPU && !stream)
@@ -142,28 +142,29 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     return status;
 }
 
-/* Besides the turn, a fill that was out of sight for a while. */
+/* Besides the open write, a fill that was out of sight for a while. */
 static bool has_write(const struct sm_copy *shared)
 {
-    return !shared->write_is_owed && sm_ticket_is_open(shared->write);
+    return !shared->write_is_covered && sm_fence_is_open(shared->write);
 }
 
-static struct sm_stream *lane_behind(struct sm_copy *shared)
+static struct sm_stream *internal_behind(struct sm_copy *shared)
 {
-    struct sm_stream *lane;
-    synced_mem_status status = sm_stream_lane(shared->device, SM_LANE_D2H, &lane);
+    struct sm_stream *internal;
+    synced_mem_status status = sm_internal_stream(shared->device, SM_INTERNAL_D2H, &internal);
     if (status == SYNCED_MEM_OK)
-        status = sm_flight_order(shared, false, lane);
-    return status == SYNCED_MEM_OK ? lane : NULL;
+        status = sm_inflight_order(shared, false, internal);
+    return status == SYNCED_MEM_OK ? internal : NULL;
 }
 
 /* Pages that were to come by a prefetch come without too, so that nothing is lost if no event can follow it. */
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
-    struct sm_stream *const behind = stream || !shared->turn || !has_write(shared) ? stream : lane_behind(shared);
-    struct sm_ticket *ticket;
-    if (behind && sm_stream_queued(behind, &ticket) == SYNCED_MEM_OK)
-        sm_flight_arrives(shared, ticket);
-    else if (shared->turn && !has_write(shared))
-        sm_flight_arrives(shared, sm_ticket_hold(shared->turn));
+    struct sm_stream *const behind =
+        stream || !shared->writer_fence || !has_write(shared) ? stream : internal_behind(shared);
+    struct sm_fence *fence;
+    if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
+        sm_inflight_arrives(shared, fence);
+    else if (shared->writer_fence && !has_write(shared))
+        sm_inflight_arrives(shared, sm_fence_hold(shared->writer_fence));
 }

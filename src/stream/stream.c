@@ -303,9 +303,9 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
 
 /* ---- Events on streams ---- */
 
-synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **out)
+synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out)
 {
-    return sm_ticket_record(stream->device, stream->handle, stream->serial, out);
+    return sm_fence_record(stream->device, stream->handle, stream->serial, out);
 }
 
 /* Whose event covers it: a thread can't record one on another thread's default stream, but the legacy stream, which
@@ -323,18 +323,18 @@ static synced_mem_status vanished(const struct sm_stream *stream)
                    (void *)stream->handle);
 }
 
-static synced_mem_status last_of(struct sm_stream *stream, struct sm_ticket **out)
+static synced_mem_status last_of(struct sm_stream *stream, struct sm_fence **out)
 {
-    struct sm_ticket *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
+    struct sm_fence *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
     if (!last)
         return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before stream %p was done", stream->device,
                        (void *)stream->handle);
-    *out = sm_ticket_hold(last);
+    *out = sm_fence_hold(last);
     return SYNCED_MEM_OK;
 }
 
 /* With the stream locked: a caller who is done with it may destroy it the moment its lock is free. */
-static synced_mem_status end_use(struct sm_stream *stream, struct sm_ticket **out)
+static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out)
 {
     switch (state_of(stream)) {
     case DONE:
@@ -371,7 +371,7 @@ static void unlock(struct sm_stream *stream)
         sm_mutex_unlock(&stream->lock);
 }
 
-synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out)
+synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out)
 {
     lock(stream);
     const synced_mem_status status = end_use(stream, out);
@@ -379,30 +379,30 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket *
     return status;
 }
 
-synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket)
+synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
-    const bool is_queueing = sm_ticket_state(ticket) == SM_TICKET_QUEUEING;
-    const synced_mem_status status = is_queueing ? sm_ticket_wait_queued(ticket) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK || sm_ticket_state(ticket) != SM_TICKET_PENDING || ticket->stream == stream->serial)
+    const bool is_queueing = sm_fence_state(fence) == SM_FENCE_QUEUEING;
+    const synced_mem_status status = is_queueing ? sm_fence_wait_queued(fence) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK || sm_fence_state(fence) != SM_FENCE_PENDING || fence->stream == stream->serial)
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
-    sm_trace_stream_wait(sm_stream_traced(stream), ticket->stream);
-    return sm_device_stream_wait(stream->device, stream->handle, ticket->event);
+    sm_trace_stream_wait(sm_stream_traced(stream), fence->stream);
+    return sm_device_stream_wait(stream->device, stream->handle, fence->event);
 }
 
 /* What the legacy stream waits for, blocking streams do too. */
-static bool hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+static bool hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
     struct sm_stream *const on = recordable(stream);
     struct sm_stream_facts facts;
     return state_of(stream) == KNOWN && sm_device_stream_look(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
-           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, ticket) == SYNCED_MEM_OK;
+           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
 }
 
-bool sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket)
+bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
     lock(stream);
-    const bool held = hold_back(stream, ticket);
+    const bool held = hold_back(stream, fence);
     unlock(stream);
     return held;
 }
@@ -472,7 +472,7 @@ static bool has_uses(const struct sm_stream *stream)
 /* On a lost device nothing runs any more, and the stream's handle may be gone before anybody asks again. */
 static synced_mem_status end(struct bucket *bucket, struct sm_stream *stream)
 {
-    struct sm_ticket *last = NULL;
+    struct sm_fence *last = NULL;
     if (state_of(stream) != KNOWN)
         return SYNCED_MEM_OK;
     const synced_mem_status status = has_uses(stream) ? end_use(stream, &last) : SYNCED_MEM_OK;
@@ -531,5 +531,5 @@ synced_mem_status sm_stream_shutdown(void)
     for (int i = 0; i < BUCKETS; i++)
         forget_all(&buckets[i]);
     sm_stream_records_trim();
-    return sm_lanes_shutdown();
+    return sm_internal_streams_shutdown();
 }

@@ -7,18 +7,18 @@
 #define SM_STREAM_H
 
 #include "base/mutex.h"
-#include "stream/ticket.h"
+#include "stream/fence.h"
 #include "trace/trace.h"
 
 /* The library's own streams, one set a device; none of them blocks with the legacy stream. */
-enum sm_lane {
-    SM_LANE_H2D,
-    SM_LANE_D2H,
-    SM_LANE_ALLOC,
-    SM_LANE_FREE,        /* frees that come after nothing: it never waits */
-    SM_LANE_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
-    SM_LANE_FREE_LAST = SM_LANE_FREE_BEHIND + 3,
-    SM_LANES
+enum sm_internal {
+    SM_INTERNAL_H2D,
+    SM_INTERNAL_D2H,
+    SM_INTERNAL_ALLOC,
+    SM_INTERNAL_FREE,        /* frees that come after nothing: it never waits */
+    SM_INTERNAL_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
+    SM_INTERNAL_FREE_LAST = SM_INTERNAL_FREE_BEHIND + 3,
+    SM_INTERNALS
 };
 
 enum sm_stream_kind {
@@ -26,7 +26,7 @@ enum sm_stream_kind {
     SM_STREAM_PER_THREAD, /* one thread's default stream */
     SM_STREAM_LEGACY,     /* the legacy default stream */
     SM_STREAM_ANY,        /* none was named: the legacy stream, or blocking ones. Nothing can be queued on it */
-    SM_STREAM_LANE
+    SM_STREAM_INTERNAL
 };
 
 /* An address of the library's own, which matches no handle. The hot path compares with it where no stream may match. */
@@ -43,8 +43,8 @@ struct sm_stream {
     uint64_t id;     /* the runtime's, of a created stream; 0 if it does not say */
     uint64_t thread; /* whose default stream it is */
     struct sm_stream *next;
-    _Atomic(struct sm_ticket *) last; /* once it is done: for all that it was given */
-    atomic_uint holders;              /* of created and per-thread streams; those it is known by are one */
+    _Atomic(struct sm_fence *) last; /* once it is done: for all that it was given */
+    atomic_uint holders;             /* of created and per-thread streams; those it is known by are one */
     struct sm_mutex lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
     int device;
     unsigned char kind;
@@ -55,13 +55,13 @@ struct sm_stream {
 };
 
 /* One of the library's own, made at its first use; good until the shutdown. */
-synced_mem_status sm_stream_lane(int device, enum sm_lane lane, struct sm_stream **out);
+synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
 /* As that, but NULL if it is not made yet. */
-struct sm_stream *sm_stream_lane_if_made(int device, enum sm_lane lane);
+struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
 
 /* Destroys them. What fails is tried again by the next call. */
-synced_mem_status sm_lanes_shutdown(void);
+synced_mem_status sm_internal_streams_shutdown(void);
 
 /* What stands for the use of a pointer that was asked for without a stream. */
 struct sm_stream *sm_stream_any(int device);
@@ -99,21 +99,21 @@ static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
     return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_LEGACY;
 }
 
-/* A ticket for what the library has just queued on the stream. */
-synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_ticket **out);
+/* A fence for what the library has just queued on the stream. */
+synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out);
 
-/* A ticket for all that the stream was given until now, or until it was done. ERR_CAPTURING while it captures;
+/* A fence for all that the stream was given until now, or until it was done. ERR_CAPTURING while it captures;
  * ERR_INVALID_STATE if it went away and was never done: then nobody can tell any more. */
-synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_ticket **out);
+synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out);
 
-/* Work queued on the stream from now on runs after the ticket's. Asks nothing of the device when the ticket is not
+/* Work queued on the stream from now on runs after the fence's. Asks nothing of the device when the fence is not
  * pending, or its work is on that very stream. Where threads of the library's have yet to queue that, the host waits
  * until they have. */
-synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_ticket *ticket);
+synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 
-/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Whether that could be done: not while
- * the stream captures, nor once it is done or gone. */
-bool sm_stream_hold_back(struct sm_stream *stream, struct sm_ticket *ticket);
+/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Whether that could be done: not
+ * while the stream captures, nor once it is done or gone. */
+bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
 
 /* Frees device memory behind all that the stream was given until now; *freed: so it did, or failed to. False: the
  * stream is done, or gone, or captures. */

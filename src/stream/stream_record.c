@@ -11,7 +11,7 @@ const char *const sm_stream_kinds[] = {[SM_STREAM_CREATED] = "the caller's strea
                                        [SM_STREAM_PER_THREAD] = "a thread's default stream",
                                        [SM_STREAM_LEGACY] = "the legacy stream",
                                        [SM_STREAM_ANY] = "any stream",
-                                       [SM_STREAM_LANE] = "the library's stream"};
+                                       [SM_STREAM_INTERNAL] = "the library's stream"};
 
 uint64_t sm_stream_new_serial(void)
 {
@@ -77,7 +77,7 @@ void sm_stream_record_give(struct sm_stream *stream)
 {
     if (!stream)
         return;
-    sm_ticket_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
+    sm_fence_drop(atomic_load_explicit(&stream->last, memory_order_relaxed));
     atomic_store_explicit(&stream->last, NULL, memory_order_relaxed);
     if (!sm_stream_can_be_hot(stream)) {
         sm_slab_give(&records, stream);

@@ -1,6 +1,6 @@
 /*
  * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot
- * path. Probes take numbers and strings: the trace knows no object, copy, stream or ticket.
+ * path. Probes take numbers and strings: the trace knows no object, copy, stream or fence.
  *
  * Events go to a buffer in memory, with a lock of the library held for as long as it takes to write one there. They are
  * written to the file at the end of a public function, with no lock of an object's held; see trace_file.h.

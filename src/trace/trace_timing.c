@@ -32,9 +32,9 @@ struct sm_timing {
 
 /* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
  * to an event within a short time and some questions has no base, and is asked again after a while: other processes
- * may have their time slices before it is this one's turn. So failed tries take no more than a twentieth of the time. An
- * answer that took long says little of when the event was. No more than that many transfers wait to be done. While many
- * do they are asked for again after a while, or when there are many more. */
+ * may have their time slices before it is this one's turn. So failed tries take no more than a twentieth of the time.
+ * An answer that took long says little of when the event was. No more than that many transfers wait to be done. While
+ * many do they are asked for again after a while, or when there are many more. */
 enum {
     BASE_LASTS_S = 8,
     PATIENCE_US = 50000,

@@ -69,8 +69,8 @@ cudaError_t emu_launch(cudaStream_t stream, void (*function)(void *argument), vo
  * and for what is in none of its ranges. */
 void *emu_pointer(const void *device_address);
 
-/* The extent of the live allocation that an address is in: device, page-locked, registered or managed memory. Sets base and
- * size, of which each may be NULL; false, and sets nothing, when the address is in none. */
+/* The extent of the live allocation that an address is in: device, page-locked, registered or managed memory. Sets
+ * base and size, of which each may be NULL; false, and sets nothing, when the address is in none. */
 bool emu_extent(const void *address, void **base, size_t *size);
 
 /* A look at device memory from a test, without running any pending work; false when the range is no live allocation. */

@@ -24,19 +24,19 @@
 #define MUTABLE 1
 
 byte head = BIT(CPU);
-byte ticket[2];
+byte fence[2];
 bit arriving[2];
 bit has[2]; /* the contents */
 bit locked;
 byte calls = CALLS;
 
-#define IS_LOST(side, place) (KEEP(place) && arriving[side] && ticket[side] == LOST)
+#define IS_LOST(side, place) (KEEP(place) && arriving[side] && fence[side] == LOST)
 
-/* call.c: lose() */
+/* transaction.c: lose() */
 inline lose(side)
 {
     if
-    :: arriving[side] && ticket[side] == LOST ->
+    :: arriving[side] && fence[side] == LOST ->
         arriving[side] = 0;
         if
         :: head & ~BIT(side) -> head = head & ~BIT(side)
@@ -68,18 +68,18 @@ inline leave()
 inline wait_for(side)
 {
     leave();
-    ticket[side] != QUEUEING;
-    lost = ticket[side] == LOST;
+    fence[side] != QUEUEING;
+    lost = fence[side] == LOST;
     enter()
 }
 
-/* provide.c: when nothing is in flight on the target. */
+/* fetch.c: when nothing is in flight on the target. */
 inline begin(side)
 {
     d_step {
         assert(has[1 - (side)]);
         has[side] = 0;
-        ticket[side] = QUEUEING;
+        fence[side] = QUEUEING;
         arriving[side] = 1;
         head = head | BIT(side)
     }
@@ -99,14 +99,14 @@ inline only(side)
 inline access(side, mode, place)
 {
     do
-    :: !(head & BIT(side)) && ticket[side] == QUEUEING -> wait_for(side)
+    :: !(head & BIT(side)) && fence[side] == QUEUEING -> wait_for(side)
     :: else ->
         if
         :: !(head & BIT(side)) -> begin(side)
         :: else
         fi;
         if
-        :: ticket[side] == QUEUEING || IS_LOST(side, place) ->
+        :: fence[side] == QUEUEING || IS_LOST(side, place) ->
             wait_for(side);
             if
             :: lost -> break
@@ -114,7 +114,7 @@ inline access(side, mode, place)
             fi
         :: else ->
             if
-            :: mode == MUTABLE && ticket[1 - (side)] == QUEUEING -> wait_for(1 - (side))
+            :: mode == MUTABLE && fence[1 - (side)] == QUEUEING -> wait_for(1 - (side))
             :: else ->
                 assert(has[side]);
                 if
@@ -132,8 +132,8 @@ inline move(side)
 {
     do
     :: head == BIT(side) -> break
-    :: head == BIT(1 - (side)) && ticket[side] == QUEUEING -> wait_for(side)
-    :: head == BIT(1 - (side)) && ticket[side] != QUEUEING ->
+    :: head == BIT(1 - (side)) && fence[side] == QUEUEING -> wait_for(side)
+    :: head == BIT(1 - (side)) && fence[side] != QUEUEING ->
         begin(side);
         if
         :: side == GPU -> wait_for(side)
@@ -142,7 +142,7 @@ inline move(side)
         break
     :: head == (BIT(CPU) | BIT(GPU)) ->
         if
-        :: side == GPU && ticket[side] == QUEUEING ->
+        :: side == GPU && fence[side] == QUEUEING ->
             wait_for(side);
             if
             :: lost -> break
@@ -152,7 +152,7 @@ inline move(side)
             d_step {
                 if
                 :: IS_LOST(side, LOST_FOR_MOVE)
-                :: else -> assert(has[side] || ticket[side] == QUEUEING)
+                :: else -> assert(has[side] || fence[side] == QUEUEING)
                 fi
             };
             break
@@ -164,12 +164,12 @@ inline move(side)
 inline resize(side)
 {
     do
-    :: (head & BIT(side)) && (ticket[side] == QUEUEING || IS_LOST(side, LOST_FOR_RESIZE)) -> wait_for(side)
+    :: (head & BIT(side)) && (fence[side] == QUEUEING || IS_LOST(side, LOST_FOR_RESIZE)) -> wait_for(side)
     :: else ->
         if
         :: head & BIT(side) ->
             only(side);
-            ticket[1 - (side)] = DONE
+            fence[1 - (side)] = DONE
         :: else
         fi;
         break
@@ -179,8 +179,8 @@ inline resize(side)
 inline release(side)
 {
     do
-    :: head == BIT(side) && ticket[1 - (side)] != QUEUEING -> begin(1 - (side))
-    :: ticket[1 - (side)] == QUEUEING || IS_LOST(1 - (side), LOST_FOR_RELEASE) ->
+    :: head == BIT(side) && fence[1 - (side)] != QUEUEING -> begin(1 - (side))
+    :: fence[1 - (side)] == QUEUEING || IS_LOST(1 - (side), LOST_FOR_RELEASE) ->
         wait_for(1 - (side));
         if
         :: lost -> break
@@ -188,7 +188,7 @@ inline release(side)
         fi
     :: else ->
         only(1 - (side));
-        ticket[side] = DONE;
+        fence[side] = DONE;
         break
     od
 }
@@ -223,11 +223,11 @@ proctype mover(bit side)
 end:
     do
     :: atomic {
-        ticket[side] == QUEUEING ->
+        fence[side] == QUEUEING ->
         if
         :: has[side] = has[1 - side];
-            ticket[side] = DONE
-        :: ticket[side] = LOST
+            fence[side] = DONE
+        :: fence[side] = LOST
         fi
     }
     od

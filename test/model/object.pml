@@ -1,5 +1,6 @@
 /*
- * The state machine of one object with work in flight: src/call.c, coherence.c, flight.c, transfer.c, move.c, storage.c
+ * The state machine of one object with work in flight: src/object/transaction.c, access.c, push_pull.c,
+ * replace.c, resize.c and src/copy/inflight.c, transfer.c
  * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
  * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
  * while it is good. README.md says what is checked.
@@ -33,7 +34,7 @@ c_decl {
 #endif
 
 #include "waits.h"
-#include "table.pml" /* look_up(), generated from src/object/steps.c */
+#include "table.pml" /* look_up(), generated from src/object/transitions.c */
 
 #define MAX_WORK 6 /* unfinished pieces of work; that it suffices is asserted */
 
@@ -62,13 +63,13 @@ c_decl {
 #define writes_device sets[3]
 #define callers sets[4] /* the caller's kernels and fills, not the library's transfers */
 #define stream(s) sets[5 + (s)]
-/* Of each copy, as in struct sm_copy; a ticket is the set that its event was recorded with, and empty when done. */
+/* Of each copy, as in struct sm_copy; a fence is the set that its event was recorded with, and empty when done. */
 #define write(side) sets[11 + (side)]
 #define turn(side) sets[13 + (side)]
-#define transfers(side) sets[15 + (side)] /* reads by the library: the union of their tickets */
+#define transfers(side) sets[15 + (side)] /* reads by the library: the union of their fences */
 #define ended sets[17]                    /* reads of the device copy by streams, ended: likewise */
 #define owed sets[18]
-#define use_ticket(s) sets[19 + (s)]
+#define use_fence(s) sets[19 + (s)]
 #define waits_for(thread) sets[22 + (thread)] /* what the host waits for */
 #define before(work) sets[24 + (work)]
 #define SETS (24 + MAX_WORK)
@@ -82,12 +83,12 @@ byte queued;
 #define ADOPTED 2
 #define NO_USE 0
 #define OPEN 1
-#define TICKETED 2
+#define FENCED 2
 byte head;
 bit has[2];
 byte source[2];
 byte writer = NOBODY; /* of the device copy, as what follows */
-bit turn_is_set;      /* the writer's turn is about to end: turn is its ticket, done or not */
+bit turn_is_set;      /* the writer's turn is about to end: turn is its fence, done or not */
 bit write_is_owed;
 byte use[3];
 byte grown;         /* bits of threads: a resize has larger memory with the contents, not the object's yet */
@@ -145,7 +146,7 @@ bit defined = 1;
 
 /* ---- Scratch: within a step only ---- */
 
-hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, lane;
+hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, queue;
 hidden byte locked, first, named;
 
 /* ---- Work ---- */
@@ -221,7 +222,7 @@ inline complete(i)
     fi
 }
 
-/* ---- flight.c ---- */
+/* ---- inflight.c ---- */
 
 inline drop_writer()
 {
@@ -244,8 +245,8 @@ inline settle(side_, conflicting, by)
         :: k < 3 && (conflicting) ->
             if
             :: use[k] == OPEN && k != (by) && KEEP(SETTLE_READERS) ->
-                use[k] = TICKETED;
-                use_ticket(k) = (k == writer && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(k))
+                use[k] = FENCED;
+                use_fence(k) = (k == writer && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(k))
             :: else
             fi;
             k++
@@ -256,7 +257,7 @@ inline settle(side_, conflicting, by)
 }
 
 #define UNOWED_WRITE(side_) ((side_) == GPU && write_is_owed -> 0 : write(side_))
-#define READERS (ended | use_ticket(S) | use_ticket(T) | use_ticket(ANY))
+#define READERS (ended | use_fence(S) | use_fence(T) | use_fence(ANY))
 
 /* found: what the host waits for first. waits: the first of the four names of its waits. */
 inline blocker(side_, conflicting, waits)
@@ -310,14 +311,14 @@ inline transfer_on(side_)
 inline forget_readers()
 {
     ended = 0;
-    use_ticket(S) = 0;
-    use_ticket(T) = 0;
-    use_ticket(ANY) = 0
+    use_fence(S) = 0;
+    use_fence(T) = 0;
+    use_fence(ANY) = 0
 }
 
-inline written(side_, ticket)
+inline written(side_, fence)
 {
-    write(side_) = ticket;
+    write(side_) = fence;
     turn(side_) = 0;
     transfers(side_) = 0;
     if
@@ -354,7 +355,7 @@ inline reopen()
     do
     :: k < 3 ->
         use[k] = (use[k] -> OPEN : NO_USE);
-        use_ticket(k) = 0;
+        use_fence(k) = 0;
         k++
     :: else -> break
     od
@@ -382,7 +383,7 @@ inline given(s, writing)
     :: else ->
         close();
         use[s] = OPEN;
-        use_ticket(s) = 0
+        use_fence(s) = 0
     fi
 }
 
@@ -395,19 +396,19 @@ inline end_use(s)
     :: else
     fi;
     if
-    :: use[s] == OPEN -> use_ticket(s) = (writer == (s) && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(s))
+    :: use[s] == OPEN -> use_fence(s) = (writer == (s) && turn_is_set && !KEEP(END_ANEW) -> turn(GPU) : stream(s))
     :: else
     fi;
     if
     :: writer == (s) -> drop_writer()
     :: else
     fi;
-    ended = ended | use_ticket(s);
-    use_ticket(s) = 0;
+    ended = ended | use_fence(s);
+    use_fence(s) = 0;
     use[s] = NO_USE
 }
 
-/* ---- call.c ---- */
+/* ---- transaction.c ---- */
 
 inline publish_ready(side_, writing)
 {
@@ -481,7 +482,7 @@ inline let_go(side_)
     current[side_] = 0
 }
 
-/* ---- transfer.c and coherence.c ---- */
+/* ---- transfer.c and access.c ---- */
 
 /* wait: the source is not ready. */
 inline queue_move(to_, s)
@@ -520,7 +521,7 @@ inline fill(s)
     written(GPU, stream(s))
 }
 
-/* On lane; NOBODY for the library's own streams. */
+/* On the queue; NOBODY for the library's own streams. */
 inline provide(side_)
 {
     if
@@ -528,9 +529,9 @@ inline provide(side_)
         has[side_] = 1;
         if
         :: (side_) == GPU ->
-            lane = (lane == NOBODY -> ALLOC : lane);
-            enqueue(lane, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
-            written(GPU, stream(lane))
+            queue = (queue == NOBODY -> ALLOC : queue);
+            enqueue(queue, WRITES_DEVICE, false); /* the allocation: in the stream's order, before any use */
+            written(GPU, stream(queue))
         :: else
         fi
     :: work == NOTHING && has[side_]
@@ -550,14 +551,14 @@ inline provide(side_)
         :: else
         fi
     :: work == ZERO && (side_) == GPU ->
-        lane = (lane == NOBODY -> ALLOC : lane);
+        queue = (queue == NOBODY -> ALLOC : queue);
         has[GPU] = 1;
-        fill(lane);
+        fill(queue);
         current[GPU] = 1;
         commit(head | 2)
     :: work == MOVE ->
-        lane = (lane == NOBODY -> ((side_) == GPU -> H2D : D2H) : lane);
-        queue_move(side_, lane)
+        queue = (queue == NOBODY -> ((side_) == GPU -> H2D : D2H) : queue);
+        queue_move(side_, queue)
     fi
 }
 
@@ -601,7 +602,7 @@ inline access(thread)
         look_up(head, side, mode);
         if
         :: first || KEEP(LOOK_AGAIN_ACCESS) ->
-            lane = (named -> domain : NOBODY);
+            queue = (named -> domain : NOBODY);
             provide(side);
             if
             :: wait == 0 ->
@@ -637,22 +638,22 @@ inline access(thread)
 
 inline end_use_on(thread)
 {
-    lane = STREAM_OF(call[thread]);
+    queue = STREAM_OF(call[thread]);
     if
-    :: has[GPU] -> end_use(lane)
+    :: has[GPU] -> end_use(queue)
     :: else
     fi
 }
 
-/* ---- move.c ---- */
+/* ---- push_pull.c ---- */
 
 inline move(thread)
 {
-    lane = STREAM_OF(call[thread]);
+    queue = STREAM_OF(call[thread]);
     side = (call[thread] < PULL -> GPU : CPU);
     if
-    :: head == 3 -> order(side, false, lane, STREAM_WRITE)
-    :: head == (1 << (1 - side)) -> queue_move(side, lane)
+    :: head == 3 -> order(side, false, queue, STREAM_WRITE)
+    :: head == (1 << (1 - side)) -> queue_move(side, queue)
     :: else -> reopen() /* an error: there is nothing to move */
     fi
 }
@@ -677,8 +678,8 @@ inline release_side(thread)
     :: has[side] ->
         if
         :: head == (1 << side) ->
-            lane = (side == CPU -> H2D : D2H);
-            queue_move(1 - side, lane)
+            queue = (side == CPU -> H2D : D2H);
+            queue_move(1 - side, queue)
         :: else
         fi;
         if
@@ -705,7 +706,7 @@ inline replace(thread)
 {
     set = call[thread];
     named = set <= LAST_ON;
-    lane = (named -> STREAM_OF(set) : NOBODY);
+    queue = (named -> STREAM_OF(set) : NOBODY);
     going = 0;
     if
     :: set == SET_CPU || set == SET_CPU_ON || set == SET_CPU_ON + T -> going = 1
@@ -754,20 +755,20 @@ inline replace(thread)
             fi;
             /* What fills it: on the stream that was named; else device memory, with the legacy stream. */
             if
-            :: named && going == 1 -> enqueue(lane, WRITES_HOST, true)
-            :: named && going == 2 -> enqueue(lane, WRITES_DEVICE, true)
-            :: named && going == 3 -> enqueue(lane, WRITES_HOST | WRITES_DEVICE, true)
+            :: named && going == 1 -> enqueue(queue, WRITES_HOST, true)
+            :: named && going == 2 -> enqueue(queue, WRITES_DEVICE, true)
+            :: named && going == 3 -> enqueue(queue, WRITES_HOST | WRITES_DEVICE, true)
             :: !named && (going & 2) ->
                 given(ANY, true);
                 enqueue(ANY, WRITES_DEVICE, true)
             :: else
             fi;
             if
-            :: named && (going & 1) -> turn(CPU) = stream(lane)
+            :: named && (going & 1) -> turn(CPU) = stream(queue)
             :: else
             fi;
             if
-            :: named && (going & 2) -> turn(GPU) = stream(lane)
+            :: named && (going & 2) -> turn(GPU) = stream(queue)
             :: else
             fi
         fi

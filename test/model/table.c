@@ -1,5 +1,5 @@
 /* Prints the library's own table of steps as an inline of the model's language. */
-#include "object/steps.h"
+#include "object/transitions.h"
 
 #include <stdio.h>
 
@@ -10,7 +10,7 @@ int main(void)
         for (int side = 0; side < SM_SIDES; side++)
             for (int mode = 0; mode < SM_MODES; mode++)
                 printf("    :: (state) == %d && (side) == %d && (mode) == %d -> work = %d; next = %d\n", head, side,
-                       mode, sm_steps[head][side][mode].work, sm_steps[head][side][mode].next);
+                       mode, sm_transitions[head][side][mode].work, sm_transitions[head][side][mode].next);
     printf("    fi\n}\n");
     printf("#define CPU %d\n#define GPU %d\n", SM_CPU, SM_GPU);
     printf("#define READ %d\n#define MUTABLE %d\n#define OVERWRITE %d\n", SM_READ, SM_MUTABLE, SM_OVERWRITE);

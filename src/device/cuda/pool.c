@@ -34,7 +34,8 @@ static synced_mem_status set_reuse(int device, cudaMemPool_t pool, void *policie
     return status;
 }
 
-/* The runtime is not asked to keep more than there is: told to keep SIZE_MAX bytes it keeps none (seen with CUDA 13.0). */
+/* The runtime is not asked to keep more than there is: told to keep SIZE_MAX bytes it keeps none (seen with CUDA
+ * 13.0). */
 static synced_mem_status trim(int device, cudaMemPool_t pool, void *keep)
 {
     const size_t bytes = *(const size_t *)keep;

@@ -19,8 +19,9 @@
 synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
                                 size_t size);
 
-/* Host memory is registered in pieces of at most so many bytes, because the driver refuses 512 GiB as one. Pieces end at
- * multiples of it, so that the address tells where: the runtime refuses a copy or a fill that touches two of them. */
+/* Host memory is registered in pieces of at most so many bytes, because the driver refuses 512 GiB as one. Pieces end
+ * at multiples of it, so that the address tells where: the runtime refuses a copy or a fill that touches two of them.
+ * */
 #define SM_CUDA_PIECE ((size_t)64 << 30)
 
 /* The number of bytes, size at most, up to the end of the piece that the address is in. */

@@ -4,8 +4,8 @@
 #include "base/process.h"
 #include "base/shard.h"
 
-/* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely to
- * give back before it takes some again. */
+/* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely
+ * to give back before it takes some again. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
 enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 8 };
 static const size_t LARGE = 16 << 10;

@@ -53,31 +53,31 @@ static_assert((int)SM_HOST_PLACES <= (int)SM_RUNS_SMALLEST, "the place is in the
 
 static size_t key_of(size_t size, unsigned place)
 {
-    return sm_host_store_rounded(size) | place;
+    return sm_arena_rounded(size) | place;
 }
 
 /* ---- Giving back to the system ---- */
 
 static void give_cached(const struct sm_cached *cached)
 {
-    sm_host_store_give(cached->data, cached->owner);
+    sm_arena_give(cached->data, cached->owner);
 }
 
 static synced_mem_status release_all(bool *any)
 {
     (void)sm_host_cache_flush(give_cached);
-    return sm_host_store_release(0, EVER, any);
+    return sm_arena_release(0, EVER, any);
 }
 
 /* Without growth locked: a thread that wants to grow meanwhile is told by hands.h. */
-bool sm_host_pool_relieve(void)
+bool sm_host_pool_reclaim(void)
 {
     bool any = false;
     if (sm_process_lost_gpu())
         return false;
     sm_hands_fill();
     const bool flushed = sm_host_cache_flush(give_cached);
-    (void)sm_host_store_release(0, EVER, &any);
+    (void)sm_arena_release(0, EVER, &any);
     sm_hands_empty(flushed || any);
     return any;
 }
@@ -87,7 +87,7 @@ static bool release_old(unsigned after)
 {
     bool any;
     const bool flushed = sm_host_cache_flush(give_cached);
-    (void)sm_host_store_release(0, sm_host_store_time(after), &any);
+    (void)sm_arena_release(0, sm_arena_time(after), &any);
     return flushed || any;
 }
 
@@ -119,7 +119,7 @@ static void make_room(size_t size, size_t bytes)
     const size_t most_held = growth.wanted + growth.wanted / SLACK;
     if (after > 0)
         (void)release_old(after);
-    (void)sm_host_store_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
+    (void)sm_arena_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
 /* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
@@ -127,15 +127,15 @@ static void make_room(size_t size, size_t bytes)
 static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
-    const size_t least = sm_host_store_least(size);
-    const size_t bytes = most(usual_slab(sm_host_store_facts().held), least);
+    const size_t least = sm_arena_least(size);
+    const size_t bytes = most(usual_slab(sm_arena_facts().held), least);
     make_room(size, bytes);
-    synced_mem_status status = sm_host_store_grow(device, place, bytes, size, out);
+    synced_mem_status status = sm_arena_grow(device, place, bytes, size, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         return status;
     (void)release_all(&any);
-    status = sm_host_store_grow(device, place, least, size, out);
-    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_host_store_take_anywhere(size, out))
+    status = sm_arena_grow(device, place, least, size, out);
+    if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_arena_take_anywhere(size, out))
         return status;
     *grew = false;
     return SYNCED_MEM_OK;
@@ -147,7 +147,7 @@ static synced_mem_status find_or_grow(int device, unsigned place, size_t size, b
 {
     const size_t wanted = growth.wanted;
     (void)sm_host_cache_flush(give_cached);
-    *grew = !sm_host_store_take(place, size, true, out);
+    *grew = !sm_arena_take(place, size, true, out);
     const synced_mem_status status = *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         growth.wanted = wanted;
@@ -168,7 +168,7 @@ static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
 static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
 {
     bool grew;
-    if (sm_host_store_take(place, size, false, out) || take_others(place, size, out))
+    if (sm_arena_take(place, size, false, out) || take_others(place, size, out))
         return SYNCED_MEM_OK;
     pthread_mutex_lock(&growth.lock);
     const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
@@ -179,7 +179,7 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
 
 static synced_mem_status check_size(size_t size)
 {
-    if (size > SM_SPACE_LARGEST)
+    if (size > SM_TLSF_LARGEST)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
     return SYNCED_MEM_OK;
 }
@@ -210,7 +210,7 @@ void sm_host_pool_free(void *data, size_t bytes, void *owner)
     struct sm_cached pushed_out;
     if (sm_process_lost_gpu())
         return;
-    const struct sm_cached cached = {.key = key_of(bytes, sm_host_store_place_of(owner)), .data = data, .owner = owner};
+    const struct sm_cached cached = {.key = key_of(bytes, sm_arena_place_of(owner)), .data = data, .owner = owner};
     if (sm_host_cache_put(&cached, bytes, &pushed_out))
         give_cached(&pushed_out);
 }
@@ -237,7 +237,7 @@ static void trim(size_t keep)
 {
     bool any;
     (void)sm_host_cache_flush(give_cached);
-    (void)sm_host_store_release(keep, EVER, &any);
+    (void)sm_arena_release(keep, EVER, &any);
     growth.wanted = 0;
 }
 
@@ -252,7 +252,7 @@ void sm_host_pool_trim(size_t keep)
 void sm_host_pool_set_limit(size_t bytes)
 {
     pthread_mutex_lock(&growth.lock);
-    if (sm_host_store_set_limit(bytes))
+    if (sm_arena_set_limit(bytes))
         trim(bytes);
     pthread_mutex_unlock(&growth.lock);
 }
@@ -269,7 +269,7 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
     const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
-        sm_host_store_give(memory.data, memory.owner);
+        sm_arena_give(memory.data, memory.owner);
     else
         growth.wanted = wanted;
     pthread_mutex_unlock(&growth.lock);
@@ -278,13 +278,13 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 
 static uint64_t bytes_of(const struct sm_cached *cached)
 {
-    return sm_host_store_bytes_of(cached->owner);
+    return sm_arena_bytes_of(cached->owner);
 }
 
 void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)
 {
     const uint64_t cached = sm_host_cache_sum(bytes_of);
-    const struct sm_host_store_facts facts = sm_host_store_facts();
+    const struct sm_arena_facts facts = sm_arena_facts();
     stats->requested_bytes = sm_host_cache_requested();
     stats->peak_requested_bytes = sm_host_cache_peak();
     stats->held_bytes = facts.held;
@@ -299,7 +299,7 @@ void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)
 void sm_host_pool_reset_peaks(void)
 {
     sm_host_cache_reset_peak();
-    sm_host_store_reset_peak();
+    sm_arena_reset_peak();
 }
 
 synced_mem_status sm_host_pool_shutdown(void)
@@ -309,7 +309,7 @@ synced_mem_status sm_host_pool_shutdown(void)
     pthread_mutex_lock(&growth.lock);
     growth.wanted = 0;
     pthread_mutex_unlock(&growth.lock);
-    sm_host_store_trim();
+    sm_arena_trim();
     sm_host_places_forget();
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Page-locked host memory, kept for reuse: to page-lock memory is slow, and to free it may wait for the device.
  *
- * The memory is in slabs (host_slab.h), which the store (host_store.h) divides. What is given back stays with a shard
+ * The memory is in slabs (segment.h), which the store (arena.h) divides. What is given back stays with a shard
  * of the cache (host_cache.h) for a while and goes from there to the store.
  *
  * In a child of a process that used a GPU there is no pool: to allocate is refused, and what is given back stays the
@@ -10,7 +10,7 @@
 #ifndef SM_HOST_POOL_H
 #define SM_HOST_POOL_H
 
-#include "memory/pinned/host_store.h"
+#include "memory/pinned/arena.h"
 
 /* Memory of the size, which is not 0, that every device can reach; contents undefined. device: which it will be
  * used with most, and in whose context new memory is page-locked. ERR_OUT_OF_HOST_MEMORY, or what the runtime
@@ -22,7 +22,7 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
 void sm_host_pool_free(void *data, size_t bytes, void *owner);
 
 /* Gives back to the system all that nobody uses; whether that was anything. May wait for the device. */
-bool sm_host_pool_relieve(void);
+bool sm_host_pool_reclaim(void);
 
 /* Gives back what nobody has used for the time that was set, if one was. */
 void sm_host_pool_decay(void);

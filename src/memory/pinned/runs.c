@@ -48,7 +48,7 @@ static unsigned cells_of(unsigned class)
 size_t sm_runs_bytes(unsigned class)
 {
     const size_t bytes = cells_of(class) * sm_runs_cell(class);
-    return (bytes + SM_SPACE_GRANULE - 1) / SM_SPACE_GRANULE * SM_SPACE_GRANULE;
+    return (bytes + SM_TLSF_GRANULE - 1) / SM_TLSF_GRANULE * SM_TLSF_GRANULE;
 }
 
 static void open_run(struct sm_runs *runs, struct sm_run *run)

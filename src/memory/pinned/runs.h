@@ -5,7 +5,7 @@
 #ifndef SM_RUNS_H
 #define SM_RUNS_H
 
-#include "memory/pinned/space.h"
+#include "memory/pinned/tlsf.h"
 
 /* The largest cell, and what all of them are multiples of. */
 enum { SM_RUNS_LARGEST = 16384, SM_RUNS_SMALLEST = 256, SM_RUNS_CLASSES = 32 };

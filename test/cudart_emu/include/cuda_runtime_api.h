@@ -1,7 +1,7 @@
 /*
- * The part of the CUDA runtime's C interface that the emulated runtime offers; its types are in driver_types.h. It lets
- * code that calls the runtime be compiled where no toolkit is installed; values, layouts and prototypes are those of CUDA 13.0, and values.c compares
- * them with literals whichever of the two headers it is compiled against.
+ * The part of the CUDA runtime's C interface that the emulated runtime offers; its types are in driver_types.h. It
+ * lets code that calls the runtime be compiled where no toolkit is installed; values, layouts and prototypes are those
+ * of CUDA 13.0, and values.c compares them with literals whichever of the two headers it is compiled against.
  */
 #ifndef CUDART_EMU_CUDA_RUNTIME_API_H
 #define CUDART_EMU_CUDA_RUNTIME_API_H

@@ -1,0 +1,253 @@
+/* Spare device memory, by its size and by the stream that used it last. */
+#include "copy/device_cache.h"
+
+#include "copy/inflight.h"
+#include "base/process.h"
+#include "memory/accounting.h"
+
+enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
+enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
+#define DEFAULT_LIMIT ((size_t)1 << 30)
+
+/* In each bin the copy that was put there last comes first. A copy that somebody looks at is in neither order
+ * meanwhile, and goes back to its place among the others of its age. */
+static struct spares {
+    struct sm_copy *bins[BINS];
+    struct sm_copy *oldest;
+    struct sm_copy *newest;
+    uint64_t kept; /* counts those that ever were */
+    unsigned count;
+    unsigned next_stream; /* whose is looked at first for a stream that has none */
+    size_t bytes;
+    size_t less; /* of the limit, than by default */
+} devices[SM_MAX_DEVICES];
+
+/* Of all of them. A child never comes here: it uses no device memory, and lets go of none of its parent's. */
+static struct sm_lock guard = SM_LOCK_INITIALIZER;
+
+/* ---- With the lock held ---- */
+
+static const struct sm_stream *stream_of(const struct sm_copy *copy)
+{
+    return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
+}
+
+static uint64_t mixed(uint64_t number)
+{
+    return number * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* The first of those for the size. */
+static struct sm_copy **bins_of(struct spares *on, size_t bytes)
+{
+    return &on->bins[(mixed(bytes) >> (64 - SIZES_LOG)) * STREAMS];
+}
+
+static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_stream *stream)
+{
+    return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
+}
+
+/* By age; most are the newest, and those that are put back nearly the oldest. */
+static void insert_by_age(struct spares *on, struct sm_copy *copy)
+{
+    struct sm_copy *older = on->newest;
+    if (older && older->kept_at > copy->kept_at) {
+        struct sm_copy *newer = on->oldest;
+        while (newer->kept_at < copy->kept_at)
+            newer = newer->newer;
+        older = newer->older;
+    }
+    copy->older = older;
+    copy->newer = older ? older->newer : on->oldest;
+    *(copy->older ? &copy->older->newer : &on->oldest) = copy;
+    *(copy->newer ? &copy->newer->older : &on->newest) = copy;
+}
+
+static void put(struct spares *on, struct sm_copy *copy)
+{
+    struct sm_copy **const bin = bin_of(on, copy->bytes, stream_of(copy));
+    copy->next = *bin;
+    *bin = copy;
+    insert_by_age(on, copy);
+    on->count++;
+    on->bytes += copy->bytes;
+    sm_gpu_kept(copy->device, copy->bytes);
+}
+
+static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
+{
+    struct sm_copy *const copy = *link;
+    *link = copy->next;
+    *(copy->older ? &copy->older->newer : &on->oldest) = copy->newer;
+    *(copy->newer ? &copy->newer->older : &on->newest) = copy->older;
+    copy->next = NULL;
+    copy->older = NULL;
+    copy->newer = NULL;
+    on->count--;
+    on->bytes -= copy->bytes;
+    sm_gpu_kept_no_more(copy->device, copy->bytes);
+    return copy;
+}
+
+static struct sm_copy *take_oldest(struct spares *on)
+{
+    const struct sm_copy *const oldest = on->oldest;
+    struct sm_copy **link = bin_of(on, oldest->bytes, stream_of(oldest));
+    while (*link != oldest)
+        link = &(*link)->next;
+    return unlink_at(on, link);
+}
+
+static size_t limit_of(const struct spares *on)
+{
+    return DEFAULT_LIMIT - on->less;
+}
+
+static void push_front(struct sm_copy **list, struct sm_copy *copy)
+{
+    copy->next = *list;
+    *list = copy;
+}
+
+/* The oldest go until the limit is kept. */
+static void keep_limit(struct spares *on, struct sm_copy **gone)
+{
+    while (on->count > MOST || on->bytes > limit_of(on))
+        push_front(gone, take_oldest(on));
+}
+
+/* The stream's own that was let go of last. */
+static struct sm_copy *take_own(struct spares *on, const struct sm_stream *stream, size_t bytes)
+{
+    struct sm_copy **link = bin_of(on, bytes, stream);
+    while (*link && ((*link)->bytes != bytes || stream_of(*link) != stream))
+        link = &(*link)->next;
+    return *link ? unlink_at(on, link) : NULL;
+}
+
+/* Any stream's, the one of its that was let go of first. The streams take turns, lest memory that is in use for long
+ * keep others from being found. */
+static struct sm_copy *take_others(struct spares *on, size_t bytes)
+{
+    struct sm_copy **const bins = bins_of(on, bytes);
+    struct sm_copy **found = NULL;
+    const unsigned first = on->next_stream++;
+    for (unsigned i = 0; i < STREAMS && !found; i++)
+        for (struct sm_copy **link = &bins[(first + i) % STREAMS]; *link; link = &(*link)->next)
+            if ((*link)->bytes == bytes)
+                found = link;
+    return found ? unlink_at(on, found) : NULL;
+}
+
+static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *stream, size_t bytes)
+{
+    struct sm_copy *const own = take_own(on, stream, bytes);
+    return own ? own : take_others(on, bytes);
+}
+
+/* ---- What others call ---- */
+
+struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
+{
+    struct spares *const on = &devices[copy->device];
+    struct sm_copy *gone = NULL;
+    sm_lock(&guard);
+    if (copy->bytes > limit_of(on)) {
+        push_front(&gone, copy);
+    } else {
+        copy->kept_at = ++on->kept;
+        put(on, copy);
+        keep_limit(on, &gone);
+    }
+    sm_unlock(&guard);
+    return gone;
+}
+
+/* Whether nothing is in flight that the stream does not come after anyway. What has to be asked for that once is then
+ * known; and if nobody can tell any more, the copy is untracked. */
+static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    if (sm_inflight_only_stream(copy) == stream)
+        return true;
+    if (sm_inflight_settle(copy, true, NULL) != SYNCED_MEM_OK)
+        return false;
+    sm_inflight_close(copy);
+    return sm_inflight_is_idle(copy);
+}
+
+/* Keeps the copies that a search has passed over. Untracked memory goes to *gone: no fence tells when its work ends,
+ * so no later search may find it. */
+static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
+{
+    sm_lock(&guard);
+    while (list) {
+        struct sm_copy *const copy = list;
+        list = copy->next;
+        if (copy->untracked)
+            push_front(gone, copy);
+        else
+            put(on, copy);
+    }
+    keep_limit(on, gone);
+    sm_unlock(&guard);
+}
+
+struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
+{
+    struct spares *const on = &devices[stream->device];
+    struct sm_copy *unusable = NULL;
+    struct sm_copy *copy = NULL;
+    *gone = NULL;
+    for (unsigned looks = 0; looks < LOOKS; looks++) {
+        sm_lock(&guard);
+        copy = take_of_size(on, stream, bytes);
+        sm_unlock(&guard);
+        if (!copy || is_usable(copy, stream))
+            break;
+        push_front(&unusable, copy);
+        copy = NULL;
+    }
+    if (unusable)
+        put_back(on, unusable, gone);
+    *looked = unusable || copy;
+    if (copy)
+        sm_inflight_forget(copy);
+    return copy;
+}
+
+struct sm_copy *sm_device_cache_take_all(int device)
+{
+    struct spares *const on = &devices[device];
+    struct sm_copy *all = NULL;
+    sm_lock(&guard);
+    while (on->count > 0)
+        push_front(&all, take_oldest(on));
+    sm_unlock(&guard);
+    return all;
+}
+
+size_t sm_device_cache_bytes(int device)
+{
+    struct spares *const on = &devices[device];
+    sm_lock(&guard);
+    const size_t bytes = on->bytes;
+    sm_unlock(&guard);
+    return bytes;
+}
+
+void sm_device_cache_set_limit(int device, size_t bytes)
+{
+    struct spares *const on = &devices[device];
+    sm_lock(&guard);
+    on->less = bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0;
+    sm_unlock(&guard);
+}
+
+void sm_device_cache_reset(void)
+{
+    sm_lock(&guard);
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        devices[device].less = 0;
+    sm_unlock(&guard);
+}

@@ -1,0 +1,560 @@
+/* The work in flight on a copy. */
+#include "copy/inflight.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* From so many uses on a new one is the occasion to ask which of the old ones are over. */
+enum { MANY_USES = 8 };
+
+static struct sm_stream nobody;
+struct sm_stream *const sm_ended_use = &nobody;
+
+static void replace(struct sm_fence **slot, struct sm_fence *fence)
+{
+    sm_fence_drop(*slot);
+    *slot = fence;
+}
+
+struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
+{
+    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
+    return copy->arriving ? brings : NULL;
+}
+
+struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
+{
+    struct sm_fence *const arrival = sm_inflight_arrival(copy);
+    return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
+}
+
+static bool is_transfer(const struct sm_use *use)
+{
+    return !use->by;
+}
+
+static bool is_stream(const struct sm_use *use)
+{
+    return use->by && use->by != sm_ended_use;
+}
+
+static bool is_open(const struct sm_use *use)
+{
+    return is_stream(use) && !use->fence;
+}
+
+static void free_use(struct sm_use *use)
+{
+    if (is_stream(use))
+        sm_stream_drop(use->by);
+    sm_fence_drop(use->fence);
+    free(use);
+}
+
+static void free_uses(struct sm_use **list)
+{
+    while (*list) {
+        struct sm_use *const use = *list;
+        *list = use->next;
+        free_use(use);
+    }
+}
+
+static void push_front(struct sm_use **list, struct sm_use *use)
+{
+    use->next = *list;
+    *list = use;
+}
+
+/* ---- Waiting ---- */
+
+/* Work on a stream that has gone for good is forgotten, and the memory then never given to anybody else. */
+static bool is_forgotten(struct sm_copy *copy, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_ERR_INVALID_STATE)
+        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
+    return status == SYNCED_MEM_ERR_INVALID_STATE;
+}
+
+static void drop_writer(struct sm_copy *copy)
+{
+    sm_stream_drop(copy->writer);
+    copy->writer = NULL;
+}
+
+/* What an open write came after has to be waited for again if nobody can wait for the open write. */
+static void wait_for_owed(struct sm_copy *copy)
+{
+    copy->write_is_covered = false;
+    while (copy->covered) {
+        struct sm_use *const use = copy->covered;
+        copy->covered = use->next;
+        push_front(&copy->reads, use);
+    }
+}
+
+static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_stream *by)
+{
+    if (!copy->writer || copy->writer == by || copy->writer_fence)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
+    if (is_forgotten(copy, status)) {
+        drop_writer(copy);
+        wait_for_owed(copy);
+    }
+    return status;
+}
+
+/* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may have
+ * ended the open write some time ago, and the stream may have gone on reading. */
+static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_fence *just_recorded)
+{
+    if (use->by == copy->writer && just_recorded) {
+        use->fence = sm_fence_hold(just_recorded);
+        return SYNCED_MEM_OK;
+    }
+    return sm_stream_end_use(use->by, &use->fence);
+}
+
+synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+{
+    const struct sm_fence *const before = copy->writer_fence;
+    synced_mem_status status = settle_writer(copy, by);
+    struct sm_fence *const just_recorded = before ? NULL : copy->writer_fence;
+    struct sm_use **link = &copy->reads;
+    while (conflicting && *link && status == SYNCED_MEM_OK) {
+        struct sm_use *const use = *link;
+        if (is_open(use) && use->by != by)
+            status = settle_reader(copy, use, just_recorded);
+        if (is_forgotten(copy, status)) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+    return status;
+}
+
+struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_covered && sm_fence_is_open(copy->write))
+        return copy->write;
+    if (sm_fence_is_open(copy->writer_fence))
+        return copy->writer_fence;
+    for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
+        if (sm_fence_is_open(use->fence))
+            return use->fence;
+    return NULL;
+}
+
+/* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
+struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting)
+{
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return lost ? lost : sm_inflight_unfinished(copy, conflicting);
+}
+
+static bool is_queueing(const struct sm_fence *fence)
+{
+    return sm_fence_state(fence) == SM_FENCE_QUEUEING;
+}
+
+struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_covered && is_queueing(copy->write))
+        return copy->write;
+    for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
+        if (is_queueing(use->fence))
+            return use->fence;
+    return NULL;
+}
+
+struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting)
+{
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return lost ? lost : sm_inflight_queueing(copy, conflicting);
+}
+
+static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
+        if (is_transfer(use) == transfers && use->fence != copy->writer_fence)
+            status = sm_stream_wait(stream, use->fence);
+    return status;
+}
+
+/* A stream that may read already came after the write when it was given the pointer. */
+synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+{
+    if (!conflicting && sm_inflight_has(copy, stream, false))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
+    if (status == SYNCED_MEM_OK && !copy->write_is_covered)
+        status = sm_stream_wait(stream, copy->write);
+    if (status == SYNCED_MEM_OK)
+        status = sm_stream_wait(stream, copy->writer_fence);
+    if (status == SYNCED_MEM_OK && conflicting)
+        status = wait_for_reads(copy, stream, true);
+    if (status == SYNCED_MEM_OK && conflicting)
+        status = wait_for_reads(copy, stream, false);
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
+}
+
+static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
+{
+    return is_stream(use) && use->by != stream;
+}
+
+static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
+{
+    return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
+}
+
+/* What is covered, and a write that is, the stream that may write has waited for. */
+struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
+{
+    struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
+    if (!stream || stream->kind != SM_STREAM_CREATED)
+        return NULL;
+    bool only = (copy->write_is_covered || is_behind(stream, copy->write)) && is_behind(stream, copy->writer_fence);
+    for (const struct sm_use *use = copy->reads; use && only; use = use->next)
+        only = !is_of_others(use, stream) && is_behind(stream, use->fence);
+    return only ? stream : NULL;
+}
+
+bool sm_inflight_is_idle(const struct sm_copy *copy)
+{
+    bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->writer_fence);
+    for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
+        idle = !is_open(use) && !sm_fence_pending(use->fence);
+    return idle;
+}
+
+static struct sm_fence *transfer_in(const struct sm_use *list)
+{
+    for (const struct sm_use *use = list; use; use = use->next)
+        if (is_transfer(use) && sm_fence_is_open(use->fence))
+            return use->fence;
+    return NULL;
+}
+
+struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
+{
+    if (sm_fence_is_open(copy->write))
+        return copy->write;
+    struct sm_fence *const read = transfer_in(copy->reads);
+    return read ? read : transfer_in(copy->covered);
+}
+
+/* ---- Entering ---- */
+
+void sm_inflight_forget(struct sm_copy *copy)
+{
+    replace(&copy->write, NULL);
+    replace(&copy->writer_fence, NULL);
+    drop_writer(copy);
+    free_uses(&copy->reads);
+    free_uses(&copy->covered);
+    copy->write_is_covered = false;
+}
+
+void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
+{
+    sm_inflight_forget(copy);
+    copy->write = fence;
+    copy->writes++;
+}
+
+void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
+{
+    replace(&copy->writer_fence, fence);
+    copy->arriving = true;
+}
+
+void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence)
+{
+    replace(&copy->write, fence);
+    copy->write_is_covered = false;
+    copy->arriving = true;
+}
+
+bool sm_inflight_is_lost(const struct sm_copy *copy)
+{
+    return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->writer_fence) == SM_FENCE_LOST;
+}
+
+struct sm_use *sm_inflight_reserve(void)
+{
+    struct sm_use *const use = calloc(1, sizeof *use);
+    if (!use)
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a use");
+    return use;
+}
+
+/* Of several that have ended on one stream the last stands for all: the lists grow no longer than there are streams. */
+static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
+{
+    struct sm_use **link = list;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (use->by == by && use->fence && use->fence->stream == than->stream) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+/* What was given to streams that are over, and what has ended, may be done with, and nobody else asks. */
+static void ask_about(struct sm_copy *copy, struct sm_use *list)
+{
+    for (struct sm_use *use = list; use; use = use->next) {
+        if (is_open(use) && sm_stream_is_over(use->by) && sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
+            sm_stream_drop(use->by);
+            use->by = sm_ended_use;
+        }
+        if (!is_stream(use))
+            (void)sm_fence_pending(use->fence);
+    }
+    sm_inflight_prune(copy);
+}
+
+static unsigned count_uses(const struct sm_use *list)
+{
+    unsigned count = 0;
+    for (const struct sm_use *use = list; use; use = use->next)
+        count++;
+    return count;
+}
+
+static void keep_short(struct sm_copy *copy)
+{
+    if (count_uses(copy->reads) >= MANY_USES)
+        ask_about(copy, copy->reads);
+    if (count_uses(copy->covered) >= MANY_USES)
+        ask_about(copy, copy->covered);
+}
+
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+{
+    remove_earlier(&copy->reads, NULL, fence);
+    remove_earlier(&copy->covered, NULL, fence);
+    keep_short(copy);
+    reserved->fence = sm_fence_hold(fence);
+    push_front(&copy->reads, reserved);
+}
+
+void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+{
+    remove_earlier(&copy->reads, sm_ended_use, fence);
+    keep_short(copy);
+    reserved->by = sm_ended_use;
+    reserved->fence = fence;
+    push_front(&copy->reads, reserved);
+}
+
+bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link && !(is_open(*link) && sm_stream_can_be_hot((*link)->by) &&
+                      atomic_load_explicit(&(*link)->by->hot, memory_order_relaxed) == handle))
+        link = &(*link)->next;
+    struct sm_use *const use = *link;
+    if (!use || (copy->writer && copy->writer != use->by))
+        return false;
+    *link = use->next;
+    push_front(&copy->reads, use);
+    return true;
+}
+
+static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link && (*link)->by != stream)
+        link = &(*link)->next;
+    return link;
+}
+
+/* The one given last is first, where the hot path finds it. */
+static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
+{
+    struct sm_use **const link = link_of(copy, stream);
+    struct sm_use *use = *link;
+    if (use) {
+        *link = use->next;
+        replace(&use->fence, NULL);
+        free(reserved);
+    } else {
+        keep_short(copy);
+        use = reserved;
+        use->by = sm_stream_hold(stream);
+    }
+    push_front(&copy->reads, use);
+}
+
+/* Whoever waits for this open write waits for all that came before it. */
+static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
+{
+    struct sm_use *before = copy->reads;
+    copy->reads = NULL;
+    while (before) {
+        struct sm_use *const use = before;
+        before = use->next;
+        if (use->by == stream) {
+            replace(&use->fence, NULL);
+            push_front(&copy->reads, use);
+        } else if (is_transfer(use)) {
+            push_front(&copy->covered, use);
+        } else {
+            free_use(use);
+        }
+    }
+    replace(&copy->writer_fence, NULL);
+    sm_stream_hold(stream);
+    drop_writer(copy);
+    copy->writer = stream;
+    copy->writes++;
+    copy->write_is_covered = true;
+    copy->arriving = false;
+}
+
+void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing)
+{
+    copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
+    if (writing) {
+        give_to_write(copy, stream);
+        free(reserved);
+    } else {
+        if (copy->writer != stream)
+            sm_inflight_close(copy);
+        give_to_read(copy, reserved, stream);
+    }
+}
+
+bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing)
+{
+    if (writing)
+        return copy->writer == stream && !copy->writer_fence;
+    const struct sm_use *use = copy->reads;
+    while (use && use->by != stream)
+        use = use->next;
+    return use && !use->fence;
+}
+
+struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
+{
+    const struct sm_use *use = copy->reads;
+    while (use && !is_open(use))
+        use = use->next;
+    return use ? use->by : NULL;
+}
+
+synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
+{
+    struct sm_use *const use = *link_of(copy, stream);
+    const struct sm_fence *const before = copy->writer_fence;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (copy->writer == stream)
+        status = settle_writer(copy, NULL);
+    if (status == SYNCED_MEM_OK && use && !use->fence)
+        status = settle_reader(copy, use, before ? NULL : copy->writer_fence);
+    if (status != SYNCED_MEM_OK) {
+        sm_inflight_reopen(copy);
+        return status;
+    }
+    if (copy->writer == stream)
+        drop_writer(copy);
+    if (use) {
+        remove_earlier(&copy->reads, sm_ended_use, use->fence);
+        sm_stream_drop(use->by);
+        use->by = sm_ended_use;
+    }
+    return SYNCED_MEM_OK;
+}
+
+void sm_inflight_close(struct sm_copy *copy)
+{
+    if (copy->writer && copy->writer_fence)
+        drop_writer(copy);
+}
+
+/* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
+ * after that. If it can't be told to, or only once the library's threads have queued it, the contents that arrive are
+ * nobody's; but the transfer stays among the readers, as whoever waits for the open write does not wait for it. */
+static void keep_writer_behind(struct sm_copy *copy)
+{
+    struct sm_use **link = &copy->reads;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (is_transfer(use) && !is_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
+            *link = use->next;
+            push_front(&copy->covered, use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+void sm_inflight_reopen(struct sm_copy *copy)
+{
+    if (copy->writer && copy->writer_fence)
+        keep_writer_behind(copy);
+    if (copy->writer)
+        replace(&copy->writer_fence, NULL);
+    for (struct sm_use *use = copy->reads; use; use = use->next)
+        if (is_stream(use))
+            replace(&use->fence, NULL);
+}
+
+void sm_inflight_ask(const struct sm_copy *copy)
+{
+    if (!copy->writer && copy->writer_fence)
+        (void)sm_fence_pending(copy->writer_fence);
+    if (copy->write)
+        (void)sm_fence_pending(copy->write);
+}
+
+/* Nothing is open in it, and nothing pending. */
+static bool is_over(const struct sm_use *use)
+{
+    return !is_stream(use) && !sm_fence_is_open(use->fence);
+}
+
+static void prune_list(struct sm_use **list)
+{
+    struct sm_use **link = list;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (is_over(use)) {
+            *link = use->next;
+            free_use(use);
+        } else {
+            link = &use->next;
+        }
+    }
+}
+
+/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents in
+ * it. */
+static bool matters(const struct sm_copy *copy, const struct sm_fence *fence)
+{
+    const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;
+    return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_inflight_lost(copy)));
+}
+
+void sm_inflight_prune(struct sm_copy *copy)
+{
+    sm_inflight_note_strays(copy);
+    copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
+    if (!matters(copy, copy->write))
+        replace(&copy->write, NULL);
+    if (!copy->writer && !matters(copy, copy->writer_fence))
+        replace(&copy->writer_fence, NULL);
+    prune_list(&copy->reads);
+    prune_list(&copy->covered);
+}

@@ -1,0 +1,51 @@
+/* Work on a copy that got out of sight. */
+#include "copy/inflight.h"
+
+void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
+{
+    struct sm_stream *const internal = stream && stream->kind == SM_STREAM_INTERNAL ? stream : NULL;
+    const bool elsewhere = copy->untracked && copy->untracked_on != internal; /* no one event can cover both */
+    copy->untracked_on = elsewhere ? NULL : internal;
+    if (copy->untracked < how)
+        copy->untracked = (unsigned char)how;
+}
+
+static bool is_stray(const struct sm_fence *fence)
+{
+    return fence && sm_fence_state(fence) == SM_FENCE_LOST && atomic_load_explicit(&fence->stray, memory_order_relaxed);
+}
+
+static bool has_stray(const struct sm_use *list)
+{
+    while (list && !is_stray(list->fence))
+        list = list->next;
+    return list != NULL;
+}
+
+void sm_inflight_note_strays(struct sm_copy *copy)
+{
+    if (is_stray(copy->write))
+        sm_inflight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
+    if (has_stray(copy->reads) || has_stray(copy->covered))
+        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
+}
+
+/* The fence stands for what is not known of, and for the write that it replaces. */
+synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
+{
+    struct sm_fence *fence = NULL;
+    if (!copy->untracked || !copy->untracked_on)
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_stream_wait(copy->untracked_on, copy->write);
+    if (status == SYNCED_MEM_OK)
+        status = sm_stream_queued(copy->untracked_on, &fence);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        return status;
+    if (fence) {
+        sm_fence_drop(copy->write);
+        copy->write = fence;
+        copy->write_is_covered = false;
+    }
+    copy->untracked = SM_TRACKED;
+    return SYNCED_MEM_OK;
+}

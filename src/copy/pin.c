@@ -1,0 +1,158 @@
+/* Page-locked memory of the caller's. */
+#include "copy/pin.h"
+
+#include "memory/guard.h"
+#include "base/process.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* A range that the library has page-locked, and how many copies have memory in it. */
+struct sm_registration {
+    char *data;
+    size_t bytes;
+    size_t locked; /* of them, from the start: page-locked */
+    int device;
+    unsigned holders;
+    struct sm_registration *next;
+};
+
+/* The lock is held while the runtime page-locks memory and undoes it: a range that is half way is neither free to be
+ * page-locked, nor somebody else's. Nobody but those who page-lock wait for it. */
+static struct {
+    struct sm_lock lock;
+    struct sm_registration *first;
+} registrations = {.lock = SM_LOCK_INITIALIZER};
+
+static void *last_byte(const struct sm_copy *copy)
+{
+    return (char *)sm_copy_data(copy) + (copy->bytes > 0 ? copy->bytes - 1 : 0);
+}
+
+static synced_mem_status refuse(const struct sm_copy *copy, const struct sm_pointer_facts *facts)
+{
+    if (facts->kind == SM_POINTER_DEVICE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of device %d, not of the host",
+                       sm_copy_data(copy), facts->device);
+    if (facts->kind == SM_POINTER_MANAGED && !facts->concurrent)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "%p is managed memory, which the host can't touch while a kernel runs on device %d",
+                       sm_copy_data(copy), facts->device);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
+{
+    struct sm_pointer_facts first;
+    struct sm_pointer_facts last;
+    if (!sm_copy_is_foreign(copy) || (copy->asked && !copy->pinned))
+        return SYNCED_MEM_OK;
+    copy->pinned = false;
+    copy->asked = sm_device_look_at(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
+    const synced_mem_status status = copy->asked ? refuse(copy, &first) : SYNCED_MEM_OK;
+    copy->asked = copy->asked && status == SYNCED_MEM_OK; /* what was refused is refused again */
+    if (!copy->asked || first.kind != SM_POINTER_PINNED)
+        return status;
+    copy->asked = sm_device_look_at(device, last_byte(copy), &last) == SYNCED_MEM_OK;
+    copy->pinned = copy->asked && last.kind == SM_POINTER_PINNED;
+    return SYNCED_MEM_OK;
+}
+
+/* ---- On request; with the list locked ---- */
+
+/* The range that the copy's memory is in, or NULL. */
+static struct sm_registration *registration_of(const struct sm_copy *copy)
+{
+    const char *const first = sm_copy_data(copy);
+    const char *const last = last_byte(copy);
+    struct sm_registration *at = registrations.first;
+    while (at && (first < at->data || last >= at->data + at->bytes))
+        at = at->next;
+    return at;
+}
+
+static void share(struct sm_copy *copy)
+{
+    struct sm_registration *const at = registration_of(copy);
+    copy->pin_held = at != NULL;
+    if (at)
+        at->holders++;
+}
+
+static synced_mem_status lock_now(struct sm_copy *copy, int device)
+{
+    struct sm_registration *const made = calloc(1, sizeof *made);
+    if (!made)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of page-locked memory");
+    *made = (struct sm_registration){
+        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .next = registrations.first};
+    const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);
+    if (status != SYNCED_MEM_OK) {
+        free(made);
+        return status;
+    }
+    registrations.first = made;
+    copy->pin_held = true;
+    copy->pinned = true;
+    copy->asked = true;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status unregister(struct sm_registration *registration)
+{
+    return sm_device_host_unregister(registration->device, registration->data, registration->bytes,
+                                     &registration->locked);
+}
+
+/* A failure leaves the caller's memory page-locked, so there is a second try. */
+static void unlock_now(struct sm_registration *registration)
+{
+    struct sm_registration **link = &registrations.first;
+    while (*link != registration)
+        link = &(*link)->next;
+    *link = registration->next;
+    if (unregister(registration) != SYNCED_MEM_OK)
+        (void)unregister(registration);
+    free(registration);
+}
+
+/* ---- On request ---- */
+
+synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
+{
+    int device;
+    synced_mem_status status = sm_device_resolve(wanted, &device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (sm_guard_on())
+        sm_guard_open_range(sm_copy_data(copy), copy->bytes);
+    sm_lock(&registrations.lock);
+    status = sm_pin_query(copy, device);
+    if (status == SYNCED_MEM_OK && copy->pinned)
+        share(copy);
+    else if (status == SYNCED_MEM_OK && copy->bytes > 0)
+        status = lock_now(copy, device);
+    sm_unlock(&registrations.lock);
+    return status;
+}
+
+void sm_pin_share(struct sm_copy *copy)
+{
+    if (!copy->pinned)
+        return;
+    sm_lock(&registrations.lock);
+    share(copy);
+    sm_unlock(&registrations.lock);
+}
+
+void sm_unpin(struct sm_copy *copy)
+{
+    if (!copy->pin_held)
+        return;
+    sm_lock(&registrations.lock);
+    struct sm_registration *const at = registration_of(copy);
+    if (at && --at->holders == 0)
+        unlock_now(at);
+    sm_unlock(&registrations.lock);
+    copy->pin_held = false;
+}

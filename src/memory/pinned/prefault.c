@@ -1,0 +1,68 @@
+/* The calling thread and a few short-lived ones each take the next piece until none is left. */
+#include "memory/pinned/prefault.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, MOST_THREADS = 8 };
+
+/* A piece is a huge page; below the second no thread is worth its start. */
+static const size_t PIECE = (size_t)2 << 20;
+static const size_t WORTH_THREADS = (size_t)8 << 20;
+
+struct work {
+    char *start;
+    size_t bytes;
+    atomic_size_t next; /* where the next piece begins */
+};
+
+static void prefault_piece(const struct work *work, size_t from)
+{
+    const size_t to = work->bytes - from < PIECE ? work->bytes : from + PIECE;
+    for (size_t at = from; at < to; at += PAGE)
+        *(volatile char *)(work->start + at) = 0;
+}
+
+static void *prefault_pieces(void *argument)
+{
+    struct work *const work = argument;
+    size_t from;
+    while ((from = atomic_fetch_add_explicit(&work->next, PIECE, memory_order_relaxed)) < work->bytes)
+        prefault_piece(work, from);
+    return NULL;
+}
+
+static int helpers_for(size_t bytes)
+{
+    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    if (bytes < WORTH_THREADS)
+        return 0;
+    return (processors < MOST_THREADS ? (int)processors : MOST_THREADS) - 1;
+}
+
+/* Without signals: they are the program's, and its handlers are not to run here. Fewer threads will do. */
+static int start_helpers(pthread_t *helpers, int wanted, struct work *work)
+{
+    sigset_t all;
+    sigset_t before;
+    int started = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < wanted && pthread_create(&helpers[started], NULL, prefault_pieces, work) == 0)
+        started++;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+void sm_prefault(void *start, size_t bytes)
+{
+    struct work work = {.start = start, .bytes = bytes};
+    pthread_t helpers[MOST_THREADS];
+    const int wanted = helpers_for(bytes);
+    const int started = wanted > 0 ? start_helpers(helpers, wanted, &work) : 0;
+    (void)prefault_pieces(&work);
+    for (int i = 0; i < started; i++)
+        pthread_join(helpers[i], NULL);
+}

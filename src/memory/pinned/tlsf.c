@@ -1,0 +1,180 @@
+/* Free memory by size, as in the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004), with its
+ * records out of band. */
+#include "memory/pinned/tlsf.h"
+
+#include "base/slab.h"
+
+#include <assert.h>
+
+/* Of the list in which some blocks may be too small, so many are tried before larger ones are split. */
+enum { LOOKS = 8 };
+
+static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_block);
+
+/* A list: up to SM_TLSF_STEPS granules each size has its own, above that there are as many to each power of two. */
+struct place {
+    unsigned power;
+    unsigned step;
+};
+
+static unsigned log2_of(size_t value)
+{
+    return 63 - (unsigned)__builtin_clzll(value);
+}
+
+static struct place place_of(size_t bytes)
+{
+    const size_t granules = bytes / SM_TLSF_GRANULE;
+    if (granules < SM_TLSF_STEPS)
+        return (struct place){.power = 0, .step = (unsigned)granules};
+    const unsigned shift = log2_of(granules) - SM_TLSF_STEPS_LOG;
+    return (struct place){.power = shift + 1, .step = (unsigned)(granules >> shift) - SM_TLSF_STEPS};
+}
+
+static void enter(struct sm_tlsf *space, struct sm_block *block)
+{
+    const struct place at = place_of(block->bytes);
+    struct sm_block **const first = &space->lists[at.power][at.step];
+    block->free = true;
+    block->previous = NULL;
+    block->next = *first;
+    if (*first)
+        (*first)->previous = block;
+    *first = block;
+    space->steps[at.power] |= UINT32_C(1) << at.step;
+    space->powers |= UINT32_C(1) << at.power;
+}
+
+static void leave(struct sm_tlsf *space, struct sm_block *block)
+{
+    const struct place at = place_of(block->bytes);
+    struct sm_block **const first = &space->lists[at.power][at.step];
+    if (block->previous)
+        block->previous->next = block->next;
+    else
+        *first = block->next;
+    if (block->next)
+        block->next->previous = block->previous;
+    if (!*first)
+        space->steps[at.power] &= ~(UINT32_C(1) << at.step);
+    if (!space->steps[at.power])
+        space->powers &= ~(UINT32_C(1) << at.power);
+    block->free = false;
+    block->user = NULL;
+}
+
+/* The smallest block of the list that is large enough, among the first few or all. */
+static struct sm_block *best_of(struct sm_block *block, size_t bytes, bool look_at_all)
+{
+    struct sm_block *best = NULL;
+    for (int i = 0; block && (i < LOOKS || look_at_all); i++, block = block->next)
+        if (block->bytes >= bytes && (!best || block->bytes < best->bytes))
+            best = block;
+    return best;
+}
+
+/* Any of the next list of larger blocks. */
+static struct sm_block *next_larger(const struct sm_tlsf *space, struct place at)
+{
+    uint32_t steps = at.step + 1 < SM_TLSF_STEPS ? space->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
+    if (!steps) {
+        const uint32_t powers = at.power + 1 < SM_TLSF_POWERS ? space->powers >> (at.power + 1) << (at.power + 1) : 0;
+        if (!powers)
+            return NULL;
+        at.power = (unsigned)__builtin_ctz(powers);
+        steps = space->steps[at.power];
+    }
+    return space->lists[at.power][__builtin_ctz(steps)];
+}
+
+struct sm_block *sm_tlsf_block(void)
+{
+    struct sm_block *const block = sm_cells_take(&records);
+    if (block)
+        *block = (struct sm_block){.bytes = 0};
+    return block;
+}
+
+void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, size_t bytes, void *stretch)
+{
+    assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
+    *block = (struct sm_block){.start = start, .bytes = bytes, .stretch = stretch};
+    enter(space, block);
+}
+
+/* Without a record for the rest, the block stays as large as it is. */
+static void split(struct sm_tlsf *space, struct sm_block *block, size_t bytes)
+{
+    struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&records) : NULL;
+    if (!rest)
+        return;
+    *rest = (struct sm_block){.start = block->start + bytes,
+                              .bytes = block->bytes - bytes,
+                              .before = block,
+                              .after = block->after,
+                              .stretch = block->stretch};
+    if (rest->after)
+        rest->after->before = rest;
+    block->after = rest;
+    block->bytes = bytes;
+    enter(space, rest);
+}
+
+struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_all)
+{
+    assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
+    const struct place at = place_of(bytes);
+    struct sm_block *block = best_of(space->lists[at.power][at.step], bytes, look_at_all);
+    if (!block)
+        block = next_larger(space, at);
+    if (block) {
+        leave(space, block);
+        split(space, block, bytes);
+    }
+    return block;
+}
+
+/* Two neighbours become one: the first. Neither is in a list. */
+static void join(struct sm_block *first, struct sm_block *second)
+{
+    first->bytes += second->bytes;
+    first->after = second->after;
+    if (first->after)
+        first->after->before = first;
+    sm_cells_give(&records, second);
+}
+
+struct sm_block *sm_tlsf_give(struct sm_tlsf *space, struct sm_block *block)
+{
+    struct sm_block *const before = block->before;
+    struct sm_block *const after = block->after;
+    assert(!block->free);
+    if (after && after->free) {
+        leave(space, after);
+        join(block, after);
+    }
+    if (before && before->free) {
+        leave(space, before);
+        join(before, block);
+        block = before;
+    }
+    enter(space, block);
+    return block;
+}
+
+void sm_tlsf_take_block(struct sm_tlsf *space, struct sm_block *block)
+{
+    assert(block->free);
+    leave(space, block);
+}
+
+void sm_tlsf_remove(struct sm_block *block)
+{
+    assert(!block->free && sm_block_is_all(block));
+    sm_cells_give(&records, block);
+}
+
+void sm_tlsf_trim(void)
+{
+    sm_cells_trim(&records);
+}

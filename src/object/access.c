@@ -1,0 +1,323 @@
+/* The state machine of one object. */
+#include "object/access.h"
+
+#include "memory/guard.h"
+#include "object/fetch.h"
+#include "object/reclaim.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+
+/* ---- Accesses that end on the host ---- */
+
+static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
+{
+    return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
+}
+
+/* Failed work reads and writes no memory any more: that can be used, if its contents are there or do not matter. Of
+ * a lost device only the host's. */
+static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
+{
+    const bool has_contents = side == SM_CPU && (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
+    const bool is_usable = side == SM_CPU || why != SYNCED_MEM_ERR_DEVICE_LOST;
+    return has_contents || (mode == SM_OVERWRITE && is_usable);
+}
+
+/* Contents that nobody needs may be lost. */
+static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
+{
+    return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
+}
+
+/* Finds the next wait of an access without a stream, once its side has memory and contents. Uses that a lost device has
+ * ended need no event; contents that were arriving may be lost with it. */
+static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, struct sm_fence **wait)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, asking(mem, side));
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode, status))
+        status = SYNCED_MEM_OK;
+    *wait = status == SYNCED_MEM_OK ? blocker(copy, mode) : NULL;
+    return status;
+}
+
+static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    for (;;) {
+        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][side][mode].work;
+        struct sm_fence *wait;
+        synced_mem_status status = sm_fetch(mem, side, work, NULL, &wait);
+        if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
+            continue;
+        if (status == SYNCED_MEM_OK && !wait) {
+            status = next_wait(mem, side, mode, &wait);
+            if (!wait)
+                return status;
+        }
+        if (status != SYNCED_MEM_OK)
+            return status;
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode, status)))
+            return status;
+    }
+}
+
+/* A place among the readers of the device copy, for what will be given its pointer to read. */
+static synced_mem_status reserve(enum sm_mode mode, struct sm_use **out)
+{
+    *out = mode == SM_READ ? sm_inflight_reserve() : NULL;
+    return mode != SM_READ || *out ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    copy->given++;
+    copy->arriving = copy->arriving && mode != SM_OVERWRITE;
+    sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
+    return sm_copy_data(copy);
+}
+
+/* Whether what is given is to be filled, so that what the caller leaves unwritten shows. */
+static bool is_to_be_filled(enum sm_mode mode)
+{
+    return mode == SM_OVERWRITE && sm_guard_on();
+}
+
+/* What the host's contents came after is then over too, in most cases. */
+static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
+{
+    const synced_mem_status status = make_ready(mem, SM_CPU, mode);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_close_write(mem);
+    if (sm_copy_of(mem, SM_GPU))
+        sm_inflight_ask(sm_copy_of(mem, SM_GPU));
+    if (is_to_be_filled(mode))
+        sm_fill_unwritten_host(mem);
+    *out = finish(mem, SM_CPU, mode);
+    return SYNCED_MEM_OK;
+}
+
+/* The fill is waited for as all that is in flight. */
+static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode)
+{
+    const synced_mem_status status = make_ready(mem, SM_GPU, mode);
+    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
+        return status;
+    sm_fill_unwritten_device(mem, NULL);
+    return make_ready(mem, SM_GPU, mode);
+}
+
+static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
+{
+    struct sm_use *use;
+    synced_mem_status status = reserve(mode, &use);
+    if (status == SYNCED_MEM_OK)
+        status = make_device_ready(mem, mode);
+    if (status != SYNCED_MEM_OK) {
+        free(use);
+        return status;
+    }
+    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, asking(mem, SM_GPU), mode != SM_READ);
+    *out = finish(mem, SM_GPU, mode);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    struct sm_transaction call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return sm_leave_and_reap(&call, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
+}
+
+synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
+{
+    struct sm_reclaim reclaim = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = access_once(mem, side, mode, out);
+    while (sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+/* ---- Accesses on a stream ---- */
+
+/* What is asked for while the stream captures will be used when the graph is launched, and is asked for again then: so
+ * nothing is waited for now, and nothing tracked. */
+static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_mode mode, void **out)
+{
+    const unsigned head = sm_head(mem);
+    const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (step->work != SM_NOTHING || step->next != head || copy->untracked == SM_UNTRACKED_WRITE)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "the stream is capturing, and this access would need a transfer, a fill or memory, or change "
+                       "the head: make it before the capture");
+    *out = sm_copy_data(copy);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    for (;;) {
+        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][SM_GPU][mode].work;
+        struct sm_fence *wait;
+        bool over;
+        synced_mem_status status = sm_fetch(mem, SM_GPU, work, stream, &wait);
+        const bool again = status == SYNCED_MEM_OK && wait;
+        if (again)
+            status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        if (work != SM_NOTHING || again)
+            continue;
+        wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        if (!wait)
+            return sm_inflight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
+        status = sm_wait_queued_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
+            return status;
+    }
+}
+
+/* As work of the library's own: who hands back memory of the caller's waits for the fill. */
+static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    const synced_mem_status status = make_ready_on(mem, mode, stream);
+    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
+        return status;
+    sm_fill_unwritten_device(mem, stream);
+    return make_ready_on(mem, mode, stream);
+}
+
+static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
+{
+    struct sm_use *use;
+    synced_mem_status status = reserve(mode, &use);
+    if (status == SYNCED_MEM_OK)
+        status = make_device_ready_on(mem, mode, stream);
+    if (status != SYNCED_MEM_OK) {
+        free(use);
+        return status;
+    }
+    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
+    *out = finish(mem, SM_GPU, mode);
+    return SYNCED_MEM_OK;
+}
+
+/* A stream that has the pointer to read gets it again, as on the hot path, which knows only the last of several. */
+static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
+        return false;
+    *out = finish(mem, SM_GPU, SM_READ);
+    return true;
+}
+
+static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+{
+    struct sm_transaction call;
+    struct sm_stream *stream = NULL;
+    synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (mode == SM_READ && give_again(mem, handle, out))
+        return sm_leave(&call, SYNCED_MEM_OK);
+    status = sm_stream_find(sm_device(mem), handle, &stream);
+    if (status == SYNCED_MEM_OK)
+        status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
+    status = sm_leave_and_reap(&call, status);
+    sm_stream_drop(stream);
+    return status;
+}
+
+synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
+{
+    struct sm_reclaim reclaim = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = access_on_once(mem, mode, handle, out);
+    while (sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handle)
+{
+    struct sm_stream *stream;
+    synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (!stream)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+    if (sm_copy_of(mem, SM_GPU))
+        status = sm_inflight_end(sm_copy_of(mem, SM_GPU), stream);
+    sm_stream_drop(stream);
+    return status;
+}
+
+synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
+{
+    struct sm_transaction call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    call.ends_nothing = true;
+    return sm_leave(&call, end_use(mem, handle));
+}
+
+/* ---- The library's own work ---- */
+
+static struct sm_fence *any_transfer(const struct synced_mem *mem)
+{
+    struct sm_fence *fence = NULL;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
+        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        fence = copy ? sm_inflight_lost(copy) : NULL;
+        if (copy && !fence)
+            fence = sm_inflight_transfer(copy);
+    }
+    return fence;
+}
+
+/* Asking tells of contents that were lost, once: they are then no more the object's. */
+static synced_mem_status ask(struct synced_mem *mem, bool *pending)
+{
+    struct sm_fence *fence;
+    bool over;
+    *pending = false;
+    while ((fence = any_transfer(mem)) != NULL && !*pending) {
+        *pending = sm_fence_pending(fence);
+        if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
+            return sm_wait_unlocked(mem, fence, &over);
+    }
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status wait_for_all(struct synced_mem *mem)
+{
+    struct sm_fence *fence;
+    bool over;
+    synced_mem_status status = SYNCED_MEM_OK;
+    while (status == SYNCED_MEM_OK && (fence = any_transfer(mem)) != NULL)
+        status = sm_wait_unlocked(mem, fence, &over);
+    return status;
+}
+
+synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
+{
+    struct sm_transaction call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    call.ends_nothing = true;
+    const synced_mem_status lost = call.lost ? sm_fence_wait(call.lost) : SYNCED_MEM_OK;
+    if (lost != SYNCED_MEM_OK)
+        return sm_leave_and_reap(&call, lost);
+    return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));
+}

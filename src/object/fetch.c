@@ -1,0 +1,340 @@
+/* Memory for a side, and the contents it is to have. */
+#include "object/fetch.h"
+
+#include "base/caller.h"
+#include "memory/guard.h"
+#include "memory/pinned/host_pool.h"
+#include "copy/pin.h"
+#include "base/refusal.h"
+#include "copy/staged.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "object/user_allocator.h"
+#include "object/unified.h"
+
+#include <string.h>
+
+/* ---- Memory ---- */
+
+/* Host memory is no work for the device: where it can't page-lock any for another reason than its amount, pageable
+ * memory does as well; where there is too little, if the caller has said so. */
+synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
+{
+    const size_t alignment = sm_object_alignment(mem);
+    synced_mem_status status = sm_unified_obtain(mem, sm_device(mem), size, zeroed, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    const int device = sm_device_for_host(mem);
+    status = sm_copy_obtain_host(size, alignment, device, zeroed, out);
+    const bool too_much = status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status == SYNCED_MEM_OK || (too_much && !sm_host_pool_may_fall_back(device)))
+        return status;
+    status = sm_copy_obtain_host(size, alignment, -1, zeroed, out);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_count_up(SM_COUNT_pageable_fallbacks, 1);
+    return sm_refusal_note(status, -1, size); /* what was refused is not missed any more */
+}
+
+static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+{
+    sm_put_copy(mem, side, copy);
+    if (sm_copy_of(mem, SM_GPU) == copy)
+        sm_put_device(mem, copy->device);
+}
+
+static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, bool *fresh)
+{
+    struct sm_copy *copy = sm_copy_of(mem, SM_CPU);
+    *fresh = !copy;
+    const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
+    if (status == SYNCED_MEM_OK && *fresh)
+        put_new(mem, SM_CPU, copy);
+    return status;
+}
+
+synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
+                                   struct sm_copy **out)
+{
+    const synced_mem_status status = sm_unified_obtain(mem, stream->device, size, false, out);
+    if (status != SYNCED_MEM_OK || *out)
+        return status;
+    return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, out);
+}
+
+/* New memory, unless it is shared, may be used in the order of the stream only: then it is fresh. */
+static synced_mem_status make_device_memory(struct synced_mem *mem, const struct sm_stream *stream, bool *fresh)
+{
+    struct sm_copy *copy = sm_copy_of(mem, SM_GPU);
+    *fresh = false;
+    if (copy)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
+    if (status == SYNCED_MEM_OK) {
+        put_new(mem, SM_GPU, copy);
+        *fresh = !sm_copy_is_shared(copy);
+    }
+    return status;
+}
+
+/* The library's own is given up for good; the caller's, and contents, stay, and the access fails. */
+synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, side);
+    if (!copy || copy->untracked != SM_UNTRACKED_WRITE)
+        return SYNCED_MEM_OK;
+    if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
+        return SYNCED_MEM_OK;
+    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
+        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
+    sm_copy_quarantine(sm_take_copy(mem, side));
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Contents ---- */
+
+/* After a failure, new memory stays as capacity; and whoever uses it next has to come after its allocation. */
+static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *stream, synced_mem_status status)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (status != SYNCED_MEM_OK && copy && !copy->untracked) {
+        const struct sm_detail first = sm_detail_get();
+        (void)sm_transfer_none(copy, stream);
+        sm_detail_set(&first);
+    }
+    return status;
+}
+
+static bool is_staged(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
+}
+
+/* Settles, and finds what is left to wait for. */
+static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
+{
+    const synced_mem_status status = sm_inflight_settle(copy, conflicting, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, conflicting) : NULL;
+    return status;
+}
+
+/* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
+ * beside all streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
+static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                 bool *staged)
+{
+    struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
+    struct sm_copy *const to = sm_copy_of(mem, side);
+    struct sm_copy *const host = side == SM_GPU ? from : to;
+    *wait = NULL;
+    *staged = false;
+    if (sm_shared_copy(mem))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_pin_query(host, sm_device(mem)) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
+        *wait = sm_inflight_blocker(from, false);
+    *staged = status == SYNCED_MEM_OK && is_staged(mem, side);
+    if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
+        *wait = sm_inflight_queueing(to, true);
+    if (*wait || !*staged)
+        return status;
+    if (to)
+        status = blocker_of(to, true, wait);
+    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
+        status = blocker_of(from, false, wait);
+    return status;
+}
+
+synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait)
+{
+    bool staged;
+    return unready(mem, side, callers, wait, &staged);
+}
+
+/* What the contents come after in the order of the caller's stream, which has no part in the transfer; the next that it
+ * writes has to come after that. */
+static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
+{
+    synced_mem_status status = sm_inflight_settle(from, false, NULL);
+    if (status == SYNCED_MEM_OK)
+        status = sm_inflight_order(from, false, stream);
+    return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
+}
+
+static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *internal,
+                                      struct sm_stream *stream)
+{
+    struct sm_fence *after = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_INTERNAL)
+        status = fence_of_source(transfer->from, stream, &after);
+    if (transfer->direction == SM_H2D)
+        status = sm_transfer_order(transfer->to, internal);
+    if (status == SYNCED_MEM_OK)
+        status = sm_staged_begin(transfer, internal, after);
+    sm_fence_drop(after);
+    return status;
+}
+
+synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                struct sm_transfer *transfer, struct sm_fence **wait)
+{
+    const bool callers = stream->kind != SM_STREAM_INTERNAL;
+    struct sm_stream *on = stream;
+    bool fresh = false;
+    bool staged = false;
+    *wait = NULL;
+    sm_caller_is_about(mem, sm_object_name(mem));
+    synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        status = unready(mem, side, callers, wait, &staged);
+    if (status != SYNCED_MEM_OK || *wait)
+        return status;
+    if (staged)
+        status = sm_internal_stream(stream->device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, &on);
+    if (status == SYNCED_MEM_OK && side == SM_GPU)
+        status = make_device_memory(mem, on, &fresh);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
+                                     .to = sm_copy_of(mem, side),
+                                     .from = sm_copy_of(mem, sm_other(side)),
+                                     .size = sm_size(mem),
+                                     .staged = staged};
+    if (side == SM_CPU)
+        sm_guard_open(transfer->to);
+    status = staged ? begin_staged(transfer, on, stream) : sm_transfer_queue(transfer, stream);
+    return fresh && side == SM_GPU ? keep_fresh(mem, on, status) : status;
+}
+
+static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                              struct sm_fence **wait)
+{
+    struct sm_transfer transfer;
+    const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
+    if (status != SYNCED_MEM_OK || *wait || transfer.staged)
+        return status;
+    return sm_transfer_enter(&transfer, 1, stream);
+}
+
+/* A shared copy's contents move without being copied; the stream, NULL: none, is an internal stream. */
+static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    const synced_mem_status status = sm_unified_move(mem, side, stream);
+    if (status == SYNCED_MEM_OK && side == SM_CPU)
+        sm_unified_arrive(sm_shared_copy(mem), stream);
+    return status;
+}
+
+static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wait)
+{
+    bool fresh;
+    synced_mem_status status = make_host_memory(mem, true, &fresh);
+    if (status != SYNCED_MEM_OK || fresh)
+        return status;
+    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    status = sm_inflight_settle(copy, true, NULL);
+    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
+    if (status == SYNCED_MEM_OK && !*wait) {
+        sm_guard_open(copy);
+        memset(sm_copy_data(copy), 0, sm_size(mem));
+    }
+    return status;
+}
+
+static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *stream, struct sm_fence **wait)
+{
+    bool fresh;
+    synced_mem_status status = make_device_memory(mem, stream, &fresh);
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_inflight_queueing(sm_copy_of(mem, SM_GPU), true);
+    if (status != SYNCED_MEM_OK || *wait)
+        return status;
+    status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
+    return fresh ? keep_fresh(mem, stream, status) : status;
+}
+
+/* On a caller's stream nothing has to follow the allocation: the stream writes next, and whoever waits for that is
+ * behind the allocation too. */
+static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+{
+    bool fresh;
+    if (side == SM_CPU)
+        return make_host_memory(mem, false, &fresh);
+    const synced_mem_status status = make_device_memory(mem, stream, &fresh);
+    if (status != SYNCED_MEM_OK || !fresh || stream->kind != SM_STREAM_INTERNAL)
+        return status;
+    return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
+}
+
+static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, enum sm_work work,
+                                    struct sm_stream *stream, struct sm_fence **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    switch (work) {
+    case SM_NOTHING:
+        return only_memory(mem, side, stream);
+    case SM_ZERO:
+        status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream, wait);
+        break;
+    case SM_MOVE:
+        status = sm_shared_copy(mem) ? share(mem, side, stream) : move(mem, side, stream, wait);
+        break;
+    }
+    if (status == SYNCED_MEM_OK && !*wait)
+        sm_set_head(mem, sm_head(mem) | sm_bit(side));
+    return status;
+}
+
+/* A copy thread or a device that works on the memory has been waited for. */
+void sm_fill_unwritten_host(struct synced_mem *mem)
+{
+    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    sm_guard_open(copy);
+    memset(sm_copy_data(copy), SM_GUARD_UNWRITTEN, sm_size(mem));
+}
+
+void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (stream || sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream) == SYNCED_MEM_OK)
+        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
+    sm_detail_set(&first);
+}
+
+static bool is_mapped(const struct synced_mem *mem)
+{
+    const struct sm_copy *const shared = sm_shared_copy(mem);
+    return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
+}
+
+/* Which of the library's own streams the work is for; NULL for what the host does, and for what nobody has to do. */
+static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+                                      struct sm_stream **stream)
+{
+    int device;
+    *stream = NULL;
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_resolve(sm_device(mem), &device);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (work != SM_MOVE)
+        return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
+    return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);
+}
+
+synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
+                           struct sm_fence **wait)
+{
+    *wait = NULL;
+    synced_mem_status status = sm_make_usable(mem, side);
+    if (work == SM_NOTHING && sm_copy_of(mem, side))
+        return status;
+    if (status == SYNCED_MEM_OK && !stream)
+        status = internal_for(mem, side, work, &stream);
+    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, side))
+        return sm_user_allocator_obtain(mem, side, stream, wait);
+    return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;
+}

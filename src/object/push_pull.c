@@ -1,0 +1,439 @@
+/* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
+ * wait for each other; no other call holds more than one. */
+#include "object/push_pull.h"
+
+#include "object/fetch.h"
+#include "object/reclaim.h"
+#include "copy/staged.h"
+#include "base/status.h"
+#include "object/user_allocator.h"
+#include "object/unified.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct batch {
+    struct synced_mem *const *mems; /* as given */
+    size_t count;
+    struct sm_transaction *calls; /* one an object, in the order of their addresses */
+    size_t objects;
+    struct sm_transfer *transfers; /* queued */
+    size_t queued;
+    struct sm_fence **arrivals; /* of those that are staged, held */
+    size_t staged;
+    bool goes_on; /* what is staged to the host arrives by itself, after the call */
+    enum sm_side side;
+    struct sm_stream *stream;
+    struct synced_mem *failed;
+    struct sm_fence *wait; /* held: the host has to wait for it before anything, or the rest, can be queued */
+};
+
+/* ---- Locks ---- */
+
+static int by_address(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t)((const struct sm_transaction *)a)->mem;
+    const uintptr_t second = (uintptr_t)((const struct sm_transaction *)b)->mem;
+    return (first > second) - (first < second);
+}
+
+static void sort_objects(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        batch->calls[i].mem = batch->mems[i];
+    if (batch->count > 1)
+        qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
+    batch->objects = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        if (i == 0 || batch->calls[i].mem != batch->calls[batch->objects - 1].mem)
+            batch->calls[batch->objects++] = batch->calls[i];
+}
+
+static synced_mem_status leave_all(struct batch *batch, size_t entered, synced_mem_status status)
+{
+    for (size_t i = 0; i < entered; i++)
+        (void)sm_leave(&batch->calls[i], status);
+    return status;
+}
+
+static synced_mem_status enter_all(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->objects; i++) {
+        const synced_mem_status status = sm_enter(&batch->calls[i], batch->calls[i].mem);
+        if (status != SYNCED_MEM_OK) {
+            batch->failed = batch->calls[i].mem;
+            return leave_all(batch, i, status);
+        }
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* ---- One object ---- */
+
+static bool is_pull(const struct batch *batch)
+{
+    return batch->side == SM_CPU;
+}
+
+static synced_mem_status nothing_to_move(const struct batch *batch, synced_mem_state head)
+{
+    if (head == SYNCED_MEM_UNINITIALIZED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to %s",
+                       is_pull(batch) ? "pull" : "push");
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is %s copy is stale",
+                   is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
+}
+
+static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
+{
+    struct sm_fence *wait;
+    if (sm_shared_copy(mem))
+        return sm_unified_move(mem, batch->side, batch->stream);
+    const synced_mem_status status =
+        sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (wait)
+        batch->wait = sm_fence_hold(wait);
+    else if (batch->transfers[batch->queued].staged)
+        batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(mem, batch->side)->write);
+    else
+        batch->queued++;
+    return SYNCED_MEM_OK;
+}
+
+static struct sm_transaction *call_of(const struct batch *batch, struct synced_mem *mem)
+{
+    const struct sm_transaction wanted = {.mem = mem};
+    if (batch->objects == 1)
+        return batch->calls;
+    return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
+}
+
+/* One stream does for all, and all are of its device. */
+static synced_mem_status find_stream(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
+{
+    const int device = sm_device(mem);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (batch->stream && device >= 0 && device != batch->stream->device)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                       "the stream is used as one of device %d, the object is on device %d", batch->stream->device,
+                       device);
+    if (!batch->stream)
+        status = sm_stream_find(device, handle, &batch->stream);
+    if (status != SYNCED_MEM_OK || batch->stream)
+        return status;
+    return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: the transfer would become part of the graph");
+}
+
+/* What can be told before anything is queued. */
+static synced_mem_status check_one(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
+{
+    const synced_mem_state head = (synced_mem_state)sm_head(mem);
+    if (head != SYNCED_MEM_SYNCED && head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
+        return nothing_to_move(batch, head);
+    return find_stream(batch, mem, handle);
+}
+
+/* What arrives by a staged pull no stream comes after. */
+static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
+{
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
+        return SYNCED_MEM_OK;
+    if (sm_head(mem) == SYNCED_MEM_SYNCED)
+        return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
+    struct sm_transaction *const call = call_of(batch, mem);
+    const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
+    call->moves = true;
+    return status;
+}
+
+/* ---- All ---- */
+
+/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no open write
+ * before. */
+static void commit_all(struct batch *batch)
+{
+    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
+    for (size_t i = 0; i < batch->objects; i++) {
+        struct synced_mem *const mem = batch->calls[i].mem;
+        if (batch->goes_on)
+            sm_close_write(mem);
+        if (!batch->calls[i].moves)
+            continue;
+        if (sm_shared_copy(mem) && is_pull(batch))
+            sm_unified_arrive(sm_shared_copy(mem), NULL);
+        batch->calls[i].writes = sm_copy_of(mem, SM_GPU)->writes;
+        sm_set_head(mem, sm_head(mem) | sm_bit(batch->side));
+    }
+}
+
+/* What was queued is under way, also after a failure. */
+static synced_mem_status enter_queued(struct batch *batch)
+{
+    return batch->queued > 0 ? sm_transfer_enter(batch->transfers, batch->queued, batch->stream) : SYNCED_MEM_OK;
+}
+
+static synced_mem_status enter_after_failure(struct batch *batch, synced_mem_status status)
+{
+    const struct sm_detail first = sm_detail_get();
+    (void)enter_queued(batch);
+    sm_detail_set(&first);
+    return status;
+}
+
+static synced_mem_status enter_and_commit(struct batch *batch)
+{
+    const synced_mem_status status = enter_queued(batch);
+    if (status == SYNCED_MEM_OK && !batch->wait)
+        commit_all(batch);
+    return status;
+}
+
+/* *without: an object that has no memory for what it is to receive, and an allocator to ask for some. NULL: none. */
+static synced_mem_status find_memory(const struct batch *batch, struct synced_mem *mem, struct synced_mem **without)
+{
+    if (sm_head(mem) == SYNCED_MEM_SYNCED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_make_usable(mem, batch->side);
+    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, batch->side))
+        *without = mem;
+    return status;
+}
+
+/* Nothing is queued before everything that can be told is known to be right, and all memory is there that allocators
+ * are asked for. */
+static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
+{
+    *without = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
+        batch->failed = batch->mems[i];
+        status = check_one(batch, batch->mems[i], handle);
+    }
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !*without; i++) {
+        batch->failed = batch->mems[i];
+        status = find_memory(batch, batch->mems[i], without);
+    }
+    if (*without)
+        return SYNCED_MEM_OK;
+    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !batch->wait; i++) {
+        batch->failed = batch->mems[i];
+        status = move_one(batch, batch->mems[i]);
+    }
+    return status == SYNCED_MEM_OK ? enter_and_commit(batch) : enter_after_failure(batch, status);
+}
+
+/* Another thread's push may be on its way to be queued. What one object's move has to wait for it finds out itself,
+ * before anything is queued. */
+static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_fence **wait)
+{
+    if (sm_head(mem) == sm_bit(sm_other(batch->side)))
+        return batch->objects > 1 ? sm_unready(mem, batch->side, true, wait) : SYNCED_MEM_OK;
+    if (sm_head(mem) == SYNCED_MEM_SYNCED && !is_pull(batch))
+        *wait = sm_inflight_queueing(sm_copy_of(mem, batch->side), false);
+    return SYNCED_MEM_OK;
+}
+
+/* What the host has to wait for before anything can be queued. */
+static synced_mem_status first_wait(struct batch *batch)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    struct sm_fence *wait = NULL;
+    for (size_t i = 0; i < batch->count && !wait && status == SYNCED_MEM_OK; i++)
+        status = wait_of(batch, batch->mems[i], &wait);
+    if (wait)
+        batch->wait = sm_fence_hold(wait);
+    return status;
+}
+
+/* What is staged from the host is on its way when this returns, and the stream comes after it, or it has arrived; the
+ * rest goes on by itself. */
+static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
+{
+    const synced_mem_status status = sm_fence_wait_queued(arrival);
+    if (status != SYNCED_MEM_OK || is_pull(batch) || sm_stream_hold_back(batch->stream, arrival))
+        return status;
+    return sm_fence_wait(arrival);
+}
+
+/* Its contents have arrived, and no stream was given the device copy to write meanwhile: that one is not the
+ * pull's. */
+static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
+{
+    const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
+    return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
+}
+
+/* The objects notice what has failed when they are looked at; the open writes that a pull wanted to end have ended, or
+ * go on: each object's by what became of its own transfer. To enter the objects can't fail, as below. */
+static void look_again(struct batch *batch, synced_mem_status status)
+{
+    const struct sm_detail first = sm_detail_get();
+    for (size_t i = 0; i < batch->objects; i++) {
+        struct sm_transaction call;
+        (void)sm_enter(&call, batch->calls[i].mem);
+        const bool arrived = has_arrived(batch, &batch->calls[i]);
+        if (arrived && is_pull(batch))
+            sm_close_write(call.mem);
+        (void)sm_leave(&call, arrived ? SYNCED_MEM_OK : status);
+    }
+    sm_detail_set(&first);
+}
+
+static void drop_arrivals(struct batch *batch)
+{
+    while (batch->staged > 0)
+        sm_fence_drop(batch->arrivals[--batch->staged]);
+}
+
+/* Without copy threads nobody would work on what no head counts on. */
+static void cancel_arrivals(struct batch *batch)
+{
+    const struct sm_detail first = sm_detail_get();
+    for (size_t i = 0; i < batch->staged; i++)
+        sm_staged_cancel(batch->arrivals[i]);
+    sm_detail_set(&first);
+    drop_arrivals(batch);
+}
+
+/* The heads count on all of them, also after one has failed. */
+static synced_mem_status follow_all(struct batch *batch)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_detail why = sm_detail_get();
+    for (size_t i = 0; i < batch->staged; i++) {
+        const synced_mem_status status = follow(batch, batch->arrivals[i]);
+        if (status != SYNCED_MEM_OK && first == SYNCED_MEM_OK) {
+            first = status;
+            why = sm_detail_get();
+        }
+    }
+    if (first != SYNCED_MEM_OK)
+        sm_detail_set(&why);
+    return first;
+}
+
+static synced_mem_status follow_staged(struct batch *batch, synced_mem_status status)
+{
+    if (status != SYNCED_MEM_OK) {
+        cancel_arrivals(batch);
+        return status;
+    }
+    if (batch->staged == 0 || batch->goes_on) {
+        drop_arrivals(batch);
+        return SYNCED_MEM_OK;
+    }
+    status = follow_all(batch);
+    drop_arrivals(batch);
+    if (status != SYNCED_MEM_OK || is_pull(batch))
+        look_again(batch, status);
+    if (status != SYNCED_MEM_OK)
+        batch->failed = NULL; /* it may have been any of them */
+    return status;
+}
+
+/* One object's, with no other locked. To enter it can't fail: it was entered just before. */
+static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
+{
+    struct sm_transaction call;
+    struct sm_fence *again;
+    (void)sm_enter(&call, mem);
+    call.ends_nothing = true;
+    return sm_leave(&call, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
+}
+
+static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK)
+        status = sm_fence_wait(batch->wait);
+    sm_fence_drop(batch->wait);
+    if (status != SYNCED_MEM_OK)
+        look_again(batch, status);
+    return status;
+}
+
+/* What has been queued is entered, and made again. The stream may begin to capture while nothing is locked. */
+static void begin_again(struct batch *batch)
+{
+    sm_stream_drop(batch->stream);
+    batch->stream = NULL;
+    batch->wait = NULL;
+    batch->queued = 0;
+    cancel_arrivals(batch);
+}
+
+static synced_mem_status run(struct batch *batch, synced_mem_stream handle)
+{
+    for (;;) {
+        struct synced_mem *without = NULL;
+        synced_mem_status status = enter_all(batch);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        status = first_wait(batch);
+        if (!batch->wait && status == SYNCED_MEM_OK)
+            status = move_all(batch, handle, &without);
+        (void)leave_all(batch, batch->objects, status);
+        if (batch->wait)
+            status = wait_for(batch, status);
+        else if (without)
+            status = supply(batch, without);
+        if (status != SYNCED_MEM_OK || (!batch->wait && !without))
+            return status;
+        begin_again(batch);
+    }
+}
+
+static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
+{
+    sort_objects(batch);
+    const synced_mem_status status = follow_staged(batch, run(batch, handle));
+    sm_stream_drop(batch->stream);
+    if (status != SYNCED_MEM_OK)
+        (void)sm_reap_after(status);
+    if (failed)
+        *failed = batch->failed;
+    return status;
+}
+
+static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
+{
+    struct part {
+        struct sm_transaction call;
+        struct sm_transfer transfer;
+        struct sm_fence *arrival;
+    };
+    char *const room = calloc(batch->count, sizeof(struct part));
+    if (!room)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
+    batch->calls = (struct sm_transaction *)(void *)room;
+    batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
+    batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
+    const synced_mem_status status = move_with(batch, handle, failed);
+    free(room);
+    return status;
+}
+
+static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
+                                   synced_mem_stream handle, struct synced_mem **failed)
+{
+    struct sm_transaction call;
+    struct sm_transfer transfer;
+    struct sm_fence *arrival;
+    struct batch batch = {
+        .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .arrivals = &arrival, .side = side};
+    if (count == 0)
+        return SYNCED_MEM_OK;
+    return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);
+}
+
+synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,
+                          struct synced_mem **failed)
+{
+    struct sm_reclaim reclaim = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = move_once(mems, count, side, handle, failed);
+    while (sm_reclaim_helps(&reclaim, status));
+    return status;
+}

@@ -1,0 +1,170 @@
+/* What is done when memory for contents is refused. */
+#include "object/reclaim.h"
+
+#include "base/caller.h"
+#include "copy/copy.h"
+#include "memory/accounting.h"
+#include "base/hands.h"
+#include "memory/pinned/host_pool.h"
+#include "memory/managed_pool.h"
+#include "object/objects.h"
+#include "base/process.h"
+#include "base/refusal.h"
+#include "copy/retired.h"
+#include "base/stats.h"
+
+enum { REAP, WAIT, TRIM, ASK };
+enum { MOST_ASKED = 16, MOST_ROUNDS = 16 };
+
+static struct {
+    struct sm_lock lock; /* guards the pair, so that a handler gets its own user pointer */
+    synced_mem_out_of_memory_handler call;
+    void *user;
+} handler = {.lock = SM_LOCK_INITIALIZER};
+
+static _Thread_local bool in_handler; /* what fails there asks no further */
+
+void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user)
+{
+    sm_lock(&handler.lock);
+    handler.call = call;
+    handler.user = user;
+    sm_unlock(&handler.lock);
+}
+
+/* ---- The steps ---- */
+
+static void reap(const struct sm_refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_reaps, 1);
+    (void)sm_copy_reap(false);
+    if (refusal->device < 0)
+        return;
+    (void)sm_copy_free_spares(refusal->device);
+    sm_stream_look_at_frees(refusal->device);
+}
+
+static void wait_for_pending(const struct sm_refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_waits, 1);
+    if (refusal->device < 0) {
+        (void)sm_copy_reap(true);
+    } else {
+        (void)sm_retired_reap(true); /* no bounce buffer is device memory */
+        sm_stream_wait_for_frees(refusal->device);
+    }
+}
+
+static void trim(const struct sm_refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_trims, 1);
+    if (refusal->device < 0) {
+        (void)sm_host_pool_reclaim();
+    } else {
+        (void)sm_managed_pool_reclaim();
+        (void)sm_device_pool_trim(refusal->device, 0);
+    }
+}
+
+static bool ask(struct sm_reclaim *reclaim, const struct sm_refusal *refusal)
+{
+    sm_lock(&handler.lock);
+    const synced_mem_out_of_memory_handler call = handler.call;
+    void *const user = handler.user;
+    sm_unlock(&handler.lock);
+    if (!call || in_handler || reclaim->asked == MOST_ASKED)
+        return false;
+    const synced_mem_out_of_memory request = {
+        .struct_size = sizeof request, .device = refusal->device, .attempt = ++reclaim->asked, .bytes = refusal->bytes};
+    sm_count_up(SM_COUNT_oom_callbacks, 1);
+    const struct sm_caller before = sm_caller_put_aside();
+    in_handler = true;
+    const bool freed = call(&request, user) != 0;
+    in_handler = false;
+    sm_caller_put_back(before);
+    return freed;
+}
+
+/* ---- Nothing has helped ---- */
+
+static void say_who_holds_host_memory(const struct sm_detail *first)
+{
+    const struct sm_objects_text largest = sm_objects_largest(-1);
+    (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                  "%s; the library holds %llu bytes pageable and %llu page-locked, with %llu copies retired and %llu "
+                  "quarantined; largest objects there: %s",
+                  first->text, (unsigned long long)sm_count_of(SM_COUNT_pageable_bytes),
+                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes),
+                  (unsigned long long)sm_count_of(SM_COUNT_retired),
+                  (unsigned long long)sm_count_of(SM_COUNT_quarantined), largest.text);
+}
+
+/* What can't be learned is said to be 0. */
+static void say_who_holds_device_memory(const struct sm_detail *first, int device)
+{
+    const struct sm_objects_text largest = sm_objects_largest(device);
+    struct sm_pool_numbers numbers = {.known = false};
+    size_t free = 0;
+    size_t total = 0;
+    (void)sm_gpu_numbers(device, &numbers);
+    (void)sm_device_memory_info(device, &free, &total);
+    (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
+                  "%s; the library uses %llu of %llu bytes reserved there, with %llu copies retired and %llu "
+                  "quarantined, and %llu bytes managed, %llu page-locked; of the device's %zu bytes %zu are free; "
+                  "largest objects there: %s",
+                  first->text, (unsigned long long)numbers.used, (unsigned long long)numbers.reserved,
+                  (unsigned long long)sm_count_of(SM_COUNT_retired),
+                  (unsigned long long)sm_count_of(SM_COUNT_quarantined),
+                  (unsigned long long)sm_count_of(SM_COUNT_managed_bytes),
+                  (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free, largest.text);
+}
+
+static void fail(const struct sm_detail *first, const struct sm_refusal *refusal)
+{
+    sm_count_up(SM_COUNT_oom_failures, 1);
+    if (refusal->device >= 0)
+        say_who_holds_device_memory(first, refusal->device);
+    else
+        say_who_holds_host_memory(first);
+}
+
+/* Whether another thread had memory in its hands while the steps were taken, or has let go of some: then they may have
+ * missed it, or come too early for it. Where others always do there is an end to this, for a call that wants more than
+ * there is. */
+static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
+{
+    if (reclaim->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
+        return false;
+    reclaim->rounds++;
+    return true;
+}
+
+/* After the handler has freed something all is tried again: that may be in flight still. */
+bool sm_reclaim_climb(struct sm_reclaim *reclaim)
+{
+    struct sm_refusal refusal;
+    if (!sm_refusal_take(&refusal))
+        return false;
+    const struct sm_detail first = sm_detail_get();
+    unsigned char *const step = &reclaim->step[refusal.device >= 0];
+    uint64_t *const passed = &reclaim->passed[refusal.device >= 0];
+    switch ((*step)++) {
+    case REAP:
+        *passed = sm_hands_passed();
+        reap(&refusal);
+        return true;
+    case WAIT:
+        wait_for_pending(&refusal);
+        return true;
+    case TRIM:
+        trim(&refusal);
+        return true;
+    default:
+        break;
+    }
+    *step = REAP;
+    if (may_have_missed_some(reclaim, *passed) || ask(reclaim, &refusal))
+        return true;
+    fail(&first, &refusal);
+    return false;
+}

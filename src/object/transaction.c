@@ -1,0 +1,280 @@
+/* The frame of a call on an object; the head, and what the hot path may hand out. */
+#include "object/transaction.h"
+
+#include "base/caller.h"
+#include "memory/guard.h"
+#include "copy/inflight.h"
+#include "object/guarding.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+#include <assert.h>
+
+/* What on points to when no stream may have the pointer: its handle is nobody's. */
+static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
+
+/* ---- The head, and what the hot path may hand out ---- */
+
+static bool is_published_rightly(const struct synced_mem *mem, bool writing)
+{
+    const unsigned head = sm_head(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
+        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_data(sm_copy_of(mem, side))))
+            return false;
+        if (ready && writing && head != sm_bit(side))
+            return false;
+    }
+    const struct sm_stream *const on = atomic_load_explicit(&mem->on[writing], memory_order_relaxed);
+    if (on == &no_stream)
+        return true;
+    return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
+           sm_inflight_has(sm_copy_of(mem, SM_GPU), on, writing);
+}
+
+bool sm_object_is_valid(const struct synced_mem *mem)
+{
+    const unsigned head = sm_head(mem);
+    const struct sm_copy *const gpu = sm_copy_of(mem, SM_GPU);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const copy = sm_copy_of(mem, side);
+        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(mem)))
+            return false;
+        if (sm_bits_of(mem, side) != sm_bit(side) && sm_copy_of(mem, sm_other(side)) != copy)
+            return false;
+    }
+    if (gpu && (gpu->device < 0 || gpu->device != sm_device(mem)))
+        return false;
+    return is_published_rightly(mem, false) && is_published_rightly(mem, true);
+}
+
+/*
+ * A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. The
+ * host's pointer to a shared copy is published to write only while no stream has it to read: there is no fence to wait
+ * for yet, and the head does not always tell:
+ *
+ *   head      streams that have the pointer              the host may read at once   write
+ *   AT_CPU    none                                       yes                         yes
+ *   AT_CPU    to read: the device's side was released    yes                         no: these are to be waited for
+ *   SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *   AT_GPU    any                                        no: the open write ends  no
+ *
+ * The open write ends where the head gets the host's bit, so that no stream has it then.
+ */
+static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
+        return NULL;
+    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
+        return NULL;
+    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
+        return NULL;
+    return sm_copy_data(copy);
+}
+
+/* A stream that writes on after a call has failed comes behind what that call had begun to read. */
+static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
+        return &no_stream;
+    struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
+    return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
+}
+
+/* In debug mode an overwrite is to fill what it gives, each time. */
+static void publish_side(struct synced_mem *mem, enum sm_side side)
+{
+    const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
+    const bool to_write = valid && !sm_guard_on();
+    atomic_store_explicit(&mem->ready[side][false], valid ? ready_for(mem, side, false) : NULL, memory_order_release);
+    atomic_store_explicit(&mem->ready[side][true], to_write ? ready_for(mem, side, true) : NULL, memory_order_release);
+}
+
+static void publish(struct synced_mem *mem)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side))
+            sm_inflight_prune(sm_copy_of(mem, side));
+    if (sm_guard_on()) /* before anybody is given a pointer */
+        sm_protect(mem);
+    publish_side(mem, SM_CPU);
+    publish_side(mem, SM_GPU);
+    const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
+    const bool to_write = valid && !sm_guard_on();
+    atomic_store_explicit(&mem->on[false], valid ? on_for(mem, false) : &no_stream, memory_order_release);
+    atomic_store_explicit(&mem->on[true], to_write ? on_for(mem, true) : &no_stream, memory_order_release);
+}
+
+/* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
+void sm_set_head(struct synced_mem *mem, unsigned head)
+{
+    sm_trace_head(mem, sm_object_name(mem), sm_head(mem), head);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
+            sm_copy_of(mem, side)->arriving = false;
+    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+}
+
+void sm_object_init(struct synced_mem *mem)
+{
+    sm_mutex_init(&mem->lock);
+    mem->generation = sm_process_generation();
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_put_copy(mem, side, NULL);
+    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    publish(mem);
+}
+
+/* ---- The lock ---- */
+
+void sm_lock_object(struct synced_mem *mem)
+{
+    sm_process_enter();
+    sm_mutex_lock(&mem->lock);
+}
+
+/* Until here the hot path hands out what was so when the lock was taken. */
+void sm_unlock_object(struct synced_mem *mem)
+{
+    publish(mem);
+    assert(sm_object_is_valid(mem));
+    sm_mutex_unlock(&mem->lock);
+    sm_process_leave();
+}
+
+/* ---- Waiting ---- */
+
+/* An only copy on the host whose device was lost while it filled the memory: no access to the host tells otherwise. */
+static bool stays_lost(const struct synced_mem *mem, enum sm_side side)
+{
+    return side == SM_CPU && sm_head(mem) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(mem, side));
+}
+
+bool sm_is_lost(const struct synced_mem *mem)
+{
+    return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
+}
+
+/* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
+ * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
+ * shared copy it is the host's side, which comes first, that they do not arrive on. */
+static void lose(struct synced_mem *mem, struct sm_fence **lost)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const copy = sm_copy_of(mem, side);
+        struct sm_fence *const arrival = copy ? sm_inflight_lost(copy) : NULL;
+        if (arrival) {
+            if (lost && !*lost)
+                *lost = sm_fence_hold(arrival);
+            copy->arriving = stays_lost(mem, side);
+            if (sm_head(mem) & ~sm_bit(side))
+                sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
+        }
+    }
+}
+
+static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
+                                   struct sm_fence *fence, bool *over)
+{
+    sm_fence_hold(fence);
+    sm_unlock_object(mem);
+    const synced_mem_status status = wait(fence);
+    sm_lock_object(mem);
+    *over = !sm_fence_is_open(fence);
+    lose(mem, NULL);
+    sm_fence_drop(fence);
+    return status;
+}
+
+synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
+{
+    return wait_with(sm_fence_wait, mem, fence, over);
+}
+
+synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
+{
+    return wait_with(sm_fence_wait_queued, mem, fence, over);
+}
+
+/* ---- Calls ---- */
+
+static unsigned given(const struct synced_mem *mem, enum sm_side side)
+{
+    return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
+}
+
+synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
+{
+    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
+    sm_caller_is_about(mem, sm_object_name(mem));
+    sm_lock_object(mem);
+    *call = (struct sm_transaction){.mem = mem};
+    lose(mem, &call->lost);
+    call->head = sm_head(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        call->given[side] = given(mem, side);
+    return SYNCED_MEM_OK;
+}
+
+/* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
+ * contents before has them still. But what another thread's call has given out meanwhile stays valid. Device pointers
+ * that were handed out before are good still, and their uses to be waited for. */
+static void put_back(const struct sm_transaction *call)
+{
+    struct synced_mem *const mem = call->mem;
+    lose(mem, NULL);
+    unsigned head = sm_head(mem);
+    if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+        sm_inflight_reopen(sm_copy_of(mem, SM_GPU));
+    const bool still = (head & call->head) == call->head;
+    for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
+        if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
+            head &= ~sm_bit(side);
+    sm_set_head(mem, head);
+}
+
+void sm_close_write(struct synced_mem *mem)
+{
+    if (sm_copy_of(mem, SM_GPU))
+        sm_inflight_close(sm_copy_of(mem, SM_GPU));
+}
+
+synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status)
+{
+    struct synced_mem *const mem = call->mem;
+    if (status != SYNCED_MEM_OK)
+        put_back(call);
+    sm_unlock_object(mem);
+    sm_fence_drop(call->lost);
+    for (int i = 0; i < SM_SIDES; i++)
+        sm_copy_retire(call->let_go[i]);
+    return status;
+}
+
+/* After a failure too, which may be for want of the very memory that is due. */
+synced_mem_status sm_reap_after(synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK) {
+        sm_copy_reap_passing_by();
+        return SYNCED_MEM_OK;
+    }
+    const struct sm_detail detail = sm_detail_get();
+    sm_copy_reap_passing_by();
+    sm_detail_set(&detail);
+    return status;
+}
+
+synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status)
+{
+    return sm_reap_after(sm_leave(call, status));
+}
+
+void sm_let_go(struct sm_transaction *call, enum sm_side side)
+{
+    call->let_go[side] = sm_take_copy(call->mem, side);
+    sm_guard_forget(call->let_go[side]); /* the same memory may come again at once */
+}

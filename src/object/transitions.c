@@ -1,0 +1,23 @@
+/* The table of synced_mem.h: next head and work, by head, side and mode. */
+#include "object/transitions.h"
+
+#include "synced_mem.h"
+
+#define UN SYNCED_MEM_UNINITIALIZED
+#define CPU SYNCED_MEM_AT_CPU
+#define GPU SYNCED_MEM_AT_GPU
+#define SYN SYNCED_MEM_SYNCED
+
+/* clang-format off */
+const struct sm_transition sm_transitions[4][SM_SIDES][SM_MODES] = {
+/*  head      side       read               mutable            overwrite          */
+    [UN]  = {[SM_CPU] = {{SM_ZERO,    CPU}, {SM_ZERO,    CPU}, {SM_NOTHING, CPU}},
+             [SM_GPU] = {{SM_ZERO,    GPU}, {SM_ZERO,    GPU}, {SM_NOTHING, GPU}}},
+    [CPU] = {[SM_CPU] = {{SM_NOTHING, CPU}, {SM_NOTHING, CPU}, {SM_NOTHING, CPU}},
+             [SM_GPU] = {{SM_MOVE,    SYN}, {SM_MOVE,    GPU}, {SM_NOTHING, GPU}}},
+    [GPU] = {[SM_CPU] = {{SM_MOVE,    SYN}, {SM_MOVE,    CPU}, {SM_NOTHING, CPU}},
+             [SM_GPU] = {{SM_NOTHING, GPU}, {SM_NOTHING, GPU}, {SM_NOTHING, GPU}}},
+    [SYN] = {[SM_CPU] = {{SM_NOTHING, SYN}, {SM_NOTHING, CPU}, {SM_NOTHING, CPU}},
+             [SM_GPU] = {{SM_NOTHING, SYN}, {SM_NOTHING, GPU}, {SM_NOTHING, GPU}}},
+};
+/* clang-format on */

@@ -1,0 +1,218 @@
+/* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits for
+ * work on the host. */
+#include "stream/fence.h"
+
+#include "base/slab.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "trace/trace.h"
+
+static struct sm_slab fences = SM_SLAB_INITIALIZER(struct sm_fence);
+
+static struct {
+    struct sm_lock lock;
+    struct sm_fence *idle[SM_MAX_DEVICES]; /* nobody holds them; their events exist */
+} pool = {.lock = SM_LOCK_INITIALIZER};
+
+static struct sm_fence *take_idle(int device)
+{
+    sm_lock(&pool.lock);
+    struct sm_fence *const fence = pool.idle[device];
+    if (fence)
+        pool.idle[device] = fence->next;
+    sm_unlock(&pool.lock);
+    return fence;
+}
+
+static void give_idle(struct sm_fence *fence)
+{
+    sm_lock(&pool.lock);
+    fence->next = pool.idle[fence->device];
+    pool.idle[fence->device] = fence;
+    sm_unlock(&pool.lock);
+}
+
+static synced_mem_status create(int device, struct sm_fence **out)
+{
+    struct sm_fence *const fence = sm_slab_take(&fences);
+    if (!fence)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an event's record");
+    const synced_mem_status status = sm_device_event_create(device, &fence->event);
+    if (status != SYNCED_MEM_OK) {
+        sm_slab_give(&fences, fence);
+        return status;
+    }
+    fence->device = device;
+    sm_count_up(SM_COUNT_events, 1);
+    *out = fence;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status take(int device, uint64_t stream, struct sm_fence **out)
+{
+    struct sm_fence *fence = take_idle(device);
+    const synced_mem_status status = fence ? SYNCED_MEM_OK : create(device, &fence);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    fence->stream = stream;
+    fence->work = NULL;
+    atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
+    atomic_store_explicit(&fence->state, SM_FENCE_QUEUEING, memory_order_relaxed);
+    atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
+    *out = fence;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
+{
+    const synced_mem_status status = sm_device_event_record(fence->device, fence->event, handle);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    sm_count_up(SM_COUNT_event_records, 1);
+    atomic_store_explicit(&fence->state, SM_FENCE_PENDING, memory_order_release);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out)
+{
+    struct sm_fence *fence;
+    synced_mem_status status = take(device, stream, &fence);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    status = sm_fence_queued(fence, handle);
+    if (status == SYNCED_MEM_OK)
+        *out = fence;
+    else
+        give_idle(fence);
+    return status;
+}
+
+synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out)
+{
+    const synced_mem_status status = take(device, serial, out);
+    if (status == SYNCED_MEM_OK)
+        (*out)->work = work;
+    return status;
+}
+
+void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray)
+{
+    atomic_store_explicit(&fence->stray, stray, memory_order_relaxed);
+    atomic_store_explicit(&fence->state, (unsigned char)state, memory_order_release);
+}
+
+static struct sm_fence done_for_ever = {.holders = 1, .state = SM_FENCE_DONE};
+struct sm_fence *const sm_fence_done = &done_for_ever;
+
+struct sm_fence *sm_fence_hold(struct sm_fence *fence)
+{
+    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
+    return fence;
+}
+
+void sm_fence_drop(struct sm_fence *fence)
+{
+    if (!fence || atomic_fetch_sub_explicit(&fence->holders, 1, memory_order_acq_rel) > 1)
+        return;
+    struct sm_host_work *const work = fence->work;
+    give_idle(fence);
+    if (work)
+        work->drop(work);
+}
+
+static void end(struct sm_fence *fence, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK)
+        atomic_store_explicit(&fence->state, SM_FENCE_DONE, memory_order_release);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        atomic_store_explicit(&fence->state, SM_FENCE_LOST, memory_order_release);
+}
+
+/* The library's part may have succeeded, and the device's may not. */
+static synced_mem_status why_lost(const struct sm_fence *fence)
+{
+    const synced_mem_status status = fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", fence->device);
+}
+
+static synced_mem_status wait_queued(struct sm_fence *fence)
+{
+    switch (sm_fence_state(fence)) {
+    case SM_FENCE_QUEUEING:
+        return fence->work->finish(fence->work, fence);
+    case SM_FENCE_LOST:
+        return why_lost(fence);
+    case SM_FENCE_PENDING:
+    case SM_FENCE_DONE:
+        break;
+    }
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status wait_done(struct sm_fence *fence)
+{
+    const synced_mem_status queued = wait_queued(fence);
+    if (queued != SYNCED_MEM_OK || sm_fence_state(fence) == SM_FENCE_DONE)
+        return queued;
+    sm_count_up(SM_COUNT_host_waits, 1);
+    const synced_mem_status status = sm_device_event_sync(fence->device, fence->event);
+    end(fence, status);
+    return status;
+}
+
+synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
+{
+    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? sm_trace_wait_begin() : 0;
+    const synced_mem_status status = wait_queued(fence);
+    sm_trace_wait_end(since, fence->device, fence->stream);
+    return status;
+}
+
+synced_mem_status sm_fence_wait(struct sm_fence *fence)
+{
+    const uint64_t since = sm_fence_is_open(fence) ? sm_trace_wait_begin() : 0;
+    const synced_mem_status status = wait_done(fence);
+    sm_trace_wait_end(since, fence->device, fence->stream);
+    return status;
+}
+
+bool sm_fence_pending(struct sm_fence *fence)
+{
+    if (sm_fence_state(fence) != SM_FENCE_PENDING)
+        return sm_fence_is_open(fence);
+    bool done = false;
+    const synced_mem_status status = sm_device_event_query(fence->device, fence->event, &done);
+    if (status == SYNCED_MEM_OK && !done)
+        return true;
+    end(fence, status);
+    return sm_fence_state(fence) == SM_FENCE_PENDING;
+}
+
+/* An event that can't be destroyed stays in the pool, for a later try; one of a lost device went with it. */
+static synced_mem_status destroy_idle(int device)
+{
+    struct sm_fence *fence;
+    while ((fence = take_idle(device)) != NULL) {
+        const synced_mem_status status = sm_device_event_destroy(device, fence->event);
+        if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST) {
+            give_idle(fence);
+            return status;
+        }
+        sm_count_down(SM_COUNT_events, 1);
+        sm_slab_give(&fences, fence);
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_fence_shutdown(void)
+{
+    synced_mem_status first = SYNCED_MEM_OK;
+    for (int device = 0; device < SM_MAX_DEVICES; device++) {
+        const synced_mem_status status = destroy_idle(device);
+        first = first != SYNCED_MEM_OK ? first : status;
+    }
+    sm_slab_trim(&fences);
+    return first;
+}
