@@ -2,7 +2,6 @@
  * work is done by access.c, push_pull.c and storage.c. */
 #include "synced_mem.h"
 
-#include "memory/adopted.h"
 #include "api/argument.h"
 #include "object/access.h"
 #include "api/environment.h"
@@ -40,9 +39,9 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    if (options->struct_size != sizeof *options)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the options' struct_size is %zu, this version knows %zu",
-                       options->struct_size, sizeof *options);
+    const synced_mem_status status = SM_CHECK_STRUCT(options, "the options");
+    if (status != SYNCED_MEM_OK)
+        return status;
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
@@ -226,7 +225,6 @@ static synced_mem_status shut_down(void)
         sm_gpu_forget_peaks();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
-    sm_adopted_trim();
     sm_copy_trim();
     sm_objects_trim();
     return status;
@@ -451,16 +449,16 @@ IN_A_LINE void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_str
 
 /* ---- Streams ---- */
 
-synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
+synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream)
 {
-    return SM_DO(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_end_use_on(mem, stream) : sm_no_object(), mem);
 }
 
-synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
+synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 {
     sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
-    return sm_report(status == SYNCED_MEM_OK ? sm_stream_done(stream) : status, __func__, NULL);
+    return sm_report(status == SYNCED_MEM_OK ? sm_stream_forget(stream) : status, __func__, NULL);
 }
 
 /* ---- Asynchronous transfers ---- */

@@ -1,6 +1,5 @@
 /* Memory for copies. */
 #include "memory/accounting.h"
-#include "memory/adopted.h"
 #include "memory/allocator.h"
 #include "copy/copy.h"
 #include "memory/guard.h"
@@ -200,11 +199,6 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
         sm_copy_take_record(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const synced_mem_status status = callback ? sm_adopted_add(data) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
-        return status;
-    }
     place(copy, data, size, 1);
     copy->callback = callback;
     copy->user = user;
@@ -216,9 +210,6 @@ void sm_copy_unwrap(struct sm_copy *copy)
 {
     if (!copy)
         return;
-    if (copy->source == SYNCED_MEM_SOURCE_ADOPTED)
-        sm_adopted_remove(sm_copy_data(copy));
-    else
-        sm_unpin(copy);
+    sm_unpin(copy);
     sm_copy_give_record(copy);
 }

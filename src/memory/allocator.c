@@ -34,9 +34,10 @@ static const char *name_of(enum sm_side side)
 static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_side side)
 {
     const char *const name = name_of(side);
-    if (table->struct_size != sizeof *table)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator's struct_size is %zu, this version knows %zu",
-                       name, table->struct_size, sizeof *table);
+    const synced_mem_status status =
+        SM_CHECK_STRUCT(table, side == SM_CPU ? "the host allocator" : "the device allocator");
+    if (status != SYNCED_MEM_OK)
+        return status;
     if (!table->alloc || !table->free)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
                        table->alloc ? "free" : "alloc");

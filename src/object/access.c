@@ -261,7 +261,7 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
     return status;
 }
 
-synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle)
+synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
 {
     struct sm_transaction call;
     const synced_mem_status status = sm_enter(&call, mem);

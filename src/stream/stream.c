@@ -12,7 +12,7 @@
 /* What became of a caller's stream. */
 enum state {
     KNOWN,
-    DONE,    /* synced_mem_stream_done(); last stands for its work */
+    DONE,    /* synced_mem_forget_stream(); last stands for its work */
     VANISHED /* its handle was found to be another stream's, and it was never done */
 };
 
@@ -319,7 +319,7 @@ static struct sm_stream *recordable(struct sm_stream *stream)
 static synced_mem_status vanished(const struct sm_stream *stream)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "stream %p was destroyed without synced_mem_stream_done(): its work on this object is forgotten",
+                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is forgotten",
                    (void *)stream->handle);
 }
 
@@ -498,7 +498,7 @@ static struct sm_stream *find_any_known(struct bucket *bucket, synced_mem_stream
     return stream;
 }
 
-synced_mem_status sm_stream_done(synced_mem_stream handle)
+synced_mem_status sm_stream_forget(synced_mem_stream handle)
 {
     const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? thread_number() : 0;
     struct bucket *const bucket = bucket_of(handle, thread);
