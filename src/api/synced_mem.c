@@ -1,4 +1,4 @@
-/* The public functions of an object, in the header's order, but for those in foreign.c: arguments are checked here, the
+/* The public functions of an object, in the header's order, but for those in user_memory.c: arguments are checked here, the
  * work is done by access.c, push_pull.c and storage.c. */
 #include "synced_mem.h"
 

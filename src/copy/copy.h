@@ -112,7 +112,7 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
                                       synced_mem_stream stream, struct sm_copy **out);
 
 /* Whether the memory was handed in by the caller. */
-static inline bool sm_copy_is_foreign(const struct sm_copy *copy)
+static inline bool sm_copy_is_of_user(const struct sm_copy *copy)
 {
     return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
 }

@@ -45,7 +45,7 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 {
     struct sm_pointer_facts first;
     struct sm_pointer_facts last;
-    if (!sm_copy_is_foreign(copy) || (copy->asked && !copy->pinned))
+    if (!sm_copy_is_of_user(copy) || (copy->asked && !copy->pinned))
         return SYNCED_MEM_OK;
     copy->pinned = false;
     copy->asked = sm_device_look_at(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;

@@ -122,7 +122,7 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
     const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
     unsigned head = SYNCED_MEM_UNINITIALIZED;
-    synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_foreign(mem);
+    synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_user_memory(mem);
     if (status == SYNCED_MEM_OK)
         status = make_replaceable(mem, going);
     if (status != SYNCED_MEM_OK)

@@ -80,7 +80,7 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
     return status;
 }
 
-synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem)
+synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
 {
     synced_mem_placement_kind placement = SYNCED_MEM_PLACEMENT_SEPARATE;
     int device;

@@ -541,7 +541,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const made = suite_create("foreign");
+    Suite *const made = suite_create("user_memory");
     TCase *const borrowed = add_case(made, "borrowed");
     tcase_add_test(borrowed, borrowed_host);
     tcase_add_test(borrowed, replacing_host);
