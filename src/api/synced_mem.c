@@ -1,5 +1,5 @@
 /* The public functions of an object, in the header's order, but for those in user_memory.c: arguments are checked here, the
- * work is done by access.c, push_pull.c and storage.c. */
+ * work is done by access.c, push_pull.c, replace.c and resize.c. */
 #include "synced_mem.h"
 
 #include "api/argument.h"
@@ -16,7 +16,8 @@
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
-#include "object/storage.h"
+#include "object/replace.h"
+#include "object/resize.h"
 #include "trace/trace_writer.h"
 #include "object/unified.h"
 

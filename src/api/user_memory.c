@@ -2,7 +2,7 @@
 #include "api/argument.h"
 #include "copy/inflight.h"
 #include "copy/pin.h"
-#include "object/storage.h"
+#include "object/replace.h"
 
 /* ---- Arguments ---- */
 

@@ -658,7 +658,7 @@ inline move(thread)
     fi
 }
 
-/* ---- storage.c ---- */
+/* ---- replace.c and resize.c ---- */
 
 /* wait: the library's transfers on borrowed memory. */
 inline hand_back(side_, which)
