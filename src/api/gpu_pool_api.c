@@ -4,6 +4,8 @@
 #include "copy/copy.h"
 #include "copy/device_cache.h"
 
+#include "base/status.h"
+
 /* ---- Arguments ---- */
 
 static synced_mem_status find(int wanted, int *device)
@@ -17,9 +19,7 @@ static synced_mem_status find(int wanted, int *device)
 
 static synced_mem_status get_info(int device, synced_mem_device_info *info)
 {
-    const synced_mem_status status = SM_CHECK_STRUCT(info, "info");
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(SM_CHECK_STRUCT(info, "info"));
     if (device < SYNCED_MEM_DEVICE_CURRENT)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", device);
     return sm_device_info(device, info);

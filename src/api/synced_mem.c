@@ -40,9 +40,7 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    const synced_mem_status status = SM_CHECK_STRUCT(options, "the options");
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(SM_CHECK_STRUCT(options, "the options"));
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)

@@ -4,6 +4,8 @@
 #include "copy/pin.h"
 #include "object/replace.h"
 
+#include "base/status.h"
+
 /* ---- Arguments ---- */
 
 static synced_mem_status check_alignment(const synced_mem *mem, const void *data, const char *what)
@@ -63,12 +65,11 @@ static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory
 static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     struct sm_pointer_facts facts;
-    synced_mem_status status = sm_device_look_at(sm_device(mem), memory->gpu_data, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_look_at(sm_device(mem), memory->gpu_data, &facts));
     if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
-    status = sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
+    synced_mem_status status =
+        sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
     if (status == SYNCED_MEM_OK && !memory->stream)
         sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
     return status;

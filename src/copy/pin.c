@@ -121,13 +121,11 @@ static void unlock_now(struct sm_registration *registration)
 synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
     int device;
-    synced_mem_status status = sm_device_resolve(wanted, &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_resolve(wanted, &device));
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
     sm_lock(&registrations.lock);
-    status = sm_pin_query(copy, device);
+    synced_mem_status status = sm_pin_query(copy, device);
     if (status == SYNCED_MEM_OK && copy->pinned)
         share(copy);
     else if (status == SYNCED_MEM_OK && copy->bytes > 0)

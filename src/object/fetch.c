@@ -317,9 +317,7 @@ static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side
     *stream = NULL;
     if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_resolve(sm_device(mem), &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_resolve(sm_device(mem), &device));
     if (work != SM_MOVE)
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
     return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);

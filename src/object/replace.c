@@ -76,10 +76,8 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_transaction call;
-    synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = make_dispensable(mem, side);
+    SM_TRY(sm_enter(&call, mem));
+    synced_mem_status status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
         sm_close_write(mem);
         if (!sm_shared_copy(mem))
@@ -159,12 +157,10 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
 static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
 {
     struct sm_stream *stream;
-    synced_mem_status status = sm_stream_find(device, handle, &stream);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_stream_find(device, handle, &stream));
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
-    status = sm_stream_queued(stream, out);
+    synced_mem_status status = sm_stream_queued(stream, out);
     sm_stream_drop(stream);
     return status;
 }
@@ -174,9 +170,7 @@ synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, str
 {
     struct sm_fence *fence;
     const int device = sm_device(mem);
-    synced_mem_status status = fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence));
     if (cpu)
         sm_inflight_filled(cpu, sm_fence_hold(fence));
     if (gpu)

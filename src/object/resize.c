@@ -75,9 +75,7 @@ static synced_mem_status grow_host(struct sm_transaction *call, size_t size, str
     struct synced_mem *const mem = call->mem;
     struct sm_copy *larger = take_spare(growth, SM_CPU);
     const bool zeroed = !larger;
-    const synced_mem_status status = larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger));
     memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
     if (!zeroed)
         memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
@@ -253,10 +251,8 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 {
     struct sm_transaction call;
     struct growth growth = {.larger = NULL};
-    synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = sm_leave(&call, resize(&call, size, keep, &growth));
+    SM_TRY(sm_enter(&call, mem));
+    synced_mem_status status = sm_leave(&call, resize(&call, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by();

@@ -28,9 +28,7 @@ static synced_mem_status decide_on(int device, synced_mem_placement_kind *placem
     struct sm_unified_facts facts;
     if (*placement == SYNCED_MEM_PLACEMENT_MAPPED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_unified_facts(device, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_unified_facts(device, &facts));
     if (*placement == SYNCED_MEM_PLACEMENT_MANAGED && !facts.managed)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                        "managed placement: device %d has no managed memory that the host may touch while kernels run "

@@ -260,9 +260,7 @@ static synced_mem_status find_created(int device, int likely, synced_mem_stream 
 {
     struct bucket *const bucket = bucket_of(handle, 0);
     struct sm_stream *stream = find_known(bucket, handle, id);
-    const synced_mem_status status = stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream));
     const int its = stream->device;
     if (device >= 0 && its != device) {
         sm_stream_drop(stream);
@@ -346,9 +344,7 @@ static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out
     }
     struct sm_stream *const on = recordable(stream);
     struct sm_stream_facts facts;
-    const synced_mem_status status = sm_device_stream_look(on->device, on->handle, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_stream_look(on->device, on->handle, &facts));
     if (facts.capturing)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
                        (void *)on->handle);
