@@ -7,9 +7,10 @@
  * synced_mem_gpu_data() and never calls cudaMemcpy. The states and accessors are those of Caffe's SyncedMemory.
  *
  * The one rule: what an accessor returns is safe to use at once in the domain it was asked for (the host, or one CUDA
- * stream), and stays so until the next call on the object that asks for a conflicting access. Two accesses conflict
- * when one of them is mutable or overwrite, or changes the size or the memory. Whatever has to be waited for, the
- * library waits for: on the host only when the host asked, otherwise with events between streams.
+ * stream), and stays so until the next conflicting call on the object. Accesses from two domains conflict when one of
+ * them is mutable or overwrite. Accesses from one domain, the host or one stream, never conflict. A call that changes
+ * the size or the memory conflicts with every access. Whatever has to be waited for, the library waits for: on the host
+ * only when the host asked, otherwise with events between streams.
  *
  * Facts that hold for every function, so that the comments below need not repeat them:
  * - Sizes and capacities are in bytes.
@@ -121,6 +122,7 @@ typedef enum synced_mem_status {
 
 /**
  * The name of a status, as in this header ("SYNCED_MEM_ERR_NO_GPU").
+ * Threads: safe.
  * @return a constant string, never NULL; "SYNCED_MEM_ERR_UNKNOWN" for a number that is no status. Never blocks.
  * @since 0.1
  */
@@ -128,6 +130,7 @@ SYNCED_MEM_API const char *synced_mem_status_name(synced_mem_status status);
 
 /**
  * What a status means, in a few words.
+ * Threads: safe.
  * @return a constant string, never NULL; "unknown status" for a number that is no status. Never blocks.
  * @since 0.1
  */
@@ -135,6 +138,7 @@ SYNCED_MEM_API const char *synced_mem_status_message(synced_mem_status status);
 
 /**
  * The status of the calling thread's last failed call; calls that succeed leave it alone.
+ * Threads: safe; each thread has its own. Ownership: none taken.
  * @return SYNCED_MEM_OK when no call of this thread has failed yet. Never blocks.
  * @since 0.1
  */
@@ -143,6 +147,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_last_error(void);
 /**
  * The detail of the calling thread's last failed call: the function, what it asked for (size, device), and the CUDA
  * runtime's error where there was one.
+ * Threads: safe; each thread has its own.
  * @return a string owned by the thread, good until its next failing call; "" when no call has failed. Never NULL, never
  *         blocks.
  * @since 0.1
@@ -160,6 +165,7 @@ typedef void (*synced_mem_error_handler)(synced_mem_status status, const char *m
  * @param user  handed to the handler; the library neither reads nor frees it
  * Ownership: none taken. Never blocks on a stream. A call that fails in another thread at the same time may still call
  * the previous handler, with the user pointer that belongs to it.
+ * Threads: safe.
  * @since 0.1
  */
 SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handler, void *user);
@@ -252,8 +258,9 @@ typedef struct synced_mem_options {
      * for none. */
     const char *name;
     /**
-     * Of both copies, in bytes, where the library allocates them: a power of two up to 2 MiB; 0 (default) for 64.
-     * Memory handed in by the caller must have the alignment that was asked for here.
+     * In bytes, a power of two up to 2 MiB; 0 (default) for 64. The library's own memory has it, and at least that of a
+     * pointer. An allocator is asked for it, and memory without it is refused: ERR_INVALID_STATE. Memory that the
+     * caller hands in is refused without it, ERR_INVALID_ARGUMENT; with 0 such memory may lie anywhere.
      */
     size_t alignment;
     /** Yours, returned by synced_mem_user(); neither read nor freed; NULL by default. */
@@ -269,6 +276,7 @@ typedef struct synced_mem_options {
 
 /**
  * Fills options with the defaults of this version of the header. NULL is ignored. Never blocks.
+ * Threads: safe. Ownership: none taken.
  * @since 0.1
  */
 SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
@@ -280,6 +288,7 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * @param options  NULL for the defaults; read during the call only
  * Ownership: the caller owns one reference and gives it up with synced_mem_release(); nothing on failure.
  * Never blocks on a stream; calls no CUDA function.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (out NULL, a size over PTRDIFF_MAX less 2 MiB, an unknown struct_size, a
  *         device below -1 or above 32767, an alignment that is no power of two or too large, a placement of no known
  *         number, a bad allocator, or one for an object in unified placement); ERR_OUT_OF_HOST_MEMORY.
@@ -296,6 +305,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size
  * @param gpu  of device memory; NULL (the default): the library's own. Read during the call only
  * Ownership: none taken; the functions and the user pointers must stay usable until the objects that have memory from
  * them are gone and synced_mem_shutdown() has returned, which also sets back both to NULL. Never blocks.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (an unknown struct_size or flag, a function that is NULL: neither is
  *         set); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
@@ -306,6 +316,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
 /**
  * Adds a reference. Atomic; never blocks.
  * Ownership: the caller owns one more reference after success, none more after failure.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_INVALID_STATE (the last reference is already gone).
  * @since 0.1
  */
@@ -322,6 +333,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * the object holds it up, else for a few instructions.
  * Ownership: after success the caller's reference is gone. If that wait fails, nothing is released and the reference
  * remains the caller's.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (released more often than retained: an assertion in debug builds; in release
  *         builds detected for as long as the object's slot is not in use again); ERR_CUDA (that wait failed).
  * @since 0.1
@@ -333,6 +345,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  * finished; adopted memory that is still due gets its callback. The library can be used again afterwards.
  * Blocking: waits on the host for pending transfers on memory that was let go of. Call it when no other thread is in
  * the library.
+ * Ownership: adopted memory is the caller's again when its callback is called.
+ * Threads: not while another thread is in the library.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (objects are alive, of which the detail names three: nothing was done); GPU
  *         errors.
  * @since 0.1
@@ -344,8 +358,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  * Other calls do the same in passing when they take their slow path; a program that makes none for a while can call
  * this one. What another thread is just then doing this for is left to that thread. Inside a callback no other callback
  * is called: those that are due follow when it has returned.
- * Blocking: asks each pending piece of work whether it has finished and waits for none; but see
+ * Blocking: polls each pending piece of work and waits for none; but see
  * synced_mem_host_pool_set_decay().
+ * Ownership: adopted memory is the caller's again when its callback is called.
+ * Threads: safe.
  * @return SYNCED_MEM_OK, also when something is pending still; ERR_FORKED.
  * @since 0.1
  */
@@ -356,20 +372,45 @@ SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
  * (ERR_INVALID_ARGUMENT, returned value as stated); those that tell of one copy, in a forked child for an object of the
  * parent's too (ERR_FORKED, returned value as for NULL). */
 
-/** The size of the contents, in bytes: as made, or as resized last; 0 for NULL. @since 0.1 */
+/**
+ * The size of the contents: as made, or as resized last.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return in bytes; 0 for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
-/** The head: which copies hold the current contents, or will when the transfer to them arrives; UNINITIALIZED for NULL.
- * A transfer that has failed shows once another call has looked at the object. @since 0.1 */
+/**
+ * The head: which copies hold the current contents, or will when the transfer to them arrives. A transfer that has
+ * failed shows once another call has polled it.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return the head; UNINITIALIZED for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 
-/** The object's CUDA device; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL. @since 0.1 */
+/**
+ * The object's CUDA device.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return its number; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API int synced_mem_device(const synced_mem *mem);
 
-/** The user pointer of the options the object was made with, the caller's own; NULL for NULL. @since 0.1 */
+/**
+ * The user pointer of the options that the object was made with.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: the caller's.
+ * @return the caller's own pointer; NULL for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API void *synced_mem_user(const synced_mem *mem);
 
-/** The object's name, "" when it has none; owned by the object; "" for NULL. @since 0.1 */
+/**
+ * The object's name.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: the object's.
+ * @return good as long as the object is; "" when it has none, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API const char *synced_mem_name(const synced_mem *mem);
 
 /** Where a copy's memory comes from. */
@@ -378,41 +419,66 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_PAGEABLE = 1,  /**< the library's: host memory of the system */
     SYNCED_MEM_SOURCE_PINNED = 2,    /**< the library's: page-locked host memory */
     SYNCED_MEM_SOURCE_DEVICE = 3,    /**< the library's: device memory */
-    SYNCED_MEM_SOURCE_BORROWED = 4,  /**< the caller's, set by synced_mem_set_*_data() */
-    SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed over with synced_mem_adopt_*_data() */
+    SYNCED_MEM_SOURCE_BORROWED = 4,  /**< the caller's, handed in without a callback */
+    SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed in with a callback */
     SYNCED_MEM_SOURCE_ALLOCATOR = 6, /**< from an allocator of the caller's */
     SYNCED_MEM_SOURCE_MAPPED = 7,    /**< the library's: page-locked host memory that both sides use */
     SYNCED_MEM_SOURCE_MANAGED = 8    /**< the library's: managed memory that both sides use */
 } synced_mem_source;
 
-/** Where the host copy's memory comes from; NONE for NULL. @since 0.1 */
+/**
+ * Where the host copy's memory comes from.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return the source; NONE without a host copy, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
 
-/** Where the device copy's memory comes from; NONE for NULL. @since 0.1 */
+/**
+ * Where the device copy's memory comes from.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return the source; NONE without a device copy, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 
 /**
- * Whether the host copy is known to be page-locked: 1 or 0; 0 without one, and for NULL. Of memory of the caller's the
- * CUDA runtime is asked, if the process uses a GPU through the library; what it does not say is 0.
+ * Whether the host copy is known to be page-locked. The CUDA runtime knows it of memory of the caller's; it is queried
+ * if the process uses a GPU through the library.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return 1, or 0; 0 without a host copy, for NULL, and where the runtime does not answer.
  * @since 0.1
  */
 SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
-/** How many bytes the host copy has room for: 0 without one, and for NULL. @since 0.1 */
+/**
+ * How much room the host copy has.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return in bytes; 0 without a host copy, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
-/** How many bytes the device copy has room for: 0 without one, and for NULL. @since 0.1 */
+/**
+ * How much room the device copy has.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return in bytes; 0 without a device copy, and for NULL.
+ * @since 0.1
+ */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
 
 /**
- * The placement in effect; before the first use of memory decides it, the one that was asked for. SEPARATE for NULL. A
- * unified object that was used by the host where there was no device answers SEPARATE. @since 0.1
+ * The placement in effect; before the first use of memory decides it, the one that was asked for.
+ * Threads: safe. Never blocks but for another thread's call on the object. Ownership: none taken.
+ * @return the placement; SEPARATE for NULL, and for a unified object that the host used where there was no device.
+ * @since 0.1
  */
 SYNCED_MEM_API synced_mem_placement_kind synced_mem_placement(const synced_mem *mem);
 
 /**
- * How many CUDA devices this process can use: 0 in a build without CUDA, on a machine without driver or device,
- * and in a forked child. The first call starts the driver; no context is created.
+ * How many CUDA devices this process can use. The first call starts the driver; no context is created.
+ * Blocking: for the driver, when it is started. Threads: safe. Ownership: none taken.
+ * @return 0 or more; 0 in a build without CUDA, on a machine without driver or device, and in a forked child.
  * @since 0.1
  */
 SYNCED_MEM_API int synced_mem_device_count(void);
@@ -438,6 +504,8 @@ SYNCED_MEM_API int synced_mem_device_count(void);
  * The host copy, to read. Blocks the host until the contents are there: a transfer from the device, and before it the
  * caller's work that writes them, on the stream they were asked for (without one: on the legacy stream, and on blocking
  * streams of the object's device). Nothing else is waited for: after a pull, that pull alone.
+ * Ownership: the object's, see above.
+ * Threads: safe.
  * @return synced_mem_size() bytes, to be read by the host; NULL on failure: ERR_INVALID_ARGUMENT (NULL object),
  *         ERR_OUT_OF_HOST_MEMORY, and when the contents have to come from the device, GPU errors.
  * @since 0.1
@@ -447,6 +515,8 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 /**
  * The host copy, to read and write; the device copy becomes stale. Blocks the host as synced_mem_cpu_data() does, and
  * also until the library's pending transfers from the host copy have read it.
+ * Ownership: the object's. Threads: safe; to write beside another thread's use of the contents is a race of the
+ * caller's.
  * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
@@ -456,6 +526,7 @@ SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
  * The host copy, to be written whole: its contents are undefined until the caller has done so. Nothing is copied, and
  * nothing filled but in debug mode. The device copy becomes stale. Blocks the host until the library's pending
  * transfers on the host copy are done.
+ * Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
  * @return as synced_mem_cpu_data(), errors too.
  * @since 0.1
  */
@@ -471,6 +542,8 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * nothing of this: memory whose pointer was ever asked for so is given to nobody else before such kernels are done.
  * Transfers and fills that the library makes into it, on any stream, come behind them too. While a blocking stream of
  * the device captures these answer ERR_CAPTURING, and memory that goes is kept until the capture has ended.
+ * Ownership: the object's, see above.
+ * Threads: safe.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
@@ -480,6 +553,7 @@ SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
  * The device copy, to read and write; the host copy becomes stale. Blocks the host as synced_mem_gpu_data(), and also
  * until what reads the device copy is done: the library's transfers, and the caller's work on streams it was asked for.
  * Tracks and fails as synced_mem_gpu_data().
+ * Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
@@ -487,6 +561,7 @@ SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
 /**
  * The device copy, to be written whole: undefined until then, nothing is copied or filled; the host copy becomes stale.
  * Blocks, tracks and fails as synced_mem_mutable_gpu_data(); its allocation is waited for as well.
+ * Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
@@ -496,11 +571,12 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
  * What that work has to come after, a transfer or a writer on another stream, the stream waits for; a transfer, a
  * fill or an allocation that is needed is queued on the stream itself. When something conflicts with that work, an
  * event recorded on the stream at that moment stands for it, so everything queued on the stream till then is waited
- * for; synced_mem_done_on() records it earlier. Readers on several streams do not wait for one another.
+ * for; synced_mem_end_use_on() records it earlier. Readers on several streams do not wait for one another.
  * Blocking: not when the host copy is page-locked or no transfer is needed. A transfer from pageable memory returns
  * when the source has been read out; and the host waits for pageable memory of the caller's that is still being filled
- * in the order of another stream (synced_mem_set_cpu_data_on()).
- * @param stream  see the facts for every function. Before it is destroyed, synced_mem_stream_done() must be called
+ * in the order of another stream (synced_mem_memory.stream).
+ * @param stream  see the facts for every function. Before it is destroyed, synced_mem_forget_stream() must be called
+ * Ownership: the object's; the stream stays the caller's. Threads: safe.
  * @return synced_mem_size() bytes of device memory; NULL on failure: ERR_INVALID_ARGUMENT (NULL object), GPU errors.
  * @since 0.1
  */
@@ -510,12 +586,16 @@ SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_st
  * As synced_mem_gpu_data_on(), to read and write; the host copy becomes stale. The stream also waits for what reads the
  * device copy: transfers, and work on other streams that asked for it. The turn to write lasts until the next
  * call on the object that is no access on this stream, a pull included: ask again after one.
+ * Blocking and ownership: as synced_mem_gpu_data_on(). Threads: as synced_mem_mutable_cpu_data().
+ * @return as synced_mem_gpu_data_on(), errors too.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
 /**
  * As synced_mem_mutable_gpu_data_on(), to be written whole: undefined until then, nothing is copied or filled.
+ * Blocking and ownership: as synced_mem_gpu_data_on(). Threads: as synced_mem_mutable_cpu_data().
+ * @return as synced_mem_gpu_data_on(), errors too.
  * @since 0.1
  */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
@@ -527,10 +607,11 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_me
  * stream up to now, and for nothing queued after. The stream has to ask again before it uses the object again.
  * Without such a call the same happens at the first conflicting call, with all that the stream has got by then. A
  * stream that has no use of the object is no error. Never blocks.
+ * Ownership: the stream stays the caller's. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); GPU errors.
- * @since 0.1
+ * @since 0.2
  */
-SYNCED_MEM_API synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
 /**
  * Ends the stream's use of all objects, and forgets the stream. To be called before the caller destroys it, after the
@@ -540,10 +621,11 @@ SYNCED_MEM_API synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_
  * can't be learned from it. Where the runtime shows that the handle has become another stream's, the call that comes
  * upon it answers ERR_INVALID_STATE once, and the old stream's work on the object is forgotten. The emulated runtime
  * reports the mistake. NULL and cudaStreamLegacy need no such call; cudaStreamPerThread none before its thread ends.
+ * Ownership: the stream stays the caller's. Threads: safe.
  * @return SYNCED_MEM_OK, also for a stream the library has not met; GPU errors (the stream is then known as before).
- * @since 0.1
+ * @since 0.2
  */
-SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
 
 /* ---- Asynchronous transfers ---- */
 
@@ -557,6 +639,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_stream_done(synced_mem_stream stream
  * so that the caller may write memory of its own. For transfers that are staged (see synced_mem_set_staging()) that
  * comes after earlier work on the device copy; where no memory can be page-locked, after earlier work on the stream. The
  * stream waits for earlier work on the object's memory where it must.
+ * Ownership: the stream stays the caller's. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         push; AT_GPU: the host copy is stale); GPU errors. After ERR_CUDA the transfer may be under way all
  *         the same, untracked: memory of the caller's must then stay until the stream has been synchronized.
@@ -573,6 +656,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * device copy comes after the transfer; if the library's threads have yet to queue that, the call that asks for the
  * pointer waits on the host until they have.
  * Unified placement: nothing is moved; the host copy has arrived when what writes the contents, up to now, is done.
+ * Ownership: the stream stays the caller's. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object); ERR_INVALID_STATE (head UNINITIALIZED: there is nothing to
  *         pull; AT_CPU: the device copy is stale); GPU errors, as synced_mem_async_gpu_push().
  * @since 0.1
@@ -583,6 +667,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
  * As synced_mem_async_gpu_push() for each of count objects, all of the stream's device, with one event for all of their
  * transfers: an access to one of them waits until all have arrived. An object may be named more than once.
  * Staged transfers have events of their own.
+ * Blocking: as synced_mem_async_gpu_push() for each object.
+ * Ownership: none taken; the array is read during the call only. Threads: safe.
  * @return the first object's error, in the order given; then no head has changed, though some transfers may have been
  *         made; but if a staged transfer fails, the other objects' contents arrive all the same. ERR_INVALID_ARGUMENT
  *         also for a NULL array with a count above 0.
@@ -591,7 +677,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
-/** As synced_mem_async_gpu_push_n(), for synced_mem_async_cpu_pull(). @since 0.1 */
+/**
+ * As synced_mem_async_gpu_push_n(), for synced_mem_async_cpu_pull().
+ * Blocking: as synced_mem_async_cpu_pull() for each object.
+ * Ownership: none taken; the array is read during the call only.
+ * Threads: safe.
+ * @return as synced_mem_async_gpu_push_n(), errors too.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
@@ -599,6 +692,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
  * Whether transfers, fills and allocations of the library on the object's memory are pending; the caller's own work is
  * not asked about. Never blocks.
  * @param pending  set to 1 or 0, and only on success
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_DEVICE_LOST, or why a staged transfer failed (contents that
  *         were to arrive are lost; said by the first of these calls that meets it), ERR_FORKED.
  * @since 0.1
@@ -608,6 +702,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 /**
  * Blocks the host until what synced_mem_query() asks about is done. The caller's own work is waited for only where a
  * transfer comes after it.
+ * Ownership: none taken. Threads: safe.
  * @return as synced_mem_query(), errors too.
  * @since 0.1
  */
@@ -621,7 +716,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
  * nothing of CUDA's. Host memory that is page-locked from its first byte to its last (cudaMallocHost, cudaHostRegister)
  * is treated like the library's own page-locked memory: pushes and pulls return at once. It is asked about again before
  * each transfer, and treated as pageable once it no longer is. Memory that was found pageable is not asked about again:
- * page-lock it before it is handed in, or with synced_mem_register_cpu_data(). Managed memory is taken for either copy;
+ * page-lock it before it is handed in, or with SYNCED_MEM_MEMORY_PAGE_LOCK. Managed memory is taken for either copy;
  * for the host copy only where the device lets the host touch it while kernels run (concurrentManagedAccess).
  *
  * Memory that the caller unmaps, frees or takes back from the runtime while an object uses it is the caller's mistake,
@@ -629,124 +724,106 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
  */
 
 /**
- * Called once for each adopted pointer when the library has let go of it, with no lock held, in synced_mem_release(),
- * synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback. The exception: memory
- * that a transfer uses whose end nobody can tell, as the runtime refused both an event and a synchronization, is never
- * handed back; it is counted in synced_mem_stats.quarantined.
+ * Called once for each adopted pointer of an object when the object uses the memory no more, with no lock held, in
+ * synced_mem_release(), synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
+ * The exception: memory that a transfer uses whose end nobody can tell, as the runtime refused both an event and a
+ * synchronization, is never handed back; it is counted in synced_mem_stats.quarantined.
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
- * @param stream  NULL: all work of the library on the memory, and the caller's on the streams that the library tracks,
- *                has finished. Not NULL: what is unfinished has been ordered before that stream
+ * @param stream  NULL: all work of the library on the memory for this object, and the caller's on the streams that the
+ *                library tracks, has finished. Not NULL: what is unfinished has been ordered before that stream
  */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
 
 /**
- * Makes data the host copy and the head AT_CPU; the object borrows the memory. What the host copy was before is let go
- * of as by synced_mem_release(). The device copy becomes stale and keeps its memory.
+ * Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
+ * its memory. The host copy's memory until then is released as by synced_mem_release_data().
  * @param data  at least synced_mem_size() bytes of host memory, readable and writable
- * Ownership: the caller's throughout. The memory must stay until the object lets go of it: until the next call that
- * sets, adopts or releases host memory of this object, or releases the object, has returned. Blocking: waits on the
- * host for the library's transfers on borrowed memory that it replaces; otherwise not.
+ * Ownership: the caller's throughout. The memory must stay until the object uses it no more: until the next call that
+ * replaces or releases the host memory of this object, or releases the object, has returned. After a failure the object
+ * does not use it.
+ * Blocking: waits on the host for the library's transfers on borrowed memory that it replaces; otherwise not.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, NULL data, data not aligned as the options asked, memory
  *         of a device, managed memory that the host may not touch at any time, memory that this object owns);
  *         ERR_INVALID_STATE (another thread made the object larger meanwhile; unified placement, which takes no memory
- *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed).
+ *         of the caller's); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (that wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
 /**
- * As synced_mem_set_cpu_data(), and page-locks the memory if it is not page-locked already (cudaHostRegister, of these
- * bytes alone: buffers that share a page don't disturb one another). When the object lets go of the memory, by the call
- * that hands it back, it is no longer page-locked; memory that several objects borrow, when the last of them lets go.
- * Memory that the caller had page-locked stays so. Blocking: also for the runtime, which page-locks at some GB/s; to
- * undo it the runtime may wait for the device. If the runtime refuses to undo it, the memory is handed back all the
- * same, still page-locked, and no status tells; so it is where work on it is under way that nobody can wait for.
- * @return also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be page-locked), ERR_CUDA (refused: a
- *         part of it is page-locked, or it is no memory that can be). The memory is then not borrowed, and unchanged.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_register_cpu_data(synced_mem *mem, void *data);
-
-/**
- * As synced_mem_set_cpu_data(), for the device copy: the head becomes AT_GPU, the host copy stale. An object that has
- * no device yet takes that of the memory.
+ * Makes data the device copy and the head AT_GPU; the object borrows the memory. The host copy becomes stale and keeps
+ * its memory. An object that has no device yet takes that of the memory. Otherwise as synced_mem_set_cpu_data().
  * @param data  at least synced_mem_size() bytes of device or managed memory on the object's device. Work that fills it
  *              is tracked as for synced_mem_mutable_gpu_data()
+ * Blocking and ownership: as synced_mem_set_cpu_data(). Threads: safe.
  * @return also ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another device), GPU errors.
  * Source: Caffe, SyncedMemory::set_gpu_data.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data);
 
-/**
- * Borrows memory for both copies at once; the head becomes SYNCED: the caller vouches that the contents agree.
- * Otherwise as synced_mem_set_cpu_data() and synced_mem_set_gpu_data(); on failure neither is set.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_data(synced_mem *mem, void *cpu_data, void *gpu_data);
+/** Of synced_mem_memory: the host memory is page-locked for as long as the object uses it. */
+#define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
+
+/** Memory of the caller's, and how an object is to use it. A member that is zero is at its default. */
+typedef struct synced_mem_memory {
+    /** sizeof(synced_mem_memory); sizes of no known version are refused. */
+    size_t struct_size;
+    /** At least synced_mem_size() bytes of host memory, readable and writable. NULL: the host copy keeps its memory. */
+    void *cpu_data;
+    /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
+     * its memory. */
+    void *gpu_data;
+    /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer. */
+    synced_mem_release_callback callback;
+    /** Yours, handed to the callback; neither read nor freed. */
+    void *user;
+    /**
+     * The stream in whose order the contents are ready, one of the memory's device: whoever asks for them waits for
+     * what the stream has queued up to now, the host on the host, a stream on the device. The stream's other uses of
+     * the object are as before. The legacy stream is cudaStreamLegacy here. NULL: the contents of host memory are
+     * ready, and work that fills device memory is tracked as for synced_mem_mutable_gpu_data().
+     */
+    synced_mem_stream stream;
+    /** 0, or SYNCED_MEM_MEMORY_PAGE_LOCK. */
+    unsigned flags;
+} synced_mem_memory;
 
 /**
- * As synced_mem_set_cpu_data(), but the memory becomes the object's: when it lets go of it, it calls the callback.
- * @param callback  must not be NULL
- * @param user      handed to the callback; the library neither reads nor frees it
- * Ownership: the library's after success; still the caller's after failure, and the callback is then not called.
- * Blocking: as synced_mem_set_cpu_data().
- * @return also ERR_INVALID_ARGUMENT for a NULL callback, and for memory that was adopted before, by any object, and
- *         not handed back yet.
- * @since 0.1
+ * Makes memory of the caller's the host copy (head AT_CPU), the device copy (AT_GPU), or both (SYNCED: the caller
+ * vouches that the contents agree). A copy that is not given becomes stale and keeps its memory. Otherwise as
+ * synced_mem_set_cpu_data() for host memory and as synced_mem_set_gpu_data() for device memory.
+ *
+ *     synced_mem_memory memory = {.struct_size = sizeof memory, .cpu_data = data, .callback = give_back};
+ *     status = synced_mem_use_memory(mem, &memory);
+ *
+ * Several objects may use one memory. Each adopts it by itself, and calls its callback when it uses the memory no more,
+ * whatever the others do. The library orders nothing between them.
+ *
+ * With SYNCED_MEM_MEMORY_PAGE_LOCK host memory is page-locked if it is not page-locked already (cudaHostRegister, of
+ * these bytes alone: buffers that share a page don't disturb one another). It is page-locked no more when the object
+ * uses it no more: when the call that hands borrowed memory back returns, and before the callback of adopted memory. Of
+ * several objects that use the memory the last one counts. Memory that the caller had page-locked stays so. If the
+ * runtime refuses to undo it, the memory is handed back all the same, still page-locked, and no status tells; so it is
+ * where work on it is under way that nobody can wait for.
+ * @param memory  read during the call only
+ * Ownership: of borrowed memory the caller's throughout, as for synced_mem_set_cpu_data(). Of adopted memory the
+ * library's after success; after a failure the caller's as before, and no callback is called.
+ * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks memory at some GB/s; to undo it, it may wait for
+ * the device.
+ * Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (also memory NULL, an unknown struct_size, no pointer, one pointer for
+ *         both copies, an unknown flag, SYNCED_MEM_MEMORY_PAGE_LOCK without host memory); the errors of
+ *         synced_mem_set_cpu_data() and synced_mem_set_gpu_data() for what is given; with a stream or
+ *         SYNCED_MEM_MEMORY_PAGE_LOCK also GPU errors: ERR_OUT_OF_HOST_MEMORY (there is a limit on what can be page-
+ *         locked), ERR_CUDA (refused: a part of it is page-locked, or it is no memory that can be). After a failure the
+ *         object, and whether the memory is page-locked, are as before.
+ * @since 0.2
  */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data(synced_mem *mem, void *data,
-                                                           synced_mem_release_callback callback, void *user);
-
-/** As synced_mem_set_gpu_data(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data(synced_mem *mem, void *data,
-                                                           synced_mem_release_callback callback, void *user);
-
-/**
- * As synced_mem_set_data() with the ownership of synced_mem_adopt_cpu_data(): the callback is called once for each of
- * the two pointers, in no fixed order.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_data(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                       synced_mem_release_callback callback, void *user);
-
-/**
- * As synced_mem_set_cpu_data(), for contents that are ready in the order of a stream: whoever asks for them waits for
- * what the stream has queued up to now, the host on the host, a stream on the device. Never blocks otherwise than
- * synced_mem_set_cpu_data(). The stream's other uses of the object are as before.
- * @param stream  see the facts for every function
- * @return as synced_mem_set_cpu_data(); GPU errors.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
-
-/**
- * As synced_mem_set_gpu_data(), for contents that are ready in the order of a stream of the same device: work that
- * fills them is tracked there, and not on the legacy stream.
- * @since 0.1
- */
-SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data_on(synced_mem *mem, void *data, synced_mem_stream stream);
-
-/** As synced_mem_set_data(), for contents that are both ready in the order of a stream. @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_set_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                        synced_mem_stream stream);
-
-/** As synced_mem_set_cpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_cpu_data_on(synced_mem *mem, void *data,
-                                                              synced_mem_release_callback callback, void *user,
-                                                              synced_mem_stream stream);
-
-/** As synced_mem_set_gpu_data_on(), with the ownership of synced_mem_adopt_cpu_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_gpu_data_on(synced_mem *mem, void *data,
-                                                              synced_mem_release_callback callback, void *user,
-                                                              synced_mem_stream stream);
-
-/** As synced_mem_set_data_on(), with the ownership of synced_mem_adopt_data(). @since 0.1 */
-SYNCED_MEM_API synced_mem_status synced_mem_adopt_data_on(synced_mem *mem, void *cpu_data, void *gpu_data,
-                                                          synced_mem_release_callback callback, void *user,
-                                                          synced_mem_stream stream);
+SYNCED_MEM_API synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory);
 
 /* ---- Size ---- */
 
@@ -760,6 +837,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_adopt_data_on(synced_mem *mem, void 
  * Blocking: to fill or to move the host copy, until the transfers on it are done; to hand back borrowed memory, until
  * the library's transfers on it are done. Work on the device is queued on a stream of the library's own, after the
  * caller's.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL object, a size over PTRDIFF_MAX less 2 MiB);
  *         ERR_OUT_OF_HOST_MEMORY; where device memory is touched, GPU errors.
  * @since 0.1
@@ -770,6 +848,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
  * Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
  * capacity, others are let go of. Blocks only to hand back borrowed memory.
  * Otherwise as synced_mem_resize().
+ * Ownership: as synced_mem_resize(). Threads: safe.
+ * @return as synced_mem_resize(), errors too.
  * Source: MixMemory of tensorRT_Pro, which reuses what is large enough.
  * @since 0.1
  */
@@ -783,6 +863,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
  * synced_mem_release_data().
  * Blocking: until that transfer, or one queued by an earlier push, has arrived, so that nothing is lost if it fails;
  * and as synced_mem_release() for the memory.
+ * Ownership: as with synced_mem_release() for memory of the caller's. Threads: safe.
  * @return SYNCED_MEM_OK, also when there was no host copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
  * @since 0.1
  */
@@ -792,6 +873,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
  * Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. Blocking: for
  * that transfer; and as synced_mem_release() for the memory. The object keeps its device. With unified placement: as
  * synced_mem_release_cpu_data().
+ * Ownership: as with synced_mem_release() for memory of the caller's. Threads: safe.
  * @return SYNCED_MEM_OK, also when there was no device copy; ERR_INVALID_ARGUMENT (NULL); GPU errors.
  * @since 0.1
  */
@@ -799,6 +881,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
 /**
  * Gives up both copies' memory and the contents: the head becomes UNINITIALIZED. Blocking: as synced_mem_release().
+ * Ownership: as with synced_mem_release() for memory of the caller's. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_CUDA (a wait for borrowed memory failed).
  * @since 0.1
  */
@@ -823,6 +906,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * detail has the limit, what is held, and what was asked for.
  * @param bytes  0 (the default) for no limit
  * Blocking: if slabs go back, the CUDA runtime may wait for the device.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_FORKED.
  * @since 0.1
  */
@@ -834,6 +918,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
  * time.
  * @param keep  in bytes; 0 for none
  * Blocking: the CUDA runtime may wait for the device.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_FORKED.
  * @since 0.1
  */
@@ -843,6 +928,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
  * Sets after which time a slab of which nothing was in use goes back to the system. This is looked at in
  * synced_mem_reap() and when the pool grows, and nowhere else: an access that finds memory never waits for it.
  * @param milliseconds  0 (the default) for never
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_FORKED. Never blocks.
  * @since 0.1
  */
@@ -854,6 +940,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned millise
  * @param device  which the memory is for, and in whose context it is page-locked; or SYNCED_MEM_DEVICE_CURRENT
  * @param bytes   0 for nothing
  * Blocking: as long as page-locking takes.
+ * Ownership: the pool's. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY
  *         (also by the limit); GPU errors. After a failure the pool is as it was, less what was unused.
  * @since 0.1
@@ -877,12 +964,18 @@ typedef struct synced_mem_host_pool_stats {
 
 /**
  * Fills stats. Never blocks on a stream; the numbers are read one by one while other threads go on.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, or an unknown struct_size).
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats);
 
-/** Both peaks begin again with what is so now. @return SYNCED_MEM_OK. Never blocks on a stream. @since 0.1 */
+/**
+ * Both peaks begin again with what is so now. Never blocks on a stream. Ownership: none taken.
+ * Threads: safe.
+ * @return SYNCED_MEM_OK.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
 
 /**
@@ -893,6 +986,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
  * pageable_fallbacks in synced_mem_stats how many there were, for whatever reason.
  * @param allow  0 or not
  * Never blocks. Holds for host copies that are made from then on.
+ * Ownership: none taken. Threads: safe.
  * @since 0.1
  */
 SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
@@ -972,6 +1066,7 @@ typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *
  * @param user  handed to the handler; the library neither reads nor frees it
  * Ownership: none taken. Never blocks on a stream. A call that fails in another thread at the same time may still ask
  * the previous handler, with the user pointer that belongs to it.
+ * Threads: safe.
  * @since 0.1
  */
 SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler handler, void *user);
@@ -1012,6 +1107,7 @@ typedef struct synced_mem_device_info {
 /**
  * Fills info. Creates the device's primary context if there is none. Never waits for work of the device.
  * @param device  its number, or SYNCED_MEM_DEVICE_CURRENT
+ * Blocking: for the driver, while it creates the context. Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (info NULL, or an unknown struct_size), ERR_INVALID_DEVICE (no such
  *         device), other GPU errors; after a failure info is as before.
  * @since 0.1
@@ -1033,6 +1129,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_device_info(int device, synced_m
  * How many bytes the pool keeps, freed ones included, when a synchronization lets the CUDA runtime give memory back to
  * the system; UINT64_MAX, the default: all. Sets the limit of synced_mem_gpu_pool_set_spare_limit() too. Applies at
  * once. Never blocks.
+ * Ownership: none taken. Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_DEVICE (no such device), other GPU errors.
  * Source: cudaMemPoolAttrReleaseThreshold.
  * @since 0.1
  */
@@ -1043,6 +1141,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, u
  * synced_mem_gpu_pool_set_spare_limit()), then gives the pool's unused memory back to the
  * system, until it has no more than keep bytes. Memory in use, and memory that work still uses, stays.
  * Blocking: waits for no work; but to give memory back takes the driver its time.
+ * Ownership: adopted memory that is due gets its callback. Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_DEVICE (no such device), other GPU errors.
  * Source: cudaMemPoolTrimTo.
  * @since 0.1
  */
@@ -1057,6 +1157,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t kee
  * synced_mem_stats.gpu_spare_bytes tells how much there is.
  * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
  * Never blocks.
+ * Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_DEVICE (no such device), other GPU errors.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes);
@@ -1073,13 +1175,19 @@ typedef struct synced_mem_gpu_pool_stats {
 /**
  * Fills stats; zeros where nothing was allocated yet. Never blocks. Whether memory that is freed in the order of a
  * stream counts as used until the stream gets there is up to the runtime.
+ * Threads: safe.
  * @return also ERR_INVALID_ARGUMENT (stats NULL, or an unknown struct_size); after a failure stats is as before.
  * Source: cudaMemPoolGetAttribute.
  * @since 0.1
  */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_get_stats(int device, synced_mem_gpu_pool_stats *stats);
 
-/** Sets both high-water marks to what is current. Never blocks. @since 0.1 */
+/**
+ * Sets both high-water marks to what is current. Never blocks. Ownership: none taken.
+ * Threads: safe.
+ * @return SYNCED_MEM_OK; ERR_INVALID_DEVICE (no such device), other GPU errors.
+ * @since 0.1
+ */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_reset_peaks(int device);
 
 /** When freed memory may be used again on another stream than the one it was freed on: bits of
@@ -1094,6 +1202,7 @@ enum {
 /**
  * Sets which of these the pool may do; for reproducible addresses, fewer. Applies at once. Never blocks.
  * @param policies  SYNCED_MEM_GPU_POOL_REUSE_* or 0
+ * Ownership: none taken. Threads: safe.
  * @return also ERR_INVALID_ARGUMENT (other bits).
  * @since 0.1
  */
@@ -1106,6 +1215,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsig
  * Blocking: not for work that is queued; but mapping the memory takes the driver its time.
  * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
  * @param allow  nonzero or 0
+ * Ownership: none taken. Threads: safe.
  * @return also ERR_INVALID_ARGUMENT (the two are one device), ERR_INVALID_DEVICE (the peer can't reach the device),
  *         ERR_CUDA (the runtime accepted it without effect).
  * Source: cudaDeviceCanAccessPeer, cudaMemPoolSetAccess.
@@ -1152,6 +1262,7 @@ typedef struct synced_mem_stats {
 /**
  * Fills stats. Never blocks; the numbers are read one by one while other threads go on, and what is held is exact only
  * while no other thread is in the library.
+ * Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL, or an unknown struct_size).
  * @since 0.1
  */
@@ -1198,6 +1309,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
  * they say may change from version to version.
  * @param file  open to write; flushed, not closed
  * Never blocks on a stream; starts nothing of CUDA's.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
  * @since 0.1
  */
@@ -1208,6 +1320,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
  * source, the capacity, whether it has the contents, and how many transfers have been made to this memory.
  * @param file  open to write; flushed, not closed
  * Never blocks, except for another thread's call on the same object.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written); ERR_FORKED.
  * @since 0.1
  */
@@ -1251,6 +1364,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
  * Blocking: opens the file. Any call may from then on take the time to write events, or to look at the times of
  * transfers that are done. Transfers are waited for only by synced_mem_trace_stop(), synced_mem_shutdown() and exit();
  * but some seconds apart a call asks for the device's time, which takes it a millisecond at most.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or the
  *         process has no descriptor left); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1
@@ -1260,6 +1374,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
 /**
  * Writes what is left of the trace, with its summary, and closes the file.
  * Blocking: waits on the host for transfers that were queued, and what they come after.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_STATE (there is no trace: the detail has the reason if the environment asked for
  *         one, and there was none since); ERR_FILE (something could not be written; the file is closed).
  * @since 0.1
@@ -1273,6 +1388,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
  * since 0.2 also in which scopes and where these were called. The last events in the file say the same.
  * @param file  open to write; flushed, not closed
  * Never blocks on a stream.
+ * Ownership: none taken. Threads: safe.
  * @return SYNCED_MEM_OK; ERR_INVALID_ARGUMENT (NULL); ERR_FILE (it could not be written).
  * @since 0.1
  */
@@ -1291,18 +1407,21 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
  * Scopes are kept whether or not anything is shown: that costs some nanoseconds, no lock and no memory.
  * @param name  copied, at most 47 bytes of it are kept. NULL or "": a scope without a name, which is not shown
  * Never fails, never blocks.
+ * Threads: safe; each thread has scopes of its own.
  * @since 0.2
  */
 SYNCED_MEM_API void synced_mem_scope_begin(const char *name);
 
 /**
  * Ends the scope that the calling thread began last; without one it does nothing. Never fails, never blocks.
+ * Threads: safe; each thread has scopes of its own. Ownership: none taken.
  * @since 0.2
  */
 SYNCED_MEM_API void synced_mem_scope_end(void);
 
 /**
  * The version of the library that is running, as major * 10000 + minor * 100 + patch. Never fails, never blocks.
+ * Threads: safe. Ownership: none taken.
  * @since 0.1
  */
 SYNCED_MEM_API int synced_mem_version(void);

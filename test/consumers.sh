@@ -58,7 +58,9 @@ install() { # NAME OPTION...: to the folder of this name, and sets prefix and ve
     same "the header's version" "$(sed -n 's/^#define SYNCED_MEM_VERSION_[A-Z]* \([0-9]*\).*/\1/p' \
         "$prefix/include/synced_mem.h" | paste -s -d .)" "$version"
     real=$prefix/lib/libsynced_mem.so.$version
-    same "the soname" "$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libsynced_mem.so.${version%%.*}"
+    soversion=${version%%.*}
+    [ "$soversion" != 0 ] || soversion=${version%.*} # each second part has an interface of its own
+    same "the soname" "$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libsynced_mem.so.$soversion"
     readelf -d "$real" | grep -q NODELETE
     no_cudart "$real"
 }

@@ -20,7 +20,7 @@ static void check_gpu_calls(synced_mem *mem, synced_mem_status expected)
     FAILS_NULL(expected, synced_mem_mutable_gpu_data_on(mem, NULL));
     FAILS_NULL(expected, synced_mem_overwrite_gpu_data_on(mem, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_cpu_pull(mem, NULL));
-    FAILS(expected, synced_mem_done_on(mem, NULL));
+    FAILS(expected, synced_mem_end_use_on(mem, NULL));
     OK(synced_mem_wait(mem));
     if (before.head == SYNCED_MEM_AT_CPU) {
         FAILS(expected, synced_mem_async_gpu_push(mem, NULL));
@@ -30,9 +30,9 @@ static void check_gpu_calls(synced_mem *mem, synced_mem_status expected)
     }
     if (synced_mem_device_count() == 0) {
         FAILS(expected, synced_mem_set_gpu_data(mem, memory));
-        FAILS(expected, synced_mem_set_data(mem, memory + 8, memory));
-        FAILS(expected, synced_mem_adopt_gpu_data(mem, memory, never, NULL));
-        FAILS(expected, synced_mem_adopt_data(mem, memory + 8, memory, never, NULL));
+        FAILS(expected, USE(mem, .cpu_data = memory + 8, .gpu_data = memory));
+        FAILS(expected, USE(mem, .gpu_data = memory, .callback = never));
+        FAILS(expected, USE(mem, .cpu_data = memory + 8, .gpu_data = memory, .callback = never));
     }
     OK(synced_mem_release_gpu_data(mem));
     check_unchanged(mem, &before);

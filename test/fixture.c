@@ -182,7 +182,7 @@ synced_mem_stream open_stream(int kind)
 void close_stream(synced_mem_stream stream)
 {
     gpu_stream_sync(stream);
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     if (stream)
         gpu_stream_destroy(stream);
 }

@@ -8,6 +8,7 @@
 #include "gpu.h"
 #include "pattern.h"
 #include "synced_mem.h"
+#include "use_memory.h"
 
 #include <check.h>
 #include <stdatomic.h>

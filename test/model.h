@@ -62,8 +62,8 @@ static inline int device_of_stream(int stream)
     X(GPU_READ_ON, gpu_data_on)                                                                                        \
     X(GPU_MUTABLE_ON, mutable_gpu_data_on)                                                                             \
     X(GPU_OVERWRITE_ON, overwrite_gpu_data_on)                                                                         \
-    X(DONE_ON, done_on)                                                                                                \
-    X(STREAM_DONE, stream_done)                                                                                        \
+    X(END_USE_ON, end_use_on)                                                                                          \
+    X(FORGET_STREAM, forget_stream)                                                                                    \
     X(RENEW_STREAM, renew_stream)                                                                                      \
     X(PUSH, async_gpu_push)                                                                                            \
     X(PULL, async_cpu_pull)                                                                                            \
@@ -71,19 +71,18 @@ static inline int device_of_stream(int stream)
     X(PULL_N, async_cpu_pull_n)                                                                                        \
     X(QUERY, query)                                                                                                    \
     X(WAIT, wait)                                                                                                      \
-    X(SET_CPU, set_cpu_data)                                                                                           \
-    X(SET_GPU, set_gpu_data)                                                                                           \
-    X(SET_BOTH, set_data)                                                                                              \
-    X(ADOPT_CPU, adopt_cpu_data)                                                                                       \
-    X(ADOPT_GPU, adopt_gpu_data)                                                                                       \
-    X(ADOPT_BOTH, adopt_data)                                                                                          \
-    X(SET_CPU_ON, set_cpu_data_on)                                                                                     \
-    X(SET_GPU_ON, set_gpu_data_on)                                                                                     \
-    X(SET_BOTH_ON, set_data_on)                                                                                        \
-    X(ADOPT_CPU_ON, adopt_cpu_data_on)                                                                                 \
-    X(ADOPT_GPU_ON, adopt_gpu_data_on)                                                                                 \
-    X(ADOPT_BOTH_ON, adopt_data_on)                                                                                    \
-    X(REGISTER_CPU, register_cpu_data)                                                                                 \
+    X(SET_CPU, set_cpu)                                                                                                \
+    X(SET_GPU, set_gpu)                                                                                                \
+    X(SET_BOTH, set_both)                                                                                              \
+    X(ADOPT_CPU, adopt_cpu)                                                                                            \
+    X(ADOPT_GPU, adopt_gpu)                                                                                            \
+    X(ADOPT_BOTH, adopt_both)                                                                                          \
+    X(SET_CPU_ON, set_cpu_on)                                                                                          \
+    X(SET_GPU_ON, set_gpu_on)                                                                                          \
+    X(SET_BOTH_ON, set_both_on)                                                                                        \
+    X(ADOPT_CPU_ON, adopt_cpu_on)                                                                                      \
+    X(ADOPT_GPU_ON, adopt_gpu_on)                                                                                      \
+    X(ADOPT_BOTH_ON, adopt_both_on)                                                                                    \
     X(RESIZE, resize)                                                                                                  \
     X(DISCARD, resize_discard)                                                                                         \
     X(RELEASE_CPU, release_cpu_data)                                                                                   \
@@ -158,7 +157,7 @@ enum access {
     CELL_SET_CPU,
     CELL_SET_GPU,
     CELL_SET_BOTH,
-    CELL_DONE_ON,
+    CELL_END_USE_ON,
     CELL_RELEASE_CPU,
     CELL_RELEASE_GPU,
     CELL_RELEASE_DATA,

@@ -24,7 +24,7 @@ static bool is_created(int stream)
 }
 
 /* A stream of another device has no use of the object, which need not be an error. */
-static bool done_on(const struct op *op)
+static bool end_use_on(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
     const int stream = object->mem ? resolve(object, op->stream) : -1;
@@ -34,13 +34,13 @@ static bool done_on(const struct op *op)
     const unsigned allowed = !machine.gpu ? OK_ONLY | 1u << SYNCED_MEM_ERR_NO_GPU
                              : elsewhere  ? OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE
                                           : OK_ONLY;
-    code_line("(void)synced_mem_done_on(mem[%d], stream[%d]);", op->object, stream);
+    code_line("(void)synced_mem_end_use_on(mem[%d], stream[%d]);", op->object, stream);
     call_begins(object, op->code, stream);
-    const bool ok = answered("done_on", synced_mem_done_on(object->mem, world.streams[stream]), allowed);
+    const bool ok = answered("end_use_on", synced_mem_end_use_on(object->mem, world.streams[stream]), allowed);
     call_ends(0, 0);
     if (ok && !elsewhere) {
         take_device(object, device_of_stream(stream), false);
-        ref_done_on(object, stream);
+        ref_end_use_on(object, stream);
     }
     check_facts(object);
     return true;
@@ -55,13 +55,13 @@ static bool loose_work_on(int stream)
     return false;
 }
 
-static void call_stream_done(const struct op *op, int stream)
+static void call_forget_stream(const struct op *op, int stream)
 {
-    code_line("OK(synced_mem_stream_done(stream[%d]));", stream);
+    code_line("OK(synced_mem_forget_stream(stream[%d]));", stream);
     call_begins(NULL, op->code, stream);
-    (void)answered("stream_done", synced_mem_stream_done(world.streams[stream]), OK_ONLY);
+    (void)answered("forget_stream", synced_mem_forget_stream(world.streams[stream]), OK_ONLY);
     call_ends(0, 0);
-    ref_stream_done(stream);
+    ref_forget_stream(stream);
 }
 
 /* The runtime may give the new stream the handle of the old one, whose work goes on. */
@@ -74,7 +74,7 @@ static bool renew_stream(const struct op *op)
         gpu_stream_sync(world.streams[stream]);
         ref_stream_synced(stream);
     }
-    call_stream_done(op, stream);
+    call_forget_stream(op, stream);
     code_line("gpu_stream_destroy(stream[%d]);", stream);
     code_line("stream[%d] = gpu_stream_create(%d, %s);", stream, stream / PLACES,
               stream % PLACES < NONBLOCKING ? "true" : "false");
@@ -88,11 +88,11 @@ bool play_stream(const struct op *op)
 {
     const int stream = raw_stream(op);
     switch (op->code) {
-    case OP_DONE_ON:
-        return done_on(op);
-    case OP_STREAM_DONE:
+    case OP_END_USE_ON:
+        return end_use_on(op);
+    case OP_FORGET_STREAM:
         if (stream >= 0 && is_created(stream))
-            call_stream_done(op, stream);
+            call_forget_stream(op, stream);
         return stream >= 0 && is_created(stream);
     case OP_RENEW_STREAM:
         return renew_stream(op);

@@ -31,7 +31,7 @@ static const struct {
     [CELL_SET_CPU] = {"set cpu", OP_SET_CPU, OP_SET_CPU_ON, OP_ADOPT_CPU, OP_ADOPT_CPU_ON},
     [CELL_SET_GPU] = {"set gpu", OP_SET_GPU, OP_SET_GPU_ON, OP_ADOPT_GPU, OP_ADOPT_GPU_ON},
     [CELL_SET_BOTH] = {"set both", OP_SET_BOTH, OP_SET_BOTH_ON, OP_ADOPT_BOTH, OP_ADOPT_BOTH_ON},
-    [CELL_DONE_ON] = {"done_on", -1, OP_DONE_ON, -1, -1},
+    [CELL_END_USE_ON] = {"end_use_on", -1, OP_END_USE_ON, -1, -1},
     [CELL_RELEASE_CPU] = {"release cpu", OP_RELEASE_CPU, -1, -1, -1},
     [CELL_RELEASE_GPU] = {"release gpu", OP_RELEASE_GPU, -1, -1, -1},
     [CELL_RELEASE_DATA] = {"release both", OP_RELEASE_DATA, -1, -1, -1},
@@ -63,7 +63,6 @@ static bool is_for_host(enum access access)
 /* A call without a stream is the host's or for any stream, by what it is. */
 bool cell_of(int code, int stream, struct cell *out)
 {
-    code = code == OP_REGISTER_CPU ? OP_SET_CPU : code;
     for (enum access access = 0; access < CELL_ACCESSES; access++) {
         const bool plain = code == accesses[access].code || code == accesses[access].adopt;
         if (!plain && code != accesses[access].code_on && code != accesses[access].adopt_on)
@@ -77,14 +76,12 @@ bool cell_of(int code, int stream, struct cell *out)
     return false;
 }
 
-/* Adopting now and then instead of borrowing, page-locking besides, several objects instead of one. */
+/* Adopting now and then instead of borrowing, several objects instead of one. */
 int code_of(enum access access, enum domain domain, uint64_t *random)
 {
     const bool on = domain > DOMAIN_NO_STREAM;
     const int plain = on ? accesses[access].code_on : accesses[access].code;
     const int adopt = on ? accesses[access].adopt_on : accesses[access].adopt;
-    if (plain == OP_SET_CPU && random_below(random, 3) == 0)
-        return OP_REGISTER_CPU;
     return adopt >= 0 && random_below(random, 3) == 0 ? adopt : plain;
 }
 

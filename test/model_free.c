@@ -206,7 +206,7 @@ static void *thread_of(void *argument)
     }
     let_go(own->mem);
     if (machine.gpu) {
-        while (again(synced_mem_stream_done(own->stream) == SYNCED_MEM_OK))
+        while (again(synced_mem_forget_stream(own->stream) == SYNCED_MEM_OK))
             continue;
         must(tries == 0, "the stream is not done");
         gpu_stream_destroy(own->stream);

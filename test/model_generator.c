@@ -22,7 +22,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_SHUTDOWN] = 2,      [OP_REAP] = 4,          [OP_FACTS] = 4,           [OP_CPU_READ] = 10,
     [OP_CPU_MUTABLE] = 6,   [OP_CPU_OVERWRITE] = 6, [OP_GPU_READ] = 8,        [OP_GPU_MUTABLE] = 6,
     [OP_GPU_OVERWRITE] = 6, [OP_GPU_READ_ON] = 20,  [OP_GPU_MUTABLE_ON] = 14, [OP_GPU_OVERWRITE_ON] = 8,
-    [OP_DONE_ON] = 6,       [OP_STREAM_DONE] = 1,   [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
+    [OP_END_USE_ON] = 6,    [OP_FORGET_STREAM] = 1, [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
     [OP_PULL] = 10,         [OP_PUSH_N] = 4,        [OP_PULL_N] = 4,          [OP_QUERY] = 3,
     [OP_WAIT] = 2,          [OP_SET_CPU] = 2,       [OP_SET_GPU] = 2,         [OP_SET_BOTH] = 2,
     [OP_ADOPT_CPU] = 2,     [OP_ADOPT_GPU] = 2,     [OP_ADOPT_BOTH] = 2,      [OP_SET_CPU_ON] = 2,
@@ -31,10 +31,10 @@ static const unsigned char weights[OP_CODES] = {
     [OP_RELEASE_GPU] = 3,   [OP_RELEASE_DATA] = 2,  [OP_STATS] = 1,           [OP_MISTAKE] = 2,
     [OP_KERNEL_WRITE] = 12, [OP_KERNEL_READ] = 12,  [OP_KERNEL_COPY] = 8,     [OP_HOST_WRITE] = 4,
     [OP_HOST_READ] = 4,     [OP_SET_DEVICE] = 1,    [OP_SYNC_STREAM] = 1,     [OP_DELAY] = 6,
-    [OP_REGISTER_CPU] = 2,  [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,       [OP_HOST_LIMIT] = 1,
-    [OP_HOST_DECAY] = 1,    [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,        [OP_GPU_REUSE] = 1,
-    [OP_GPU_THRESHOLD] = 1, [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,        [OP_POOL_STATS] = 1,
-    [OP_FALLBACK] = 1,      [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
+    [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,     [OP_HOST_LIMIT] = 1,      [OP_HOST_DECAY] = 1,
+    [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,      [OP_GPU_REUSE] = 1,       [OP_GPU_THRESHOLD] = 1,
+    [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
+    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -306,7 +306,7 @@ static bool is_about_host(const struct generator *generator, enum access access)
     case CELL_GPU_OVERWRITE:
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
-    case CELL_DONE_ON:
+    case CELL_END_USE_ON:
         return false;
     case CELL_PUSH:
     case CELL_PULL:

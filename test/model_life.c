@@ -342,10 +342,10 @@ static void mistakes_without_gpu(struct object *object)
     const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU) | (object->placement ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
     static unsigned char some[BLOCK_SIZE];
     (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some), absent);
-    (void)answered("set_data", synced_mem_set_data(object->mem, some + 1, some), absent);
-    (void)answered("set_cpu_data_on", synced_mem_set_cpu_data_on(object->mem, some, NULL), absent);
-    (void)answered("set_gpu_data_on", synced_mem_set_gpu_data_on(object->mem, some, NULL), absent);
-    (void)answered("register_cpu_data", synced_mem_register_cpu_data(object->mem, some), absent);
+    (void)answered("use_memory", USE(object->mem, .cpu_data = some + 1, .gpu_data = some), absent);
+    (void)answered("use_memory", USE(object->mem, .cpu_data = some, .stream = LEGACY_HANDLE), absent);
+    (void)answered("use_memory", USE(object->mem, .gpu_data = some, .stream = LEGACY_HANDLE), absent);
+    (void)answered("use_memory", USE(object->mem, .cpu_data = some, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK), absent);
 }
 
 /* Of an object that must be afterwards what it was. */
@@ -358,7 +358,7 @@ static void mistake_of_object(struct object *object, unsigned which)
         (void)answered("set_cpu_data", synced_mem_set_cpu_data(object->mem, NULL), refused);
         break;
     case 1:
-        (void)answered("adopt_cpu_data", synced_mem_adopt_cpu_data(object->mem, some, NULL, NULL), refused);
+        (void)answered("use_memory", USE(object->mem, .cpu_data = some, .flags = 4), refused);
         break;
     case 2:
         (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some),

@@ -41,6 +41,7 @@ void blocks_unmake(void)
         struct block *const block = &world.blocks[i];
         if (block->state != BLOCK_FREE)
             fail("memory was never given back");
+        block_check_unlocked(block);
         if (block->kind == PAGEABLE_BLOCK)
             free(block->base);
         else if (block->data && block->kind == PINNED_BLOCK)
@@ -69,10 +70,13 @@ static void check_poison(struct block *block)
 }
 
 /* The runtime refuses to page-lock what is page-locked. */
-void block_check_unlocked(const struct block *block)
+void block_check_unlocked(struct block *block)
 {
+    if (!block->locked)
+        return;
     gpu_register(block->data, block->size);
     gpu_unregister(block->data);
+    block->locked = false;
 }
 
 void block_return(struct block *block, stream_set busy)
@@ -133,6 +137,8 @@ struct block *block_take(enum block_kind kind, int device, int stream, size_t si
     }
     if (found)
         check_poison(found);
+    if (found)
+        block_check_unlocked(found);
     return found;
 }
 
@@ -161,6 +167,7 @@ struct handing {
     struct object *object;
     bool sides[SIDES];
     bool adopt;
+    bool lock;
     int stream; /* NO_STREAM, or that of the call */
     unsigned pattern;
     struct block *blocks[SIDES];
@@ -238,21 +245,6 @@ static unsigned handing_allowed(const struct handing *handing)
     return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
 }
 
-static synced_mem_status adopt(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
-{
-    synced_mem *const mem = handing->object->mem;
-    switch (handing->op->code) {
-    case OP_ADOPT_CPU:
-        return synced_mem_adopt_cpu_data(mem, cpu, block_callback, handing->blocks[CPU]);
-    case OP_ADOPT_GPU:
-        return synced_mem_adopt_gpu_data(mem, gpu, block_callback, handing->blocks[GPU]);
-    case OP_ADOPT_CPU_ON:
-        return synced_mem_adopt_cpu_data_on(mem, cpu, block_callback, handing->blocks[CPU], stream);
-    default:
-        return synced_mem_adopt_gpu_data_on(mem, gpu, block_callback, handing->blocks[GPU], stream);
-    }
-}
-
 /* Both share one user pointer. */
 static void callback_of_either(void *data, void *user, synced_mem_stream stream)
 {
@@ -266,31 +258,30 @@ static void callback_of_either(void *data, void *user, synced_mem_stream stream)
     fail("the callback got memory that was never adopted");
 }
 
-static synced_mem_status hand_in(const struct handing *handing, void *cpu, void *gpu, synced_mem_stream stream)
+/* The legacy stream has its other name here. */
+static synced_mem_stream handle_of(int stream)
+{
+    if (stream == NO_STREAM)
+        return NULL;
+    return stream % PLACES == LEGACY ? LEGACY_HANDLE : world.streams[stream];
+}
+
+/* Caffe's calls do what they can, now and then. */
+static synced_mem_status hand_in(const struct handing *handing, void *cpu, void *gpu)
 {
     synced_mem *const mem = handing->object->mem;
-    switch (handing->op->code) {
-    case OP_REGISTER_CPU:
-        return synced_mem_register_cpu_data(mem, cpu);
-    case OP_SET_CPU:
+    const bool plain = !handing->adopt && !handing->lock && handing->stream == NO_STREAM && (handing->op->a & 64);
+    if (plain && !gpu)
         return synced_mem_set_cpu_data(mem, cpu);
-    case OP_SET_GPU:
+    if (plain && !cpu)
         return synced_mem_set_gpu_data(mem, gpu);
-    case OP_SET_BOTH:
-        return synced_mem_set_data(mem, cpu, gpu);
-    case OP_SET_CPU_ON:
-        return synced_mem_set_cpu_data_on(mem, cpu, stream);
-    case OP_SET_GPU_ON:
-        return synced_mem_set_gpu_data_on(mem, gpu, stream);
-    case OP_SET_BOTH_ON:
-        return synced_mem_set_data_on(mem, cpu, gpu, stream);
-    case OP_ADOPT_BOTH:
-        return synced_mem_adopt_data(mem, cpu, gpu, callback_of_either, &world);
-    case OP_ADOPT_BOTH_ON:
-        return synced_mem_adopt_data_on(mem, cpu, gpu, callback_of_either, &world, stream);
-    default:
-        return adopt(handing, cpu, gpu, stream);
-    }
+    const bool both = cpu && gpu;
+    return USE(mem, .cpu_data = cpu, .gpu_data = gpu,
+               .callback = !handing->adopt ? NULL
+                           : both          ? callback_of_either
+                                           : block_callback,
+               .user = both ? (void *)&world : handing->blocks[cpu ? CPU : GPU], .stream = handle_of(handing->stream),
+               .flags = handing->lock ? SYNCED_MEM_MEMORY_PAGE_LOCK : 0);
 }
 
 static void print_handing(const struct handing *handing)
@@ -302,9 +293,10 @@ static void print_handing(const struct handing *handing)
     if (handing->sides[GPU])
         code_line("void *gpu = ...; /* pattern %u, by a kernel on stream[%d] */", handing->pattern,
                   filler(handing, handing->blocks[GPU]->device));
-    code_line("OK(synced_mem_%s(mem[%d]%s%s%s%s));", op_name(handing->op->code), object,
-              handing->sides[CPU] ? ", cpu" : "", handing->sides[GPU] ? ", gpu" : "",
-              handing->adopt ? ", callback, NULL" : "", handing->stream == NO_STREAM ? "" : ", stream");
+    code_line("OK(USE(mem[%d]%s%s%s%s%s));", object, handing->sides[CPU] ? ", .cpu_data = cpu" : "",
+              handing->sides[GPU] ? ", .gpu_data = gpu" : "", handing->adopt ? ", .callback = callback" : "",
+              handing->stream == NO_STREAM ? "" : ", .stream = stream",
+              handing->lock ? ", .flags = SYNCED_MEM_MEMORY_PAGE_LOCK" : "");
 }
 
 /* What fills device memory without a stream named counts as the object's use of it, and may go on. */
@@ -317,9 +309,9 @@ static void handed_in(const struct handing *handing)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
     object->copy[CPU].filling |= handing->filling;
-    if (handing->sides[CPU])
-        object->copy[CPU].registered =
-            handing->op->code == OP_REGISTER_CPU && object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
+    if (handing->lock)
+        object->copy[CPU].locked = object->copy[CPU].block->locked =
+            object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
     if (!handing->sides[GPU])
         return;
     object->device_data = handing->blocks[GPU]->data;
@@ -337,14 +329,13 @@ static void hand_over(struct handing *handing)
     struct object *const object = handing->object;
     unsigned char *const cpu = handing->sides[CPU] ? handing->blocks[CPU]->data : NULL;
     unsigned char *const gpu = handing->sides[GPU] ? handing->blocks[GPU]->data : NULL;
-    const synced_mem_stream stream = handing->stream == NO_STREAM ? NULL : world.streams[handing->stream];
     const unsigned allowed = handing_allowed(handing);
     for (int side = 0; side < SIDES; side++)
         if (handing->blocks[side])
             handing->blocks[side]->poisoned = false;
     print_handing(handing);
     call_begins(object->placement ? NULL : object, handing->op->code, handing->stream);
-    if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu, stream), allowed))
+    if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu), allowed))
         handed_in(handing);
     else
         call_failed(object, device_for(object));
@@ -354,19 +345,20 @@ static void hand_over(struct handing *handing)
 
 bool play_set(const struct op *op)
 {
-    if (op->code < OP_SET_CPU || op->code > OP_REGISTER_CPU)
+    if (op->code < OP_SET_CPU || op->code > OP_ADOPT_BOTH_ON)
         return false;
-    const int which = op->code == OP_REGISTER_CPU ? 0 : op->code - OP_SET_CPU;
+    const int which = op->code - OP_SET_CPU;
     struct object *const object = &world.objects[op->object];
     struct handing handing = {.op = op,
                               .object = object,
                               .sides = {[CPU] = which % 3 != 1, [GPU] = which % 3 != 0},
                               .adopt = which / 3 % 2 == 1,
+                              .lock = machine.gpu && which % 3 != 1 && (op->a >> 7) % 5 == 1,
                               .stream = NO_STREAM,
                               .pattern = op->b % 250 + 1};
     if (!object->mem || object->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
-    if (!machine.gpu && (which >= 6 || handing.sides[GPU] || op->code == OP_REGISTER_CPU))
+    if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
         return false;
     if (which >= 6)
         handing.stream = resolve(object, op->stream);

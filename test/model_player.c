@@ -374,7 +374,7 @@ static void unmake_streams(void)
 {
     for (int i = 0; i < machine.devices * PLACES; i++) {
         if (i % PLACES >= BLOCKING && i % PLACES < PER_THREAD) {
-            (void)answered("stream_done", synced_mem_stream_done(world.streams[i]), OK_ONLY);
+            (void)answered("forget_stream", synced_mem_forget_stream(world.streams[i]), OK_ONLY);
             gpu_stream_destroy(world.streams[i]);
         }
     }

@@ -144,7 +144,7 @@ static void step(struct object *object, enum side side, enum mode mode)
 static bool host_is_pageable(const struct object *object)
 {
     if (object->copy[CPU].block)
-        return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].registered;
+        return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].locked;
     return !synced_mem_cpu_is_pinned(object->mem);
 }
 
@@ -261,18 +261,18 @@ void ref_pull(struct object *object, int stream)
 
 /* ---- Streams ---- */
 
-void ref_done_on(struct object *object, int stream)
+void ref_end_use_on(struct object *object, int stream)
 {
     if (object->writer == stream)
         object->writer = NOBODY;
     object->readers &= ~in_set(stream);
 }
 
-void ref_stream_done(int stream)
+void ref_forget_stream(int stream)
 {
     for (int i = 0; i < OBJECTS; i++)
         if (world.objects[i].mem)
-            ref_done_on(&world.objects[i], stream);
+            ref_end_use_on(&world.objects[i], stream);
 }
 
 /* Its work is pending as before, but is no stream's that can be named. */
@@ -285,7 +285,7 @@ static void move(stream_set *set, int from, int to)
 void ref_stream_renewed(int stream)
 {
     const int gone = GONE + device_of_stream(stream);
-    ref_stream_done(stream);
+    ref_forget_stream(stream);
     for (int i = 0; i < OBJECTS; i++) {
         struct object *const object = &world.objects[i];
         for (int side = 0; side < SIDES; side++) {
@@ -321,9 +321,8 @@ void ref_created(struct object *object, synced_mem *mem, size_t size)
 static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
-    if (copy->registered)
-        block_check_unlocked(copy->block);
     if (copy->origin == BORROWED) {
+        block_check_unlocked(copy->block);
         const stream_set kernels = object->writing | object->reading | object->loose_writing | object->loose_reading;
         block_return(copy->block, side == GPU ? kernels : copy->filling);
     } else if (copy->origin == ADOPTED && copy->block->state == BLOCK_ADOPTED) {
@@ -450,7 +449,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     case CELL_GPU_OVERWRITE:
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
-    case CELL_DONE_ON:
+    case CELL_END_USE_ON:
         return device;
     case CELL_PUSH:
     case CELL_PULL:

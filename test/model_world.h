@@ -3,6 +3,7 @@
 #define MODEL_WORLD_H
 
 #include "model.h"
+#include "use_memory.h"
 
 enum side { CPU, GPU, SIDES };
 enum mode { READ, MUTABLE, OVERWRITE };
@@ -24,6 +25,7 @@ struct block {
     int device;
     bool going; /* a call is being made that may let go of it */
     bool poisoned;
+    bool locked;        /* by the library; no more when it is free */
     stream_set busy;    /* where work of the caller's on it may be pending */
     unsigned long used; /* when it was given back last */
 };
@@ -35,7 +37,7 @@ enum origin { NONE, OWN, BORROWED, ADOPTED };
 struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
-    bool registered;     /* pageable memory that was page-locked for the object */
+    bool locked;         /* pageable memory that was page-locked for the object */
     /* Transfers that bring its contents, and that read them; what of them the host has waited for is left out. */
     stream_set arriving, reading;
     stream_set filling; /* the caller's own work that brings them to host memory */
@@ -108,8 +110,8 @@ void ref_cpu(struct object *object, enum mode mode, void *data);
 void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
-void ref_done_on(struct object *object, int stream);
-void ref_stream_done(int stream);
+void ref_end_use_on(struct object *object, int stream);
+void ref_forget_stream(int stream);
 /* The stream is another one from now on. */
 void ref_stream_renewed(int stream);
 void ref_waited(struct object *object);
@@ -147,7 +149,7 @@ struct block *block_take(enum block_kind kind, int device, int stream, size_t si
 /* The caller has it back, with work of its own pending there. */
 void block_return(struct block *block, stream_set busy);
 /* Memory that the library had page-locked is not so any more. */
-void block_check_unlocked(const struct block *block);
+void block_check_unlocked(struct block *block);
 /* Writes over host memory that the library must not look at any more. */
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);

@@ -1,13 +1,15 @@
 # Reads the public header, and names each exported function whose comment lacks a fact: since when it is there, what it
-# answers, whether it blocks, and who owns what it takes or gives. A comment has a fact if it says it, if it says "as"
-# another function that has it, or if its section's comment does. What threads may call and the unit of sizes is said
-# for all functions, at the head of the file.
+# answers, what threads may do, whether it blocks, and who owns what it takes or gives. A comment has a fact if it says
+# it; errors, blocking and ownership also if it says "as" another function that has them, or if its section's comment does.
+# What threads may do is said for all functions at the head of the file too, and the unit of sizes only there.
 
 function own(comment, prototype, section,    found)
 {
     found = ""
     if (comment ~ /@since [0-9]+\.[0-9]+/)
         found = found " since"
+    if (comment ~ /Threads: /)
+        found = found " threads"
     if (comment ~ /@return/ || section ~ /They return|fail only/ || comment ~ /Never fails|ignored/ ||
         prototype ~ /^SYNCED_MEM_API void synced/)
         found = found " errors"
@@ -66,7 +68,7 @@ function has(name, fact, depth,    list, n, i)
 {
     if (index(facts[name], " " fact))
         return 1
-    if (depth == 0 || fact == "since")
+    if (depth == 0 || fact == "since" || fact == "threads")
         return 0
     n = split(as[name], list, " ")
     for (i = 1; i <= n; i++)
@@ -80,9 +82,9 @@ END {
         print "the head of the file does not say what threads may call, and the unit of sizes"
         lacking = 1
     }
-    split("since errors blocking ownership", wanted, " ")
+    wanting = split("since threads errors blocking ownership", wanted, " ")
     for (i = 1; i <= count; i++)
-        for (j = 1; j <= 4; j++)
+        for (j = 1; j <= wanting; j++)
             if (!has(order[i], wanted[j], 5)) {
                 print order[i] "() lacks: " wanted[j]
                 lacking = 1

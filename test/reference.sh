@@ -9,7 +9,7 @@ shift
 . "$test/kit.sh"
 
 awk -f "$test/reference.awk" "$header"
-for lost in 's/@since 0.[0-9]//' 's/@return//' 's/[Bb]lock/stop/g' 's/Any thread may call/Few may call/'; do
+for lost in 's/@since 0.[0-9]//' 's/@return//' 's/[Bb]lock/stop/g' 's/Threads: //' 's/Any thread may call/Few may call/'; do
     sed "$lost" "$header" >"$dir/lost.h"
     if awk -f "$test/reference.awk" "$dir/lost.h" >/dev/null; then
         echo "not found: $lost"

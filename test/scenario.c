@@ -39,7 +39,7 @@ static struct {
 /* What the caller brings. */
 static struct {
     void *host, *host_of_both, *adopted_host,
-        *registered_host; /* all different, so that none is written while the object uses it */
+        *locked_host; /* all different, so that none is written while the object uses it */
     void *device, *device_of_both, *adopted_device;
     void *device_memory;              /* what these three are in */
     void *seen;                       /* what kernels read goes there */
@@ -97,7 +97,7 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.host = host_memory();
     mine.host_of_both = host_memory();
     mine.adopted_host = host_memory();
-    mine.registered_host = host_memory();
+    mine.locked_host = host_memory();
     prepare_allocators(scenario);
     if (!gpu_expected())
         return;
@@ -120,12 +120,12 @@ void scenario_clean_up(void)
     free(mine.adopted_host);
     free(mine.cpu_slots.memory);
     if (!gpu_expected()) {
-        free(mine.registered_host);
+        free(mine.locked_host);
         return;
     }
     /* The runtime may have refused to undo it. */
-    gpu_unregister_if_registered(mine.registered_host);
-    free(mine.registered_host);
+    gpu_unregister_if_registered(mine.locked_host);
+    free(mine.locked_host);
     synced_mem_stream const streams[] = {mine.stream, mine.second, mine.kernels};
     for (int i = 0; i < 3; i++) {
         gpu_stream_sync(streams[i]);
@@ -139,7 +139,7 @@ void scenario_clean_up(void)
 
 static void called_back(void *data, void *user, synced_mem_stream stream)
 {
-    REQUIRE(data == mine.adopted_host || data == mine.adopted_device);
+    REQUIRE(data == mine.adopted_host || data == mine.adopted_device || data == mine.locked_host);
     REQUIRE(user == &mine);
     REQUIRE(stream == NULL);
     now.called++;
@@ -297,33 +297,15 @@ struct offer {
     bool locked;  /* to be page-locked */
 };
 
-static synced_mem_status adopt(const struct offer *offer)
+/* Caffe's calls do what they can. */
+static synced_mem_status set_or_use(const struct offer *offer)
 {
-    synced_mem_stream stream = mine.stream;
-    if (offer->host && offer->device)
-        return offer->ordered
-                   ? synced_mem_adopt_data_on(now.mem, offer->host, offer->device, called_back, &mine, stream)
-                   : synced_mem_adopt_data(now.mem, offer->host, offer->device, called_back, &mine);
-    if (offer->host)
-        return offer->ordered ? synced_mem_adopt_cpu_data_on(now.mem, offer->host, called_back, &mine, stream)
-                              : synced_mem_adopt_cpu_data(now.mem, offer->host, called_back, &mine);
-    return offer->ordered ? synced_mem_adopt_gpu_data_on(now.mem, offer->device, called_back, &mine, stream)
-                          : synced_mem_adopt_gpu_data(now.mem, offer->device, called_back, &mine);
-}
-
-static synced_mem_status set(const struct offer *offer)
-{
-    synced_mem_stream stream = mine.stream;
-    if (offer->host && offer->device)
-        return offer->ordered ? synced_mem_set_data_on(now.mem, offer->host, offer->device, stream)
-                              : synced_mem_set_data(now.mem, offer->host, offer->device);
-    if (offer->locked)
-        return synced_mem_register_cpu_data(now.mem, offer->host);
-    if (offer->host)
-        return offer->ordered ? synced_mem_set_cpu_data_on(now.mem, offer->host, stream)
-                              : synced_mem_set_cpu_data(now.mem, offer->host);
-    return offer->ordered ? synced_mem_set_gpu_data_on(now.mem, offer->device, stream)
-                          : synced_mem_set_gpu_data(now.mem, offer->device);
+    if (!offer->adopt && !offer->ordered && !offer->locked && !(offer->host && offer->device))
+        return offer->host ? synced_mem_set_cpu_data(now.mem, offer->host)
+                           : synced_mem_set_gpu_data(now.mem, offer->device);
+    return USE(now.mem, .cpu_data = offer->host, .gpu_data = offer->device,
+               .callback = offer->adopt ? called_back : NULL, .user = &mine,
+               .stream = offer->ordered ? mine.stream : NULL, .flags = offer->locked ? SYNCED_MEM_MEMORY_PAGE_LOCK : 0);
 }
 
 /* The caller's memory has new contents each time that it is handed in. */
@@ -334,7 +316,7 @@ static synced_mem_status hand_in(struct offer offer)
         pattern_write(offer.host, now.size, pattern);
     if (offer.device && !gpu_try_fill(offer.device, now.size, pattern, offer.ordered ? mine.stream : mine.kernels))
         return SYNCED_MEM_ERR_DEVICE_LOST;
-    const synced_mem_status status = offer.adopt ? adopt(&offer) : set(&offer);
+    const synced_mem_status status = set_or_use(&offer);
     if (status == SYNCED_MEM_OK) {
         written(pattern);
         now.host = offer.ordered ? NULL : offer.host; /* NULL: the contents may be arriving */
@@ -390,8 +372,8 @@ static synced_mem_status perform(enum step step)
         STEP(WRITE_ON, write_on(mine.stream))
         STEP(WRITE_ON_2, write_on(mine.second))
         STEP(OVERWRITE_ON, on_device(synced_mem_overwrite_gpu_data_on(now.mem, mine.stream), true, mine.stream))
-        STEP(DONE_ON, synced_mem_done_on(now.mem, mine.stream))
-        STEP(STREAM_DONE, synced_mem_stream_done(mine.stream))
+        STEP(END_USE_ON, synced_mem_end_use_on(now.mem, mine.stream))
+        STEP(FORGET_STREAM, synced_mem_forget_stream(mine.stream))
         STEP(PUSH_LEGACY, synced_mem_async_gpu_push(now.mem, NULL))
         STEP(PUSH_STREAM, synced_mem_async_gpu_push(now.mem, mine.stream))
         STEP(PULL_STREAM, synced_mem_async_cpu_pull(now.mem, mine.stream))
@@ -406,7 +388,10 @@ static synced_mem_status perform(enum step step)
         STEP(REGROW, resize(now.usual, true))
         STEP(DISCARD, resize(now.usual, false))
         STEP(SET_CPU, hand_in((struct offer){.host = mine.host}))
-        STEP(REGISTER_CPU, hand_in((struct offer){.host = mine.registered_host, .locked = true}))
+        STEP(LOCK_CPU, hand_in((struct offer){.host = mine.locked_host, .locked = true}))
+        STEP(LOCK_BOTH_ON,
+             hand_in((struct offer){mine.locked_host, mine.device_of_both, .locked = true, .ordered = true}))
+        STEP(ADOPT_LOCKED, hand_in((struct offer){.host = mine.locked_host, .adopt = true, .locked = true}))
         STEP(SET_GPU, hand_in((struct offer){.device = mine.device}))
         STEP(SET_BOTH, hand_in((struct offer){.host = mine.host_of_both, .device = mine.device_of_both}))
         STEP(ADOPT_CPU, hand_in((struct offer){.host = mine.adopted_host, .adopt = true}))

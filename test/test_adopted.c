@@ -1,4 +1,4 @@
-/* Memory that is the library's already can't be handed in: adopted twice, or an object's own. */
+/* Memory that several objects adopt, and memory that is an object's own already. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -14,101 +14,138 @@ static void count(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* By the same object and by another, for one side or both. */
-START_TEST(adopted_twice)
+/* ---- One memory of several objects ---- */
+
+/* A storage of several tensors, freed with the last of them. */
+struct storage {
+    void *data;
+    int references;
+    int calls;
+    bool freed;
+};
+
+static void drop_reference(void *data, void *user, synced_mem_stream stream)
 {
-    void *const data = calloc(1, SIZE);
-    synced_mem *const mem = make(SIZE);
-    synced_mem *const other = make_at_cpu(SIZE, 2);
-    OK(synced_mem_adopt_cpu_data(mem, data, count, NULL));
-    const struct facts before = facts_of(mem);
-    const struct facts others = facts_of(other);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, data, count, NULL));
-    SAYS("adopted before");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(other, data, count, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data_on(other, data, count, NULL, NULL));
-    check_unchanged(mem, &before);
-    check_unchanged(other, &others);
-    ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 2));
-    ck_assert_int_eq(handed_back, 0);
-    OK(synced_mem_release(mem));
-    ck_assert_int_eq(handed_back, 1);
-    OK(synced_mem_adopt_cpu_data(other, data, count, NULL));
-    OK(synced_mem_release(other));
-    ck_assert_int_eq(handed_back, 2);
-    free(data);
+    struct storage *const storage = user;
+    ck_assert_ptr_eq(data, storage->data);
+    ck_assert_ptr_null(stream);
+    ck_assert(!storage->freed);
+    storage->calls++;
+    storage->freed = --storage->references == 0;
+}
+
+/* Each callback comes when its own object uses the memory no more, in either order. */
+START_TEST(two_adopt_one)
+{
+    struct storage storage = {.data = malloc(SIZE), .references = 2};
+    synced_mem *const mems[] = {make(SIZE), make(SIZE / 2)};
+    host_fill(storage.data, SIZE, 1);
+    OK(USE(mems[0], .cpu_data = storage.data, .callback = drop_reference, .user = &storage));
+    OK(USE(mems[1], .cpu_data = storage.data, .callback = drop_reference, .user = &storage));
+    ck_assert_ptr_eq(synced_mem_cpu_data(mems[0]), storage.data);
+    ck_assert_ptr_eq(synced_mem_cpu_data(mems[1]), storage.data);
+    ck_assert_int_eq(synced_mem_cpu_source(mems[1]), SYNCED_MEM_SOURCE_ADOPTED);
+    OK(synced_mem_release(mems[_i]));
+    ck_assert_int_eq(storage.calls, 1);
+    ck_assert(host_is(synced_mem_cpu_data(mems[1 - _i]), SIZE / 2, 1));
+    OK(_i ? synced_mem_release_data(mems[1 - _i]) : synced_mem_set_cpu_data(mems[1 - _i], &storage));
+    ck_assert_int_eq(storage.calls, 2);
+    ck_assert(storage.freed);
+    OK(synced_mem_release(mems[1 - _i]));
+    ck_assert_int_eq(storage.calls, 2);
+    free(storage.data);
 }
 END_TEST
 
-/* What failed to be adopted can be: its second half was refused, or the object. */
+/* What one object's transfer still uses does not hold up the other's callback. */
+START_TEST(each_at_its_own_time)
+{
+    if (!gpu_expected())
+        return;
+    struct storage storage = {.data = gpu_pinned_alloc(SIZE), .references = 2};
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const pushed = make(SIZE);
+    synced_mem *const other = make(SIZE);
+    host_fill(storage.data, SIZE, 1);
+    OK(USE(pushed, .cpu_data = storage.data, .callback = drop_reference, .user = &storage));
+    OK(USE(other, .cpu_data = storage.data, .callback = drop_reference, .user = &storage));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(pushed, stream));
+    OK(synced_mem_release(pushed));
+    ck_assert_int_eq(storage.calls, 0);
+    OK(synced_mem_release(other));
+    ck_assert_int_eq(storage.calls, 1);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(storage.calls, 1);
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(storage.calls, 2);
+    close_stream(stream);
+    gpu_pinned_free(storage.data);
+}
+END_TEST
+
+/* Both copies, also of one object after the other while the first is retired. */
+START_TEST(adopted_again_while_it_is_retired)
+{
+    if (!gpu_expected())
+        return;
+    void *const host = gpu_pinned_alloc(SIZE);
+    void *const device = gpu_alloc(0, SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make(SIZE);
+    host_fill(host, SIZE, 1);
+    OK(USE(mem, .cpu_data = host, .callback = count));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_release_data(mem));
+    ck_assert_int_eq(handed_back, 0);
+    OK(USE(mem, .cpu_data = host, .gpu_data = device, .callback = count));
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, 1);
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(handed_back, 3);
+    close_stream(stream);
+    gpu_free(device);
+    gpu_pinned_free(host);
+}
+END_TEST
+
+/* As many as one likes, handed back in another order. */
+START_TEST(many_adopt_one)
+{
+    static synced_mem *mems[MANY];
+    char data[16] = {0};
+    for (int i = 0; i < MANY; i++) {
+        mems[i] = make(16);
+        OK(USE(mems[i], .cpu_data = data, .callback = count));
+    }
+    for (int i = 0; i < MANY; i++) {
+        OK(synced_mem_release(mems[7 * i % MANY]));
+        ck_assert_int_eq(handed_back, i + 1);
+    }
+}
+END_TEST
+
+/* What was not adopted for another reason can be: its second half was refused. */
 START_TEST(adopted_after_a_failure)
 {
     char *const data = calloc(1, 2 * SIZE);
     synced_mem *const mem = make(SIZE);
     FAILS(gpu_expected() ? SYNCED_MEM_ERR_INVALID_ARGUMENT : SYNCED_MEM_ERR_NO_GPU,
-          synced_mem_adopt_data(mem, data, data + SIZE, count, NULL));
-    OK(synced_mem_adopt_cpu_data(mem, data, count, NULL));
+          USE(mem, .cpu_data = data, .gpu_data = data + SIZE, .callback = count));
+    OK(USE(mem, .cpu_data = data, .callback = count));
     OK(synced_mem_release(mem));
     ck_assert_int_eq(handed_back, 1);
     free(data);
 }
 END_TEST
 
-/* Handed over is handed over, also while the memory waits for its last use. */
-START_TEST(adopted_while_it_is_retired)
-{
-    if (!gpu_expected())
-        return;
-    void *const data = gpu_pinned_alloc(SIZE);
-    synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const mem = make(SIZE);
-    host_fill(data, SIZE, 1);
-    OK(synced_mem_adopt_cpu_data(mem, data, count, NULL));
-    gpu_hold(stream);
-    OK(synced_mem_async_gpu_push(mem, stream));
-    OK(synced_mem_release_data(mem));
-    ck_assert_int_eq(handed_back, 0);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, data, count, NULL));
-    gpu_unhold();
-    gpu_stream_sync(stream);
-    OK(synced_mem_reap());
-    ck_assert_int_eq(handed_back, 1);
-    OK(synced_mem_adopt_cpu_data(mem, data, count, NULL));
-    OK(synced_mem_release(mem));
-    close_stream(stream);
-    gpu_pinned_free(data);
-}
-END_TEST
-
-/* Where the pointers lie follows no pattern. */
-static char *which_memory(char *data, size_t i)
-{
-    return data + 16 * i * i;
-}
-
-/* As much as one likes, handed back in another order. */
-START_TEST(many_are_adopted)
-{
-    static synced_mem *mems[MANY];
-    char *const data = calloc(16, MANY * MANY);
-    ck_assert_ptr_nonnull(data);
-    for (int i = 0; i < MANY; i++) {
-        mems[i] = make(16);
-        OK(synced_mem_adopt_cpu_data(mems[i], which_memory(data, (size_t)i), count, NULL));
-    }
-    for (int i = 0; i < MANY; i++) {
-        const int which = 7 * i % MANY;
-        OK(synced_mem_release(mems[which]));
-        mems[which] = NULL;
-        ck_assert_int_eq(handed_back, i + 1);
-        for (int j = 0; j < MANY; j++)
-            if (mems[j])
-                FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                      synced_mem_adopt_cpu_data(mems[j], which_memory(data, (size_t)j), count, NULL));
-    }
-    free(data);
-}
-END_TEST
+/* ---- An object's own ---- */
 
 /* An object's own memory would go when it comes. */
 START_TEST(own_host_memory)
@@ -118,7 +155,7 @@ START_TEST(own_host_memory)
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, own));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, own + SIZE - 1));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, own, count, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = own, .callback = count));
     SAYS("own");
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
@@ -136,7 +173,7 @@ START_TEST(own_adopted_memory)
 {
     char *const data = calloc(1, SIZE);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_cpu_data(mem, data, count, NULL));
+    OK(USE(mem, .cpu_data = data, .callback = count));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, data));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, data + 8));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_ADOPTED);
@@ -154,7 +191,7 @@ START_TEST(own_device_memory)
     char *const own = synced_mem_mutable_gpu_data(mem);
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data(mem, own));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data(mem, own + 256, count, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .gpu_data = own + 256, .callback = count));
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
@@ -183,8 +220,8 @@ START_TEST(released_by_a_callback)
     char memory[2][SIZE];
     synced_mem *const mem = make(SIZE);
     left_to_release = make(SIZE);
-    OK(synced_mem_adopt_cpu_data(mem, memory[0], release_another, NULL));
-    OK(synced_mem_adopt_cpu_data(left_to_release, memory[1], release_another, NULL));
+    OK(USE(mem, .cpu_data = memory[0], .callback = release_another));
+    OK(USE(left_to_release, .cpu_data = memory[1], .callback = release_another));
     OK(synced_mem_release(mem));
     ck_assert_int_eq(handed_back, 2);
     ck_assert_int_eq(deepest, 1);
@@ -195,10 +232,11 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("adopted");
     TCase *const tests = add_case(made, "adopted");
-    tcase_add_test(tests, adopted_twice);
+    tcase_add_loop_test(tests, two_adopt_one, 0, 2);
+    tcase_add_test(tests, each_at_its_own_time);
+    tcase_add_test(tests, adopted_again_while_it_is_retired);
+    tcase_add_test(tests, many_adopt_one);
     tcase_add_test(tests, adopted_after_a_failure);
-    tcase_add_test(tests, adopted_while_it_is_retired);
-    tcase_add_test(tests, many_are_adopted);
     tcase_add_test(tests, released_by_a_callback);
     tcase_add_test(tests, own_host_memory);
     tcase_add_test(tests, own_adopted_memory);

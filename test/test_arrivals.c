@@ -185,7 +185,7 @@ enum kind {
     SHRINK,
     RELEASE_CPU,
     RELEASE_GPU,
-    DONE_ON,
+    END_USE_ON,
     QUERY,
     WAIT,
     PRINT,
@@ -269,8 +269,8 @@ static synced_mem_status make_call(const struct moving *moving, enum kind kind)
         return synced_mem_release_cpu_data(mem);
     case RELEASE_GPU:
         return synced_mem_release_gpu_data(mem);
-    case DONE_ON:
-        return synced_mem_done_on(mem, moving->stream);
+    case END_USE_ON:
+        return synced_mem_end_use_on(mem, moving->stream);
     case QUERY:
         return synced_mem_query(mem, &pending);
     case WAIT:
@@ -307,7 +307,7 @@ static bool relies(enum kind kind, bool up)
         return true;
     case GROW:
     case SHRINK:
-    case DONE_ON:
+    case END_USE_ON:
     case PRINT:
     case KINDS:
         break;

@@ -28,7 +28,7 @@ START_TEST(managed_memory_that_is_not_concurrent)
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, managed));
     SAYS("managed");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_register_cpu_data(mem, managed));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = managed, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     check_unchanged(mem, &before);
     OK(synced_mem_set_gpu_data(mem, managed));
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
@@ -86,14 +86,14 @@ START_TEST(page_locking_is_refused)
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
     emu_set_pinned_memory(SIZE);
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_register_cpu_data(mem, mine));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     SAYS("5000 bytes");
     emu_set_pinned_memory(1 << 20);
     emu_fail("cudaHostRegister", 1, cudaErrorNotSupported, false);
-    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_register_cpu_data(mem, mine));
+    FAILS(SYNCED_MEM_ERR_CUDA, USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     check_unchanged(mem, &before);
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
-    OK(synced_mem_register_cpu_data(mem, mine));
+    OK(USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     OK(synced_mem_release(mem));
     free(mine);
 }
@@ -109,7 +109,7 @@ START_TEST(page_locked_for_nothing)
     OK(synced_mem_set_cpu_data(mem, borrowed));
     OK(synced_mem_async_gpu_push(mem, stream));
     emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
-    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_register_cpu_data(mem, mine));
+    FAILS(SYNCED_MEM_ERR_CUDA, USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), borrowed);
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
     OK(synced_mem_release(mem));
@@ -124,12 +124,12 @@ START_TEST(undoing_it_is_refused)
 {
     void *const mine = malloc(SIZE);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_register_cpu_data(mem, mine));
+    OK(USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     emu_fail("cudaHostUnregister", 1, cudaErrorUnknown, false);
     emu_fail("cudaHostUnregister", 2, cudaErrorUnknown, false);
     OK(synced_mem_release_data(mem));
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 1);
-    OK(synced_mem_register_cpu_data(mem, mine));
+    OK(USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     OK(synced_mem_release(mem));
     gpu_unregister(mine);
     free(mine);
@@ -145,7 +145,7 @@ START_TEST(a_lost_device)
     synced_mem *const mem = make(SIZE);
     synced_mem *const other = heaps_make(SIZE);
     pattern_write(mine, SIZE, 1);
-    OK(synced_mem_register_cpu_data(mem, mine));
+    OK(USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(other));
     host_fill(synced_mem_overwrite_cpu_data(other), SIZE, 2);
     emu_break_device(0, cudaErrorIllegalAddress);
@@ -155,7 +155,7 @@ START_TEST(a_lost_device)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_set_cpu_data(mem, seen));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 0);
-    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_register_cpu_data(mem, mine));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     OK(synced_mem_release(mem));
     heaps.device.silent = true;
     OK(synced_mem_release(other));

@@ -39,7 +39,7 @@ static void end_empty(void)
     MUST(cudaGraphGetNodes(graph, NULL, &nodes));
     ck_assert_uint_eq(nodes, 0);
     MUST(cudaGraphDestroy(graph));
-    OK(synced_mem_stream_done(captured));
+    OK(synced_mem_forget_stream(captured));
     gpu_stream_destroy(captured);
 }
 
@@ -168,8 +168,8 @@ START_TEST(other_calls_on_the_stream)
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push(at_cpu, captured));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push_n(mems, 1, captured));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_cpu_pull(at_gpu, captured));
-    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_done_on(at_gpu, captured));
-    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_set_cpu_data_on(at_cpu, borrowed, captured));
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_end_use_on(at_gpu, captured));
+    FAILS(SYNCED_MEM_ERR_CAPTURING, USE(at_cpu, .cpu_data = borrowed, .stream = captured));
     SAYS("capturing");
     ck_assert_int_eq(synced_mem_head(at_cpu), SYNCED_MEM_AT_CPU);
     ck_assert_int_eq(synced_mem_head(at_gpu), SYNCED_MEM_AT_GPU);
@@ -205,11 +205,11 @@ START_TEST(waiting_for_a_writer)
     FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_gpu_data(mem));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_cpu_pull(mem, other));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_release_gpu_data(mem));
-    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_stream_done(captured));
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_forget_stream(captured));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
     end_empty();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 5));
-    OK(synced_mem_stream_done(other));
+    OK(synced_mem_forget_stream(other));
     gpu_stream_destroy(other);
     OK(synced_mem_release(mem));
 }
@@ -229,7 +229,7 @@ START_TEST(waiting_for_a_reader)
         FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_cpu_data(mem));
     end_empty();
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, other));
-    OK(synced_mem_stream_done(other));
+    OK(synced_mem_forget_stream(other));
     gpu_stream_destroy(other);
     OK(synced_mem_release(mem));
 }
@@ -293,7 +293,7 @@ START_TEST(transfers_to_old_pointers)
     OK(synced_mem_async_gpu_push(old, other));
     OK(synced_mem_release_cpu_data(old));
     ck_assert(host_is(synced_mem_cpu_data(old), SIZE, 3));
-    OK(synced_mem_stream_done(other));
+    OK(synced_mem_forget_stream(other));
     OK(synced_mem_release(old));
     OK(synced_mem_release(on_streams));
     gpu_stream_destroy(other);
@@ -320,9 +320,9 @@ static const char *live_a_life(synced_mem_stream other)
         return "both";
     if (synced_mem_resize(mem, 4 * SIZE) != SYNCED_MEM_OK || synced_mem_release_cpu_data(mem) != SYNCED_MEM_OK)
         return "resize";
-    if (synced_mem_done_on(mem, other) != SYNCED_MEM_OK || synced_mem_release(mem) != SYNCED_MEM_OK)
+    if (synced_mem_end_use_on(mem, other) != SYNCED_MEM_OK || synced_mem_release(mem) != SYNCED_MEM_OK)
         return "release";
-    return synced_mem_stream_done(other) == SYNCED_MEM_OK ? NULL : "done";
+    return synced_mem_forget_stream(other) == SYNCED_MEM_OK ? NULL : "done";
 }
 
 static const char *what_failed;
@@ -381,7 +381,7 @@ static void capture_step(struct step *step)
     cudaGraph_t graph = end();
     MUST(cudaGraphInstantiateWithFlags(&step->graph, graph, 0));
     MUST(cudaGraphDestroy(graph));
-    OK(synced_mem_stream_done(captured));
+    OK(synced_mem_forget_stream(captured));
     gpu_stream_destroy(captured);
 }
 
@@ -410,7 +410,7 @@ START_TEST(replayed_step)
     ck_assert(host_is(synced_mem_cpu_data(step.weights), SIZE, REPLAYS));
     MUST(cudaGraphExecDestroy(step.graph));
     for (int i = 0; i < 2; i++) {
-        OK(synced_mem_stream_done(streams[i]));
+        OK(synced_mem_forget_stream(streams[i]));
         gpu_stream_sync(streams[i]);
         gpu_stream_destroy(streams[i]);
     }

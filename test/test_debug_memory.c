@@ -77,7 +77,7 @@ static void adopt(void)
 {
     static _Alignas(PAGE) unsigned char memory[PAGE];
     synced_mem *const mem = make(PAGE);
-    OK(synced_mem_adopt_cpu_data(mem, memory, back, NULL));
+    OK(USE(mem, .cpu_data = memory, .callback = back));
     OK(synced_mem_resize_discard(mem, PAGE));
     OK(synced_mem_release(mem));
     ck_assert_int_eq(memory[0], 3);
@@ -218,9 +218,9 @@ static void lock_what_is_lent(void)
     synced_mem *const mem = make_named("lent", 2 * PAGE, 0);
     OK(synced_mem_set_cpu_data(mem, memory));
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
-    OK(synced_mem_register_cpu_data(mem, memory));
+    OK(USE(mem, .cpu_data = memory, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
-    OK(synced_mem_register_cpu_data(mem, memory));
+    OK(USE(mem, .cpu_data = memory, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     ck_assert_uint_eq(stats_now().unprotected, 0);
     OK(synced_mem_release(mem));

@@ -156,7 +156,7 @@ START_TEST(streams_that_go)
     synced_mem_stream other = open_stream(NON_BLOCKING);
     OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
     if (_i == 0)
-        OK(synced_mem_stream_done(stream));
+        OK(synced_mem_forget_stream(stream));
     gpu_stream_sync(stream);
     if (_i == 0)
         gpu_stream_destroy(stream);
@@ -367,7 +367,7 @@ START_TEST(a_look_makes_nothing_younger)
 }
 END_TEST
 
-/* ---- Streams that vanish: destroyed, and the handle another's, without synced_mem_stream_done() ---- */
+/* ---- Streams that vanish: destroyed, and the handle another's, without synced_mem_forget_stream() ---- */
 
 enum { READERS = 2 };
 

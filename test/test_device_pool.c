@@ -361,13 +361,13 @@ START_TEST(behind_more_than_there_are_lanes)
     gpu_hold(held);
     for (int i = 0; i < OBJECTS; i++) {
         ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mems[i], held));
-        OK(synced_mem_done_on(mems[i], held));
+        OK(synced_mem_end_use_on(mems[i], held));
         OK(synced_mem_release(mems[i]));
     }
     ck_assert_uint_eq(stats_now().gpu_bytes, 0);
     const size_t keep = pool_now(0).reserved;
     synced_mem *const idle = used_on(HUGE, other, NULL);
-    OK(synced_mem_done_on(idle, other));
+    OK(synced_mem_end_use_on(idle, other));
     gpu_stream_sync(other);
     OK(synced_mem_release(idle));
     give_back_all_but(keep);
@@ -390,7 +390,7 @@ START_TEST(after_the_stream_is_done)
     synced_mem *const mem = used_on(LARGE, stream, NULL);
     gpu_delay(stream);
     gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), LARGE, 2, stream);
-    OK(_i == 0 ? synced_mem_done_on(mem, stream) : synced_mem_stream_done(stream));
+    OK(_i == 0 ? synced_mem_end_use_on(mem, stream) : synced_mem_forget_stream(stream));
     if (_i == 2)
         gpu_stream_destroy(stream);
     OK(synced_mem_release(mem));

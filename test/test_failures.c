@@ -204,7 +204,7 @@ START_TEST(callbacks_find_the_object_unlocked)
     synced_mem *mem = make(SIZE);
     void *const adopted = gpu_pinned_alloc(SIZE);
     pattern_write(adopted, SIZE, 1);
-    OK(synced_mem_adopt_cpu_data(mem, adopted, ask_the_object, &mem));
+    OK(USE(mem, .cpu_data = adopted, .callback = ask_the_object, .user = &mem));
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
     fail_to_follow();
     FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
@@ -273,7 +273,7 @@ START_TEST(a_failed_growth)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     ck_assert(pattern_is((const char *)synced_mem_cpu_data(mem) + SIZE, 2 * SIZE, 0));
     OK(synced_mem_release(mem));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
 }
 END_TEST
@@ -410,7 +410,7 @@ START_TEST(a_transfer_before_a_turn_that_is_over)
     synced_mem_stream pulling = gpu_stream_create(0, false);
     synced_mem_stream writing = gpu_stream_create(0, false);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_gpu_data(mem, adopted, count, NULL));
+    OK(USE(mem, .gpu_data = adopted, .callback = count));
     OK(synced_mem_async_cpu_pull(mem, pulling));
     gpu_fill(synced_mem_mutable_gpu_data_on(mem, writing), SIZE, 2, writing);
     gpu_stream_sync(writing);
@@ -459,14 +459,14 @@ START_TEST(a_failed_wait_before_a_push)
     synced_mem *const mem = make(SIZE);
     gpu_fill(device, SIZE, 1, stream);
     gpu_copy_to_host(host, device, SIZE, stream);
-    OK(synced_mem_set_cpu_data_on(mem, host, stream));
+    OK(USE(mem, .cpu_data = host, .stream = stream));
     emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(mem, stream));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     OK(synced_mem_async_gpu_push(mem, stream));
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
     free(host);
     gpu_free(device);
@@ -489,7 +489,7 @@ START_TEST(streams_of_an_old_runtime)
     emu_fail_clear();
     OK(synced_mem_release(mem));
     OK(synced_mem_release(there));
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     gpu_stream_destroy(stream);
 }
 END_TEST

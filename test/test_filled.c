@@ -26,7 +26,7 @@ START_TEST(broken_while_the_host_copy_was_filled)
     gpu_fill(device, SIZE, 1, stream);
     gpu_hold(stream);
     gpu_copy_to_host(host, device, SIZE, stream);
-    OK(synced_mem_set_cpu_data_on(mem, host, stream));
+    OK(USE(mem, .cpu_data = host, .stream = stream));
     emu_break_device(0, cudaErrorLaunchFailure);
     gpu_unhold();
     if (_i % 2 == 0)
@@ -82,7 +82,7 @@ START_TEST(handed_back_while_it_is_filled)
     int pending = 1;
     gpu_hold(stream);
     gpu_fill_host(host, SIZE, 1, stream);
-    OK(synced_mem_set_cpu_data_on(mem, host, stream));
+    OK(USE(mem, .cpu_data = host, .stream = stream));
     OK(synced_mem_query(mem, &pending));
     ck_assert_int_eq(pending, 0);
     OK(synced_mem_wait(mem));

@@ -146,7 +146,7 @@ static void use_the_parents(const void *unused)
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data_on(mem, all.stream));
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_gpu_data_on(mem, all.stream));
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_gpu_data_on(mem, NULL));
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_done_on(mem, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_end_use_on(mem, all.stream));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push(mem, all.stream));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_cpu_pull(mem, NULL));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_push_n(&mem, 1, NULL));
@@ -154,7 +154,7 @@ static void use_the_parents(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_wait(mem));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data(mem, data));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_gpu_data(mem, data));
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_set_cpu_data_on(mem, data, all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, USE(mem, .cpu_data = data, .stream = all.stream));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize(mem, 2 * SIZE));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_resize_discard(mem, 10));
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_release_cpu_data(mem));
@@ -176,7 +176,7 @@ static void use_a_device(const void *unused)
     ck_assert_int_eq(synced_mem_device_count(), 0);
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_shutdown());
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_reap());
-    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_stream_done(all.stream));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_forget_stream(all.stream));
     for (int i = 0; i < 2; i++) {
         FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(both[i]));
         FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_overwrite_gpu_data_on(both[i], NULL));
@@ -329,7 +329,7 @@ START_TEST(a_parent_that_has_hardly_used_the_gpu)
     case RESOLVED:
     case FIRST_USES:
         mem = make(SIZE);
-        OK(synced_mem_done_on(mem, NULL));
+        OK(synced_mem_end_use_on(mem, NULL));
         break;
     }
     ck_assert(child_succeeds(use_after, &mem));

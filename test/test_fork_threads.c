@@ -69,9 +69,9 @@ static void *use_streams(void *argument)
     unsigned failures = 0;
     for (unsigned i = 1; !atomic_load(&enough); i++) {
         failures += synced_mem_gpu_data_on(user->mem, user->stream) == NULL;
-        failures += i % 8 == 0 && synced_mem_done_on(user->mem, user->stream) != SYNCED_MEM_OK;
+        failures += i % 8 == 0 && synced_mem_end_use_on(user->mem, user->stream) != SYNCED_MEM_OK;
         failures += i % 16 == 0 && synced_mem_mutable_gpu_data_on(user->mem, user->stream) == NULL;
-        failures += synced_mem_stream_done(user->stream) != SYNCED_MEM_OK;
+        failures += synced_mem_forget_stream(user->stream) != SYNCED_MEM_OK;
     }
     return (void *)(uintptr_t)failures;
 }

@@ -174,7 +174,7 @@ static void free_it(void *data, void *user, synced_mem_stream stream)
 static synced_mem *pushed(synced_mem_stream stream, synced_mem_release_callback callback)
 {
     synced_mem *const mem = make_on(SIZE, 0);
-    OK(synced_mem_adopt_cpu_data(mem, gpu_pinned_alloc(SIZE), callback, NULL));
+    OK(USE(mem, .cpu_data = gpu_pinned_alloc(SIZE), .callback = callback));
     OK(synced_mem_async_gpu_push(mem, stream));
     return mem;
 }

@@ -65,10 +65,10 @@ static void make_object(void)
         OK(synced_mem_async_gpu_push(now.mem, now.stream));
         break;
     case BORROWED:
-        OK(synced_mem_set_data(now.mem, now.host, now.device));
+        OK(USE(now.mem, .cpu_data = now.host, .gpu_data = now.device));
         break;
     case ADOPTED:
-        OK(synced_mem_adopt_data(now.mem, now.host, now.device, take_back, &now));
+        OK(USE(now.mem, .cpu_data = now.host, .gpu_data = now.device, .callback = take_back, .user = &now));
         break;
     case WHOSE:
         break;
@@ -85,7 +85,7 @@ static void make_host_alone(void)
 static void make_device_alone(void)
 {
     gpu_fill(synced_mem_mutable_gpu_data_on(now.mem, now.stream), SIZE, 1, now.stream);
-    OK(synced_mem_done_on(now.mem, now.stream));
+    OK(synced_mem_end_use_on(now.mem, now.stream));
 }
 
 static void read_from(const void *data, synced_mem_stream stream)
@@ -310,7 +310,7 @@ static void sets_device(void)
 static void sets_device_on(void)
 {
     gpu_fill(now.new_device, SIZE, FOREIGN, now.other);
-    OK(synced_mem_set_gpu_data_on(now.mem, now.new_device, now.other));
+    OK(USE(now.mem, .gpu_data = now.new_device, .stream = now.other));
     now.pattern = FOREIGN;
 }
 
@@ -319,7 +319,7 @@ static void sets_host_on(void)
 {
     gpu_fill(now.new_device, SIZE, FOREIGN, now.other);
     gpu_copy_to_host(now.new_host, now.new_device, SIZE, now.other);
-    OK(synced_mem_set_cpu_data_on(now.mem, now.new_host, now.other));
+    OK(USE(now.mem, .cpu_data = now.new_host, .stream = now.other));
     now.pattern = FOREIGN;
 }
 
@@ -341,8 +341,8 @@ static void releases_both(void)
 
 static void ends_uses(void)
 {
-    OK(synced_mem_done_on(now.mem, now.stream));
-    OK(synced_mem_stream_done(now.stream));
+    OK(synced_mem_end_use_on(now.mem, now.stream));
+    OK(synced_mem_forget_stream(now.stream));
 }
 
 static void destroys(void)

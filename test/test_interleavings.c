@@ -108,7 +108,7 @@ static synced_mem_stream stream, next;
 
 static void be_done(void)
 {
-    sound(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    sound(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
 }
 
 static void destroy(void)
@@ -171,7 +171,7 @@ START_TEST(two_are_done_with_a_stream)
     for (unsigned i = 0; i < 2; i++)
         gpu_fill(synced_mem_overwrite_gpu_data_on(two[i], stream), SIZE, i + 1, stream);
     run_second_at(_i ? AT_THE_RECORD : AFTER_THE_RECORD, be_done);
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     join_second();
     gpu_stream_destroy(stream);
     stream = open_stream(NON_BLOCKING);
@@ -312,22 +312,22 @@ START_TEST(memory_handed_in_meets_a_new_size)
     run_second_at(AFTER_THE_RECORD, grow);
     switch (_i) {
     case 0:
-        status = synced_mem_set_cpu_data_on(mem, host, stream);
+        status = USE(mem, .cpu_data = host, .stream = stream);
         break;
     case 1:
-        status = synced_mem_set_gpu_data_on(mem, device, stream);
+        status = USE(mem, .gpu_data = device, .stream = stream);
         break;
     case 2:
-        status = synced_mem_set_data_on(mem, host, device, stream);
+        status = USE(mem, .cpu_data = host, .gpu_data = device, .stream = stream);
         break;
     case 3:
-        status = synced_mem_adopt_cpu_data_on(mem, host, never, NULL, stream);
+        status = USE(mem, .cpu_data = host, .callback = never, .stream = stream);
         break;
     case 4:
-        status = synced_mem_adopt_gpu_data_on(mem, device, never, NULL, stream);
+        status = USE(mem, .gpu_data = device, .callback = never, .stream = stream);
         break;
     case 5:
-        status = synced_mem_adopt_data_on(mem, host, device, never, NULL, stream);
+        status = USE(mem, .cpu_data = host, .gpu_data = device, .callback = never, .stream = stream);
         break;
     }
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, status);
@@ -360,7 +360,7 @@ START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
     next = open_stream(NON_BLOCKING);
     mem = make(SIZE);
     gpu_fill(device, SIZE, 1, next);
-    OK(synced_mem_set_gpu_data_on(mem, device, next));
+    OK(USE(mem, .gpu_data = device, .stream = next));
     run_second_at(AT_THE_WAIT, write_what_is_read);
     OK(synced_mem_resize(mem, LARGER));
     join_second();

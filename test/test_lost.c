@@ -245,7 +245,7 @@ START_TEST(let_go_with_work_pending)
     synced_mem *const own = make_at_cpu(SIZE, 1);
     synced_mem *const foreign = make(SIZE);
     synced_mem_stream stream = gpu_stream_create(0, false);
-    OK(synced_mem_adopt_cpu_data(adopted, calloc(1, SIZE), count, NULL));
+    OK(USE(adopted, .cpu_data = calloc(1, SIZE), .callback = count));
     OK(synced_mem_set_cpu_data(foreign, borrowed));
     host_fill(borrowed, SIZE, 3);
     emu_break_device(0, cudaErrorLaunchFailure);
@@ -313,7 +313,7 @@ static void begin(synced_mem *mem, enum in_flight what, synced_mem_stream stream
     if (what == PULLING)
         (void)synced_mem_async_cpu_pull(mem, stream);
     if (what == USED_AND_DONE)
-        (void)synced_mem_stream_done(stream);
+        (void)synced_mem_forget_stream(stream);
 }
 
 static void happen(enum end_of_all end, synced_mem_stream stream)
@@ -355,8 +355,8 @@ START_TEST(lost_with_work_on_streams)
     if (what == READING || what == PUSHING)
         ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     (void)synced_mem_wait(mem);
-    (void)synced_mem_done_on(mem, stream);
-    (void)synced_mem_stream_done(stream);
+    (void)synced_mem_end_use_on(mem, stream);
+    (void)synced_mem_forget_stream(stream);
     (void)synced_mem_reap();
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 4);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
@@ -378,7 +378,7 @@ START_TEST(done_on_a_lost_device)
     emu_break_device(0, cudaErrorLaunchFailure);
     (void)gpu_try_fill(data, SIZE, 2, stream);
     happen(BROKEN, stream);
-    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_stream_done(stream));
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_forget_stream(stream));
     FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
     SAYS("was lost before stream");
     OK(synced_mem_release(mem));

@@ -110,9 +110,9 @@ START_TEST(current_device_is_kept)
     KEPT(synced_mem_release_cpu_data(mem));
     KEPT(synced_mem_set_gpu_data(mem, borrowed));
     KEPT(synced_mem_cpu_data(mem));
-    KEPT(synced_mem_set_data(mem, host, borrowed));
+    KEPT(USE(mem, .cpu_data = host, .gpu_data = borrowed));
     KEPT(synced_mem_mutable_gpu_data(mem));
-    KEPT(synced_mem_adopt_gpu_data(mem, adopted, note_current, &in_callback));
+    KEPT(USE(mem, .gpu_data = adopted, .callback = note_current, .user = &in_callback));
     KEPT(synced_mem_mutable_gpu_data(mem));
     KEPT(synced_mem_cpu_data(mem));
     KEPT(synced_mem_release_data(mem));

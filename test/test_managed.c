@@ -367,7 +367,7 @@ START_TEST(hints_that_fail)
         emu_fail(calls[_i], 1, cudaErrorInvalidValue, false);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
     fill_on(mem, 2, stream);
-    OK(synced_mem_done_on(mem, stream));
+    OK(synced_mem_end_use_on(mem, stream));
     if (_i > 0)
         emu_fail(calls[_i], 1, cudaErrorInvalidValue, false);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
@@ -386,7 +386,7 @@ START_TEST(a_fill_out_of_sight)
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_placed(SIZE, kinds[_i]);
     fill_on(mem, 1, stream);
-    OK(synced_mem_done_on(mem, stream));
+    OK(synced_mem_end_use_on(mem, stream));
     OK(synced_mem_resize(mem, SIZE / 2));
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
@@ -455,7 +455,7 @@ START_TEST(contents_that_never_come)
     gpu_fill(data, SIZE, 1, stream);
     if (how != STILL_OPEN) {
         const synced_mem_status status =
-            how == PULLED ? synced_mem_async_cpu_pull(mem, stream) : synced_mem_done_on(mem, stream);
+            how == PULLED ? synced_mem_async_cpu_pull(mem, stream) : synced_mem_end_use_on(mem, stream);
         if (status != SYNCED_MEM_OK)
             FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
     }

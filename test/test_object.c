@@ -255,7 +255,7 @@ START_TEST(null_objects_in_calls)
     int pending = 77;
     const synced_mem_status all[] = {
         synced_mem_retain(NULL),
-        synced_mem_done_on(NULL, NULL),
+        synced_mem_end_use_on(NULL, NULL),
         synced_mem_async_gpu_push(NULL, NULL),
         synced_mem_async_cpu_pull(NULL, NULL),
         synced_mem_async_gpu_push_n(NULL, 1, NULL),
@@ -264,16 +264,10 @@ START_TEST(null_objects_in_calls)
         synced_mem_wait(NULL),
         synced_mem_set_cpu_data(NULL, data),
         synced_mem_set_gpu_data(NULL, data),
-        synced_mem_set_data(NULL, data, data + 1),
-        synced_mem_adopt_cpu_data(NULL, data, never, NULL),
-        synced_mem_adopt_gpu_data(NULL, data, never, NULL),
-        synced_mem_adopt_data(NULL, data, data + 1, never, NULL),
-        synced_mem_set_cpu_data_on(NULL, data, NULL),
-        synced_mem_set_gpu_data_on(NULL, data, NULL),
-        synced_mem_set_data_on(NULL, data, data + 1, NULL),
-        synced_mem_adopt_cpu_data_on(NULL, data, never, NULL, NULL),
-        synced_mem_adopt_gpu_data_on(NULL, data, never, NULL, NULL),
-        synced_mem_adopt_data_on(NULL, data, data + 1, never, NULL, NULL),
+        synced_mem_use_memory(NULL, NULL),
+        USE(NULL, .cpu_data = data),
+        USE(NULL, .gpu_data = data),
+        USE(NULL, .cpu_data = data, .gpu_data = data + 1, .callback = never, .stream = LEGACY_HANDLE),
         synced_mem_resize(NULL, 1),
         synced_mem_resize_discard(NULL, 1),
         synced_mem_release_cpu_data(NULL),
@@ -284,7 +278,7 @@ START_TEST(null_objects_in_calls)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ck_assert_msg(all[i] == SYNCED_MEM_ERR_INVALID_ARGUMENT, "call %zu", i);
     ck_assert_int_eq(pending, 77);
-    OK(synced_mem_stream_done(NULL));
+    OK(synced_mem_forget_stream(NULL));
 }
 END_TEST
 

@@ -206,7 +206,7 @@ START_TEST(adopted_memory_stays)
 {
     begin(true);
     synced_mem *const mem = make_on(SIZE, 0);
-    OK(synced_mem_adopt_gpu_data(mem, mine, count_call, NULL));
+    OK(USE(mem, .gpu_data = mine, .callback = count_call));
     void *const old = synced_mem_mutable_gpu_data(mem);
     gpu_fill(old, SIZE, 1, NULL);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));

@@ -32,7 +32,7 @@ static size_t pieces_of(const char *data, size_t size)
 static synced_mem *make_in(char *data, size_t size)
 {
     synced_mem *const mem = make_on(size, 0);
-    OK(synced_mem_register_cpu_data(mem, data));
+    OK(USE(mem, .cpu_data = data, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     return mem;
 }
@@ -149,17 +149,17 @@ START_TEST(a_piece_is_refused)
     char *const data = reserve(size);
     synced_mem *const mem = make_on(size, 0);
     emu_fail("cudaHostRegister", (unsigned)_i + 1, cudaErrorMemoryAllocation, false);
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_register_cpu_data(mem, data));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, USE(mem, .cpu_data = data, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     SAYS("cudaHostRegister");
     ck_assert_int_eq(emu_failures(), 1);
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
     emu_fail("cudaHostRegister", 3, cudaErrorMemoryAllocation, false);
     emu_fail("cudaHostUnregister", 1, cudaErrorUnknown, false); /* the undoing has a second try */
-    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, synced_mem_register_cpu_data(mem, data));
+    FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, USE(mem, .cpu_data = data, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     SAYS("cudaHostRegister");
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
-    OK(synced_mem_register_cpu_data(mem, data));
+    OK(USE(mem, .cpu_data = data, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     OK(synced_mem_release(mem));
     (void)munmap(data, size);
 }

@@ -156,7 +156,7 @@ START_TEST(arriving_and_page_locked)
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make(SIZE);
     void *const memory = gpu_pinned_alloc(SIZE);
-    OK(synced_mem_set_cpu_data_on(mem, memory, stream));
+    OK(USE(mem, .cpu_data = memory, .stream = stream));
     gpu_hold(stream);
     OK(synced_mem_async_gpu_push(mem, stream));
     text_of(mem);

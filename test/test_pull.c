@@ -119,7 +119,7 @@ START_TEST(pull_then_write_the_device)
     synced_mem_stream other = open_stream(_i / STREAM_KINDS);
     void *const mine = gpu_pinned_alloc(SIZE);
     synced_mem *const mem = make_written_on(1, stream);
-    OK(synced_mem_set_data(mem, mine, gpu_alloc(0, SIZE)));
+    OK(USE(mem, .cpu_data = mine, .gpu_data = gpu_alloc(0, SIZE)));
     void *const device = synced_mem_mutable_gpu_data_on(mem, stream);
     gpu_fill(device, SIZE, 1, stream);
     OK(synced_mem_async_cpu_pull(mem, stream));
@@ -205,7 +205,7 @@ START_TEST(many_with_one_event)
     synced_mem_stream stream = open_stream(_i / 2);
     make_many(all, pull, kernels);
     for (int i = 0; i < MANY && pull; i++)
-        OK(synced_mem_done_on(all[i], kernels));
+        OK(synced_mem_end_use_on(all[i], kernels));
     const synced_mem_stats before = stats_now();
     OK(move_n(pull, all, MANY, stream));
     const synced_mem_stats after = stats_now();
@@ -445,7 +445,7 @@ START_TEST(reap)
         return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     synced_mem *const mem = make_on(SIZE, 0);
-    OK(synced_mem_adopt_cpu_data(mem, gpu_pinned_alloc(SIZE), note, NULL));
+    OK(USE(mem, .cpu_data = gpu_pinned_alloc(SIZE), .callback = note));
     gpu_hold(stream);
     OK(synced_mem_async_gpu_push(mem, stream));
     OK(synced_mem_release(mem));

@@ -212,7 +212,7 @@ START_TEST(push_then_take_borrowed_back)
     void *const device = gpu_alloc(0, SIZE);
     synced_mem_stream stream = open_stream(_i / 4);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_gpu_data(mem, device, forget, NULL));
+    OK(USE(mem, .gpu_data = device, .callback = forget));
     host_fill(mine, SIZE, 1);
     OK(synced_mem_set_cpu_data(mem, mine));
     gpu_delay(stream);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 4096, SIZE = 5000 };
+enum { PAGE = 4096, SIZE = 5000, LOCK = SYNCED_MEM_MEMORY_PAGE_LOCK };
 
 /* Whole pages that nothing else is in, so that the caller may page-lock any part. */
 static char *host_memory(unsigned pattern)
@@ -41,12 +41,12 @@ START_TEST(a_device_is_not_the_host)
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, device));
     SAYS("not of the host");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, device, never, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_register_cpu_data(mem, device));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = device, .callback = never));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = device, .flags = LOCK));
     SAYS("not of the host");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, device, device + 8));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = device, .gpu_data = device + 8));
     SAYS("not of the host");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data_on(mem, device, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = device, .stream = LEGACY_HANDLE));
     SAYS("not of the host");
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
@@ -180,7 +180,7 @@ START_TEST(the_host_does_not_wait)
         gpu_register(host, SIZE);
     gpu_hold(filling);
     gpu_fill_host(host, SIZE, 1, filling);
-    OK(synced_mem_set_cpu_data_on(mem, host, filling));
+    OK(USE(mem, .cpu_data = host, .stream = filling));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     if (_i / 2)
         OK(synced_mem_async_gpu_push(mem, reader));
@@ -212,7 +212,7 @@ START_TEST(no_longer_page_locked)
     synced_mem *const mem = make(SIZE);
     gpu_register(host, SIZE);
     gpu_fill_host(host, SIZE, 1, filling);
-    OK(synced_mem_set_cpu_data_on(mem, host, filling));
+    OK(USE(mem, .cpu_data = host, .stream = filling));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     gpu_stream_sync(filling);
     gpu_unregister(host);
@@ -263,10 +263,10 @@ START_TEST(on_request)
     synced_mem *const mem = make(SIZE);
     if (!gpu_expected()) {
         const struct facts before = facts_of(mem);
-        FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_register_cpu_data(mem, host));
+        FAILS(SYNCED_MEM_ERR_NO_GPU, USE(mem, .cpu_data = host, .flags = LOCK));
         check_unchanged(mem, &before);
     } else {
-        OK(synced_mem_register_cpu_data(mem, host));
+        OK(USE(mem, .cpu_data = host, .flags = LOCK));
         ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
         ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_BORROWED);
         ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
@@ -293,7 +293,7 @@ START_TEST(within_its_size_it_stays)
         return;
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_register_cpu_data(mem, host));
+    OK(USE(mem, .cpu_data = host, .flags = LOCK));
     OK(synced_mem_resize(mem, 100));
     OK(synced_mem_resize(mem, SIZE));
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), host);
@@ -315,8 +315,8 @@ START_TEST(neighbours)
     char *const host = host_memory(1);
     synced_mem *const first = make(SIZE);
     synced_mem *const second = make(PAGE);
-    OK(synced_mem_register_cpu_data(first, host + 100));
-    OK(synced_mem_register_cpu_data(second, host + 100 + SIZE));
+    OK(USE(first, .cpu_data = host + 100, .flags = LOCK));
+    OK(USE(second, .cpu_data = host + 100 + SIZE, .flags = LOCK));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(first), 1);
     ck_assert_int_eq(synced_mem_cpu_is_pinned(second), 1);
     OK(synced_mem_release(first));
@@ -328,7 +328,125 @@ START_TEST(neighbours)
 }
 END_TEST
 
-/* Until the last of those who borrow it lets go, whether they asked for it or not. */
+static int handed_back;
+
+/* The memory is the caller's: not page-locked, so that the caller can free it. */
+static void check_it_is_mine(void *data, void *user, synced_mem_stream stream)
+{
+    ck_assert_ptr_null(stream);
+    check_unregistered(data, *(const size_t *)user);
+    handed_back++;
+}
+
+/* Adopted memory is page-locked until its last use has ended, and no more when the callback comes. */
+START_TEST(adopted)
+{
+    size_t size = SIZE;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    char *const host = host_memory(1);
+    synced_mem *const mem = make(SIZE);
+    OK(USE(mem, .cpu_data = host, .callback = check_it_is_mine, .user = &size, .flags = LOCK));
+    ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_ADOPTED);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(_i ? synced_mem_set_cpu_data(mem, host + 2 * PAGE) : synced_mem_release_data(mem));
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, 0);
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, 1);
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(host);
+}
+END_TEST
+
+static void ignore(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    handed_back++;
+}
+
+/* Of several objects the last one counts: the first asked for it, and a callback may come while the other goes on. */
+START_TEST(adopted_by_two)
+{
+    if (!gpu_expected())
+        return;
+    char *const host = host_memory(1);
+    synced_mem *const mems[] = {make(SIZE), make(SIZE)};
+    OK(USE(mems[0], .cpu_data = host, .callback = ignore, .flags = LOCK));
+    OK(USE(mems[1], .cpu_data = host, .callback = ignore));
+    OK(synced_mem_release(mems[_i]));
+    ck_assert_int_eq(handed_back, 1);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(mems[1 - _i]), 1);
+    OK(synced_mem_async_gpu_push(mems[1 - _i], NULL));
+    ck_assert(device_is(synced_mem_gpu_data(mems[1 - _i]), SIZE, 1));
+    OK(synced_mem_release(mems[1 - _i]));
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, 2);
+    check_unregistered(host, SIZE);
+    free(host);
+}
+END_TEST
+
+/* With device memory, and in the order of a stream. Neither the call nor a push waits for the stream. */
+START_TEST(with_all_else)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream filling = open_stream(NON_BLOCKING);
+    char *const host = host_memory(1);
+    void *const device = gpu_alloc(0, SIZE);
+    synced_mem *const mem = make(SIZE);
+    gpu_hold(filling);
+    gpu_fill(device, SIZE, 1, filling);
+    OK(USE(mem, .cpu_data = host, .gpu_data = device, .callback = _i ? ignore : NULL, .stream = filling,
+           .flags = LOCK));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
+    ck_assert(!gpu_stream_is_idle(filling));
+    gpu_unhold();
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    gpu_hold(filling);
+    OK(synced_mem_async_gpu_push(mem, filling));
+    ck_assert(!gpu_stream_is_idle(filling));
+    gpu_unhold();
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(filling);
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(handed_back, _i ? 2 : 0);
+    check_unregistered(host, SIZE);
+    gpu_free(device);
+    free(host);
+}
+END_TEST
+
+/* What was page-locked for a call that fails is not so afterwards. */
+START_TEST(undone_by_a_failure)
+{
+    if (!gpu_expected())
+        return;
+    char *const host = host_memory(1);
+    synced_mem *const mem = make_at_cpu(SIZE, 4);
+    const struct facts before = facts_of(mem);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .gpu_data = host + 2 * PAGE, .flags = LOCK));
+    SAYS("not of a device");
+    check_unregistered(host, SIZE);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+          USE(mem, .cpu_data = host, .gpu_data = host + 2 * PAGE, .callback = never, .flags = LOCK));
+    check_unregistered(host, SIZE);
+    check_unchanged(mem, &before);
+    OK(synced_mem_release(mem));
+    free(host);
+}
+END_TEST
+
+/* Until the last of those who borrow it releases it, whether they asked for it or not. */
 START_TEST(shared)
 {
     if (!gpu_expected())
@@ -338,9 +456,9 @@ START_TEST(shared)
     synced_mem *const first = make(SIZE);
     synced_mem *const second = make(1000);
     synced_mem *const elsewhere = make(100);
-    OK(synced_mem_register_cpu_data(first, host));
-    OK(synced_mem_register_cpu_data(elsewhere, host + SIZE));
-    OK(_i ? synced_mem_set_cpu_data(second, host + 8) : synced_mem_register_cpu_data(second, host + 8));
+    OK(USE(first, .cpu_data = host, .flags = LOCK));
+    OK(USE(elsewhere, .cpu_data = host + SIZE, .flags = LOCK));
+    OK(_i ? synced_mem_set_cpu_data(second, host + 8) : USE(second, .cpu_data = host + 8, .flags = LOCK));
     gpu_delay(stream);
     OK(synced_mem_async_gpu_push(second, stream));
     OK(synced_mem_release(first));
@@ -361,8 +479,8 @@ START_TEST(once_more)
     char *const host = host_memory(1);
     synced_mem *const mem = make(SIZE);
     use_a_device();
-    OK(_i ? synced_mem_register_cpu_data(mem, host) : synced_mem_set_cpu_data(mem, host));
-    OK(synced_mem_register_cpu_data(mem, host));
+    OK(_i ? USE(mem, .cpu_data = host, .flags = LOCK) : synced_mem_set_cpu_data(mem, host));
+    OK(USE(mem, .cpu_data = host, .flags = LOCK));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     OK(synced_mem_set_cpu_data(mem, host));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
@@ -382,7 +500,7 @@ START_TEST(the_callers_own)
     synced_mem *const mem = make(SIZE);
     if (!_i)
         gpu_register(host, SIZE);
-    OK(synced_mem_register_cpu_data(mem, host));
+    OK(USE(mem, .cpu_data = host, .flags = LOCK));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(mem), 1);
     OK(synced_mem_release(mem));
     if (_i) {
@@ -398,15 +516,15 @@ START_TEST(refused)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_register_cpu_data(NULL, (void *)mem));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_register_cpu_data(mem, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(NULL, .cpu_data = mem, .flags = LOCK));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = NULL, .flags = LOCK));
     if (gpu_expected()) {
         char *const host = host_memory(1);
         gpu_register(host + 100, 100);
-        FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_register_cpu_data(mem, host));
+        FAILS(SYNCED_MEM_ERR_CUDA, USE(mem, .cpu_data = host, .flags = LOCK));
         SAYS("cudaHostRegister");
         gpu_unregister(host + 100);
-        OK(synced_mem_register_cpu_data(mem, host));
+        OK(USE(mem, .cpu_data = host, .flags = LOCK));
         OK(synced_mem_release_data(mem));
         host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 4);
         free(host);
@@ -422,7 +540,7 @@ START_TEST(nothing_to_page_lock)
 {
     char *const host = host_memory(1);
     synced_mem *const mem = make(0);
-    FAILS_WITHOUT_GPU(synced_mem_register_cpu_data(mem, host));
+    FAILS_WITHOUT_GPU(USE(mem, .cpu_data = host, .flags = LOCK));
     OK(synced_mem_release(mem));
     free(host);
 }
@@ -446,6 +564,10 @@ Suite *suite(void)
     tcase_add_loop_test(requested, on_request, 0, 3);
     tcase_add_test(requested, within_its_size_it_stays);
     tcase_add_test(requested, neighbours);
+    tcase_add_loop_test(requested, adopted, 0, 2);
+    tcase_add_loop_test(requested, adopted_by_two, 0, 2);
+    tcase_add_loop_test(requested, with_all_else, 0, 2);
+    tcase_add_test(requested, undone_by_a_failure);
     tcase_add_loop_test(requested, shared, 0, 2);
     tcase_add_loop_test(requested, once_more, 0, 2);
     tcase_add_loop_test(requested, the_callers_own, 0, 2);

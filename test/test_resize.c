@@ -250,11 +250,12 @@ static synced_mem *make_foreign(void *host, void *device, bool adopt)
     synced_mem *const mem = make(100);
     host_fill(host, 100, 1);
     if (!device) {
-        OK(adopt ? synced_mem_adopt_cpu_data(mem, host, count, NULL) : synced_mem_set_cpu_data(mem, host));
+        OK(adopt ? USE(mem, .cpu_data = host, .callback = count) : synced_mem_set_cpu_data(mem, host));
         return mem;
     }
     gpu_fill(device, 100, 1, NULL);
-    OK(adopt ? synced_mem_adopt_data(mem, host, device, count, NULL) : synced_mem_set_data(mem, host, device));
+    OK(adopt ? USE(mem, .cpu_data = host, .gpu_data = device, .callback = count)
+             : USE(mem, .cpu_data = host, .gpu_data = device));
     return mem;
 }
 

@@ -129,7 +129,7 @@ START_TEST(held_by_a_stream_that_is_done)
 {
     begin();
     synced_mem *const first = used_on(one, two);
-    OK(synced_mem_stream_done(one));
+    OK(synced_mem_forget_stream(one));
     OK(synced_mem_release(first));
     synced_mem *const mem = before_want(READ);
     OK(try(mem, READ));
@@ -258,7 +258,7 @@ START_TEST(held_by_adopted_memory)
 {
     begin();
     synced_mem *const first = make_on(LARGE, 0);
-    OK(synced_mem_adopt_gpu_data(first, gpu_alloc(0, LARGE), free_it, NULL));
+    OK(USE(first, .gpu_data = gpu_alloc(0, LARGE), .callback = free_it));
     gpu_delay(one);
     gpu_fill(synced_mem_overwrite_gpu_data_on(first, one), LARGE, 1, one);
     OK(synced_mem_release(first));

@@ -278,14 +278,14 @@ START_TEST(others_ask_meanwhile)
     synced_mem *const mem = make_on(2 * (size_t)SIZE, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, stuck));
     OK(synced_mem_resize(mem, SIZE));
-    OK(synced_mem_adopt_cpu_data(mem, mine, ignore, NULL));
+    OK(USE(mem, .cpu_data = mine, .callback = ignore));
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stuck), SIZE, 1, stuck);
     gpu_hold(stuck);
     OK(synced_mem_async_cpu_pull(mem, stuck));
     if (_i == 1 || _i == 2)
         OK(synced_mem_resize_discard(mem, SIZE));
     if (_i == 3)
-        OK(synced_mem_adopt_cpu_data(mem, pinned, ignore, NULL));
+        OK(USE(mem, .cpu_data = pinned, .callback = ignore));
     if (_i == 3)
         pattern_write(pinned, SIZE, 1);
     struct waiting waiting = {.mem = mem, .kind = _i, .stream = stream};
@@ -385,7 +385,7 @@ START_TEST(let_go_meanwhile)
     void *const mine = memory();
     int called = 0;
     synced_mem *const mem = make_written_on(mine, 1, stream);
-    OK(synced_mem_adopt_cpu_data(mem, mine, count_callback, &called));
+    OK(USE(mem, .cpu_data = mine, .callback = count_callback, .user = &called));
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
     gpu_delay(stream);
     OK(synced_mem_async_cpu_pull(mem, stream));

@@ -408,7 +408,7 @@ START_TEST(no_more_known_as_page_locked)
     synced_mem *const mems[] = {other, mem};
     gpu_delay(stream);
     gpu_fill_host(mine, SIZE, 1, stream);
-    OK(synced_mem_set_cpu_data_on(mem, mine, stream));
+    OK(USE(mem, .cpu_data = mine, .stream = stream));
     emu_fail("cudaPointerGetAttributes", looks, cudaErrorUnknown, false);
     OK(synced_mem_async_gpu_push_n(mems, 2, stream));
     emu_fail_clear();

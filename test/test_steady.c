@@ -38,7 +38,7 @@ static void end_stream(synced_mem_stream stream, bool wait)
 {
     if (wait)
         gpu_stream_sync(stream);
-    OK(synced_mem_stream_done(stream));
+    OK(synced_mem_forget_stream(stream));
     if (!wait)
         gpu_stream_sync(stream);
     gpu_stream_destroy(stream);

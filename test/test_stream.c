@@ -145,8 +145,8 @@ START_TEST(without_a_gpu)
     FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_mutable_gpu_data_on(mem, NULL));
     FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_overwrite_gpu_data_on(mem, NULL));
     SAYS("synced_mem_overwrite_gpu_data_on");
-    FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_done_on(mem, NULL));
-    OK(synced_mem_stream_done(NULL));
+    FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_end_use_on(mem, NULL));
+    OK(synced_mem_forget_stream(NULL));
     OK(synced_mem_reap());
     OK(synced_mem_wait(mem));
     check_unchanged(mem, &before);
@@ -171,9 +171,9 @@ START_TEST(stream_of_another_device)
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_mutable_gpu_data_on(mem, theirs));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_overwrite_gpu_data_on(mem, theirs));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_cpu_pull(mem, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_done_on(mem, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_cpu_data_on(mem, (void *)&theirs, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_gpu_data_on(mem, data, theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_end_use_on(mem, theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .cpu_data = (void *)&theirs, .stream = theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .gpu_data = data, .stream = theirs));
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_gpu_push(mem, theirs));
@@ -202,7 +202,7 @@ START_TEST(device_of_the_stream_is_taken)
         OK(synced_mem_async_gpu_push(mem, stream));
         break;
     case 3:
-        OK(synced_mem_set_cpu_data_on(mem, host, stream));
+        OK(USE(mem, .cpu_data = host, .stream = stream));
         ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
         break;
     }
@@ -227,7 +227,7 @@ START_TEST(two_handles_of_the_legacy_stream)
     write_on(mem, 3, other);
     write_on(mem, 4, NULL);
     NO_TRAFFIC_SINCE(&before);
-    OK(synced_mem_done_on(mem, other));
+    OK(synced_mem_end_use_on(mem, other));
     ck_assert_uint_eq(traffic_since(&before).records, 1);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
     ck_assert(device_is(seen, SIZE, 2));
@@ -251,7 +251,7 @@ START_TEST(per_thread_stream)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
     gpu_stream_sync(stream);
     ck_assert(device_is(seen, SIZE, 2));
-    OK(synced_mem_stream_done(own));
+    OK(synced_mem_forget_stream(own));
     OK(synced_mem_release(mem));
     close_stream(stream);
     gpu_free(seen);
@@ -280,10 +280,10 @@ START_TEST(a_handle_of_no_stream)
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_gpu_data_on(mem, none));
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_mutable_gpu_data_on(mem, none));
         FAILS_NULL(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_overwrite_gpu_data_on(mem, none));
-        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_done_on(mem, none));
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_end_use_on(mem, none));
         SAYS("no stream");
         check_unchanged(mem, &before);
-        OK(synced_mem_stream_done(none));
+        OK(synced_mem_forget_stream(none));
     }
     OK(synced_mem_release(mem));
 }

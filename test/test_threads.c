@@ -209,11 +209,11 @@ static void *read_on_streams(void *which)
         SOUND(data != NULL);
         SOUND(gpu_try_copy(seen_by[me], data, SIZE, stream));
         if (round % 3 == 0)
-            SOUND(synced_mem_done_on(shared, stream) == SYNCED_MEM_OK);
+            SOUND(synced_mem_end_use_on(shared, stream) == SYNCED_MEM_OK);
         if (round % 3 == 1)
             SOUND(synced_mem_gpu_data_on(shared, stream) == data);
         gpu_stream_sync(stream);
-        SOUND(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+        SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
         gpu_stream_destroy(stream);
     }
     return NULL;
@@ -281,7 +281,7 @@ START_TEST(streams_that_go_while_they_are_asked)
         atomic_store(&rounds.round, round);
         for (volatile int i = 0; i < round * 37 % 3000; i++)
             continue;
-        SOUND(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+        SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
         gpu_stream_destroy(stream);
         wait_for_round(&rounds.done, round);
         SOUND(host_is(synced_mem_cpu_data(shared), SMALL, (unsigned)round));
@@ -318,7 +318,7 @@ static void *train(void *which)
     synced_mem_stream const both[] = {stream, copies};
     for (int i = 0; i < 2; i++) {
         gpu_stream_sync(both[i]);
-        SOUND(synced_mem_stream_done(both[i]) == SYNCED_MEM_OK);
+        SOUND(synced_mem_forget_stream(both[i]) == SYNCED_MEM_OK);
         gpu_stream_destroy(both[i]);
     }
     return NULL;
@@ -448,7 +448,7 @@ static void *anything(void *which)
             SOUND(!gpu_expected() || synced_mem_mutable_gpu_data_on(shared, NULL));
             break;
         case 14:
-            SOUND(!gpu_expected() || synced_mem_done_on(shared, NULL) == SYNCED_MEM_OK);
+            SOUND(!gpu_expected() || synced_mem_end_use_on(shared, NULL) == SYNCED_MEM_OK);
             break;
         case 15:
             (void)synced_mem_async_cpu_pull(shared, NULL);

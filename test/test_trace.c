@@ -208,7 +208,7 @@ START_TEST(calls_inside_callbacks)
     OK(synced_mem_create(&mem, SIZE, &options));
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
     void *const data = malloc(SIZE);
-    OK(synced_mem_adopt_cpu_data(mem, data, adopted_back, NULL));
+    OK(USE(mem, .cpu_data = data, .callback = adopted_back));
     OK(synced_mem_release_data(mem));
     stop();
     HAS("\"object\":\"#1\",\"call\":\"synced_mem_overwrite_cpu_data\"");

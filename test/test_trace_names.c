@@ -39,7 +39,7 @@ START_TEST(ranges)
     OK(synced_mem_create(&mem, SIZE, &options));
     start();
     IS_RANGE("synced_mem_wait subject", synced_mem_wait(mem));
-    IS_RANGE("synced_mem_stream_done", synced_mem_stream_done(NULL));
+    IS_RANGE("synced_mem_forget_stream", synced_mem_forget_stream(NULL));
     IS_RANGE("synced_mem_host_pool_reserve", synced_mem_host_pool_reserve(0, SIZE));
     IS_RANGE("synced_mem_host_pool_trim", synced_mem_host_pool_trim(0));
     IS_RANGE("synced_mem_host_pool_set_limit", synced_mem_host_pool_set_limit(1 << 30));
@@ -91,7 +91,7 @@ START_TEST(call_that_gave_memory_back)
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem *const mem = make_on(SIZE, 0);
     synced_mem *const other = make_on(SIZE, 0);
-    OK(synced_mem_adopt_cpu_data(mem, data, take_back, &given));
+    OK(USE(mem, .cpu_data = data, .callback = take_back, .user = &given));
     gpu_hold(stream);
     OK(synced_mem_async_gpu_push(mem, stream));
     OK(synced_mem_release(mem));

@@ -381,14 +381,15 @@ static void check_refused(synced_mem *mem, void *host, void *device)
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_cpu_data(mem, host));
     SAYS("unified");
-    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_cpu_data(mem, host, never, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .cpu_data = host, .callback = never));
     if (device) {
         FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_gpu_data(mem, device));
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_data(mem, host, device));
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_gpu_data(mem, device, never, NULL));
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_data(mem, host, device, never, NULL));
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_cpu_data_on(mem, host, NULL));
-        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_adopt_data_on(mem, host, device, never, NULL, NULL));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .cpu_data = host, .gpu_data = device));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .gpu_data = device, .callback = never));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .cpu_data = host, .gpu_data = device, .callback = never));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .cpu_data = host, .stream = LEGACY_HANDLE));
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE,
+              USE(mem, .cpu_data = host, .gpu_data = device, .callback = never, .stream = LEGACY_HANDLE));
     }
     check_unchanged(mem, &before);
 }

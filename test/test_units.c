@@ -178,7 +178,7 @@ START_TEST(streams_wait)
     ck_assert_uint_eq(stats_now().stream_waits, 1);
     sm_fence_drop(fence);
     sm_stream_drop(stream);
-    OK(synced_mem_stream_done(handle));
+    OK(synced_mem_forget_stream(handle));
     gpu_stream_destroy(handle);
 }
 END_TEST
@@ -200,7 +200,7 @@ START_TEST(records_of_streams)
     ck_assert(sm_stream_can_be_hot(first));
     ck_assert(!sm_stream_is_over(first));
     sm_stream_drop(again);
-    OK(synced_mem_stream_done(handle));
+    OK(synced_mem_forget_stream(handle));
     ck_assert(sm_stream_is_over(first));
     ck_assert_ptr_eq(first->hot, SM_NO_HANDLE);
     OK(sm_stream_find(0, handle, &again));
@@ -208,7 +208,7 @@ START_TEST(records_of_streams)
     ck_assert_uint_ne(first->serial, again->serial);
     sm_stream_drop(first);
     sm_stream_drop(again);
-    OK(synced_mem_stream_done(handle));
+    OK(synced_mem_forget_stream(handle));
     gpu_stream_destroy(handle);
 }
 END_TEST
@@ -257,8 +257,8 @@ START_TEST(legacy_stream)
         OK(sm_stream_find(1, NULL, &again));
         ck_assert_ptr_ne(legacy, again);
     }
-    OK(synced_mem_stream_done(NULL));
-    OK(synced_mem_stream_done(SM_HANDLE_LEGACY));
+    OK(synced_mem_forget_stream(NULL));
+    OK(synced_mem_forget_stream(SM_HANDLE_LEGACY));
 }
 END_TEST
 

@@ -107,7 +107,7 @@ static void release_elsewhere(void)
 START_TEST(release_while_a_walk_looks)
 {
     it.mem = make_named("looked at");
-    OK(synced_mem_adopt_cpu_data(it.mem, memory, let_go, NULL));
+    OK(USE(it.mem, .cpu_data = memory, .callback = let_go));
     in_visit = release_elsewhere;
     walk(_i);
     ck_assert(in_visit == NULL);

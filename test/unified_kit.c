@@ -83,7 +83,7 @@ void go(synced_mem *mem, enum way way)
         return;
     case GPU_DONE:
         kernel_writes(mem, 1);
-        OK(synced_mem_done_on(mem, work.stream));
+        OK(synced_mem_end_use_on(mem, work.stream));
         return;
     case SYNCED_BY_CPU:
         kernel_writes(mem, 1);

@@ -1,6 +1,7 @@
 /* What is played to see that waits are needed, and which need not be: random sequences, and scripts for what those come
  * by too seldom, or can't, as something has to fail. */
 #include "model.h"
+#include "use_memory.h"
 #include "waits.h"
 
 #include "gpu.h"
@@ -61,8 +62,8 @@ static struct things begin(void)
 
 static void end(struct things *it)
 {
-    OK(synced_mem_stream_done(it->one));
-    OK(synced_mem_stream_done(it->two));
+    OK(synced_mem_forget_stream(it->one));
+    OK(synced_mem_forget_stream(it->two));
     gpu_stream_sync(it->one);
     gpu_stream_sync(it->two);
     if (it->mem)
@@ -100,7 +101,7 @@ static void push_twice(enum way way)
 {
     struct things it = begin();
     host_writes(it.host, 1);
-    OK(synced_mem_set_data(it.mem, it.host, it.device));
+    OK(USE(it.mem, .cpu_data = it.host, .gpu_data = it.device));
     host_writes(synced_mem_mutable_cpu_data(it.mem), 1);
     push(&it, it.one, way);
     push(&it, it.two, way);
@@ -113,7 +114,7 @@ static void push_what_callers_bring(enum way way)
     struct things it = begin();
     host_writes(it.host, 1);
     gpu_fill(it.device, SIZE, 1, it.one);
-    OK(synced_mem_set_data_on(it.mem, it.host, it.device, it.one));
+    OK(USE(it.mem, .cpu_data = it.host, .gpu_data = it.device, .stream = it.one));
     push(&it, it.two, way);
     gpu_copy(it.seen, it.device, SIZE, it.two);
     end(&it);
@@ -129,7 +130,7 @@ static void pull_twice(enum way way)
 {
     struct things it = begin();
     host_writes(it.host, 1);
-    OK(synced_mem_set_data(it.mem, it.host, it.device));
+    OK(USE(it.mem, .cpu_data = it.host, .gpu_data = it.device));
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 2, it.one);
     pull(&it, it.one, way);
     pull(&it, it.two, way);
@@ -141,7 +142,7 @@ static void pull_what_callers_bring(enum way way)
 {
     struct things it = begin();
     gpu_fill_host(it.host, SIZE, 1, it.one);
-    OK(synced_mem_set_data_on(it.mem, it.host, it.device, it.one));
+    OK(USE(it.mem, .cpu_data = it.host, .gpu_data = it.device, .stream = it.one));
     pull(&it, it.two, way);
     read_host(&it, it.two);
     end(&it);
@@ -152,7 +153,7 @@ static void push_over_callers(enum way way)
 {
     struct things it = begin();
     gpu_fill(it.device, SIZE, 1, it.one);
-    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.one));
+    OK(USE(it.mem, .gpu_data = it.device, .stream = it.one));
     host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
     push(&it, it.two, way);
     host_reads(synced_mem_cpu_data(it.mem), 2);
@@ -166,7 +167,7 @@ static void pull_over_push(enum way way)
     host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
     push(&it, it.one, way);
     gpu_fill(it.device, SIZE, 2, it.two);
-    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    OK(USE(it.mem, .gpu_data = it.device, .stream = it.two));
     pull(&it, it.two, way);
     host_reads(synced_mem_cpu_data(it.mem), 2);
     end(&it);
@@ -197,7 +198,7 @@ static void pull_over_pull(enum way way)
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
     pull(&it, it.one, way);
     gpu_fill(it.device, SIZE, 2, it.two);
-    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    OK(USE(it.mem, .gpu_data = it.device, .stream = it.two));
     pull(&it, it.two, way);
     host_reads(synced_mem_cpu_data(it.mem), 2);
     end(&it);
@@ -207,7 +208,7 @@ static void pull_over_callers(enum way way)
 {
     struct things it = begin();
     gpu_fill_host(it.host, SIZE, 1, it.one);
-    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    OK(USE(it.mem, .cpu_data = it.host, .stream = it.one));
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
     pull(&it, it.two, way);
     host_reads(synced_mem_cpu_data(it.mem), 2);
@@ -283,7 +284,7 @@ static void grow_behind_push(enum way way)
     host_writes(it.host, 1);
     MUST(synced_mem_overwrite_gpu_data(it.mem));
     OK(synced_mem_resize_discard(it.mem, SIZE / 2));
-    OK(synced_mem_adopt_cpu_data(it.mem, it.host, keep, NULL));
+    OK(USE(it.mem, .cpu_data = it.host, .callback = keep));
     push(&it, it.one, ONE);
     OK(synced_mem_resize(it.mem, SIZE)); /* the host's memory has no room for that, and goes */
     gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.two), SIZE, it.two);
@@ -297,7 +298,7 @@ static void read_over(enum way way)
     host_writes(synced_mem_overwrite_cpu_data(it.mem), 1);
     push(&it, it.one, ONE);
     gpu_fill(it.device, SIZE, 2, it.two);
-    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    OK(USE(it.mem, .gpu_data = it.device, .stream = it.two));
     host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
     end(&it);
 }
@@ -306,7 +307,7 @@ static void read_over_callers(enum way way)
 {
     struct things it = begin();
     gpu_fill_host(it.host, SIZE, 1, it.one);
-    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    OK(USE(it.mem, .cpu_data = it.host, .stream = it.one));
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
     host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
     end(&it);
@@ -318,7 +319,7 @@ static void read_over_pull(enum way way)
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
     pull(&it, it.one, ONE);
     gpu_fill(it.device, SIZE, 2, it.two);
-    OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+    OK(USE(it.mem, .gpu_data = it.device, .stream = it.two));
     host_reads(way == ONE ? synced_mem_cpu_data(it.mem) : synced_mem_mutable_cpu_data(it.mem), 2);
     end(&it);
 }
@@ -329,7 +330,7 @@ static void release_over_callers(enum way way)
     struct things it = begin();
     (void)way;
     gpu_fill_host(it.host, SIZE, 1, it.one);
-    OK(synced_mem_set_cpu_data_on(it.mem, it.host, it.one));
+    OK(USE(it.mem, .cpu_data = it.host, .stream = it.one));
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.two), SIZE, 2, it.two);
     OK(synced_mem_release_gpu_data(it.mem));
     host_reads(synced_mem_cpu_data(it.mem), 2);
@@ -347,7 +348,7 @@ static void push_unready(enum way way)
     struct things it = begin();
     void *const pageable = calloc(1, SIZE);
     MUST(cudaLaunchHostFunc(it.one, write_pageable, pageable) == cudaSuccess);
-    OK(synced_mem_set_cpu_data_on(it.mem, pageable, it.one));
+    OK(USE(it.mem, .cpu_data = pageable, .stream = it.one));
     push(&it, it.two, way);
     OK(synced_mem_wait(it.mem));
     MUST(synced_mem_mutable_gpu_data_on(it.mem, it.two));
@@ -364,7 +365,7 @@ static void access_unready(enum way way)
     struct things it = begin();
     void *const pageable = calloc(1, SIZE);
     MUST(cudaLaunchHostFunc(it.one, write_pageable, pageable) == cudaSuccess);
-    OK(synced_mem_set_cpu_data_on(it.mem, pageable, it.one));
+    OK(USE(it.mem, .cpu_data = pageable, .stream = it.one));
     const void *const data =
         way == ONE ? synced_mem_gpu_data_on(it.mem, it.two) : synced_mem_mutable_gpu_data_on(it.mem, it.two);
     gpu_copy(it.seen, data, SIZE, it.two);
@@ -388,7 +389,7 @@ static void release_over_push(enum way way)
         OK(synced_mem_release_cpu_data(it.mem));
     } else {
         gpu_fill(it.device, SIZE, 2, it.two);
-        OK(synced_mem_set_gpu_data_on(it.mem, it.device, it.two));
+        OK(USE(it.mem, .gpu_data = it.device, .stream = it.two));
         OK(synced_mem_release_gpu_data(it.mem));
     }
     host_reads(synced_mem_cpu_data(it.mem), 2);
@@ -408,9 +409,9 @@ static void adopted_to_the_end(enum way way)
     struct things it = begin();
     host_writes(way == ONE ? it.host : pageable, 1);
     if (way == ONE)
-        OK(synced_mem_adopt_cpu_data(it.mem, it.host, write_again, NULL));
+        OK(USE(it.mem, .cpu_data = it.host, .callback = write_again));
     else
-        OK(synced_mem_adopt_data(it.mem, pageable, it.device, keep, NULL));
+        OK(USE(it.mem, .cpu_data = pageable, .gpu_data = it.device, .callback = keep));
     MUST(synced_mem_mutable_cpu_data(it.mem));
     push(&it, it.one, ONE);
     OK(synced_mem_release(it.mem));
@@ -482,7 +483,7 @@ static void adopt_over_pull(enum way way)
     pull(&it, it.two, ONE);
     host_writes(it.host, 2);
     gpu_fill(it.device, SIZE, 2, NULL);
-    OK(synced_mem_adopt_data(it.mem, it.host, it.device, keep, NULL));
+    OK(USE(it.mem, .cpu_data = it.host, .gpu_data = it.device, .callback = keep));
     end(&it);
 }
 
@@ -510,6 +511,24 @@ static void without_pools(enum way way)
     end(&it);
 }
 
+/* What a push of pageable memory was copied into is given back at the end, behind the push. */
+static void shut_down_behind_push(enum way way)
+{
+    struct things it = begin();
+    static unsigned char pageable[SIZE];
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    host_writes(pageable, 1);
+    OK(synced_mem_set_cpu_data(it.mem, pageable));
+    gpu_delay(it.one);
+    push(&it, it.one, way);
+    OK(synced_mem_release(it.mem));
+    it.mem = NULL;
+    OK(synced_mem_shutdown());
+    OK(synced_mem_get_stats(&stats));
+    MUST(stats.pinned_bytes == 0);
+    end(&it);
+}
+
 static const struct {
     void (*play)(enum way way);
     int ways;
@@ -527,7 +546,8 @@ static const struct {
                {access_unready, 2},       {no_event, 1},
                {out_of_sight, 1},         {out_of_sight_on_device, 1},
                {adopt_over_pull, 1},      {adopted_to_the_end, 2},
-               {failed_read, 1},          {without_pools, 1}};
+               {failed_read, 1},          {without_pools, 1},
+               {shut_down_behind_push, 2}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
@@ -576,20 +596,4 @@ void waits_run(int run)
     } else {
         run_sequence(2000 + (uint64_t)(run - waits_runs()), MORE_CALLS);
     }
-}
-
-const char *redundant_because(const struct instance *instance)
-{
-    static const struct {
-        const char *part;
-        const char *reason;
-    } known[] = {
-        {"cudaStreamSynchronize < free_here", "cudaFree was seen to wait for the device, but nothing promises it"},
-        {"cudaStreamSynchronize < sm_device_stream_sync < see_frees",
-         "it waits for nothing, but shows the runtime that frees are done"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strstr(instance->name, known[i].part))
-            return known[i].reason;
-    return NULL;
 }

@@ -109,7 +109,7 @@ static void end(struct crowded *on)
     for (int thread = 0; thread < on->threads; thread++) {
         for (int i = 0; i < FEW; i++)
             release_object(on->mems[thread][i]);
-        must_work(synced_mem_stream_done(on->streams[thread]) == SYNCED_MEM_OK);
+        must_work(synced_mem_forget_stream(on->streams[thread]) == SYNCED_MEM_OK);
         bare_stream_destroy(on->streams[thread]);
     }
     bare_pool_destroy(on->pool);

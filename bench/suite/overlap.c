@@ -70,7 +70,7 @@ static double overlapped(void *state)
         must_work(synced_mem_async_gpu_push(next, on->prefetch) == SYNCED_MEM_OK);
         must_work(synced_mem_gpu_data_on(this, on->compute) != NULL);
         launch_kernels(on);
-        must_work(synced_mem_done_on(this, on->compute) == SYNCED_MEM_OK);
+        must_work(synced_mem_end_use_on(this, on->compute) == SYNCED_MEM_OK);
     }
     return finish(on, begin);
 }
@@ -170,7 +170,7 @@ static int measure_step(size_t size, struct summary results[WAYS])
     balance(&on);
     compare(ways, WAYS, &on, results);
     free_batches(&on);
-    must_work(synced_mem_stream_done(on.compute) == SYNCED_MEM_OK);
+    must_work(synced_mem_forget_stream(on.compute) == SYNCED_MEM_OK);
     bare_device_free(on.filled);
     bare_stream_destroy(on.compute);
     bare_stream_destroy(on.prefetch);

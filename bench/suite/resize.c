@@ -235,7 +235,7 @@ void measure_device_resizes(void)
         on.to = bare_device_alloc(2 * on.size);
         bare_queue_fill(on.from, 0x5a, on.size, on.stream);
         grow_size(&row, &on, ways);
-        must_work(synced_mem_stream_done(on.stream) == SYNCED_MEM_OK);
+        must_work(synced_mem_forget_stream(on.stream) == SYNCED_MEM_OK);
         bare_wait(on.stream);
         bare_device_free(on.from);
         bare_device_free(on.to);

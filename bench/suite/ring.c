@@ -103,7 +103,7 @@ static void free_ring(struct ring *ring)
         must_work(synced_mem_release(ring->mems[i]) == SYNCED_MEM_OK);
     }
     for (int i = 0; i < DIRECTIONS; i++) {
-        must_work(synced_mem_stream_done(ring->streams[i]) == SYNCED_MEM_OK);
+        must_work(synced_mem_forget_stream(ring->streams[i]) == SYNCED_MEM_OK);
         bare_stream_destroy(ring->streams[i]);
     }
     bare_device_free(ring->device);

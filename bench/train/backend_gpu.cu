@@ -108,7 +108,7 @@ static bool gpu_fetch(synced_mem *object)
 
 static bool gpu_done(synced_mem *object)
 {
-    return synced_mem_done_on(object, compute_stream) == SYNCED_MEM_OK || fail_library("done");
+    return synced_mem_end_use_on(object, compute_stream) == SYNCED_MEM_OK || fail_library("end of use");
 }
 
 static bool gpu_finish(void)
@@ -278,7 +278,7 @@ static bool close_stream(cudaStream_t *stream)
 {
     bool closed = true;
     if (*stream) {
-        closed = synced_mem_stream_done(*stream) == SYNCED_MEM_OK || fail_library("stream done");
+        closed = synced_mem_forget_stream(*stream) == SYNCED_MEM_OK || fail_library("forget stream");
         const cudaError_t error = cudaStreamDestroy(*stream);
         if (error != cudaSuccess)
             closed = fail("a stream can't be destroyed: %s", cudaGetErrorString(error));

@@ -44,7 +44,7 @@ static void test_layer(void)
     CHECK(launch_add(synced_mem_mutable_gpu_data_on(mem, stream), 2, stream) == cudaSuccess);
     CHECK(((const unsigned char *)synced_mem_cpu_data(mem))[SIZE - 1] == 3);
 
-    CHECK(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);

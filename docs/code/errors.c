@@ -28,8 +28,9 @@ int main(void)
     /* [install] */
     synced_mem_set_error_handler(print_error, stdout);
     static char other[1000];
-    CHECK(synced_mem_adopt_cpu_data(mem, other, NULL, NULL) != SYNCED_MEM_OK); /* prints the message */
-    CHECK(synced_mem_cpu_data(mem) == data && data[0] == 7);                   /* other is still the caller's */
+    const synced_mem_memory memory = {.struct_size = sizeof memory, .cpu_data = other, .flags = 8};
+    CHECK(synced_mem_use_memory(mem, &memory) != SYNCED_MEM_OK); /* prints the message */
+    CHECK(synced_mem_cpu_data(mem) == data && data[0] == 7);     /* other is still the caller's */
     synced_mem_set_error_handler(NULL, NULL);
     /* [end] */
 

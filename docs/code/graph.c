@@ -49,7 +49,7 @@ int main(void)
     CHECK(cudaGraphDestroy(graph) == cudaSuccess);
     CHECK(synced_mem_release(batch) == SYNCED_MEM_OK);
     CHECK(synced_mem_release(units) == SYNCED_MEM_OK);
-    CHECK(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;

@@ -73,7 +73,7 @@ int main(void)
     CHECK(result[31] == 31); /* the other blob's still */
     blob_free(&out);
     if (gpu) {
-        CHECK(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+        CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
         CHECK(cudaStreamDestroy(stream) == cudaSuccess);
     }
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);

@@ -47,7 +47,9 @@ static void adopt(void)
     char *const buffer = malloc(SIZE);
     CHECK(buffer);
     memset(buffer, 6, SIZE);
-    CHECK(synced_mem_adopt_cpu_data(mem, buffer, give_to_free, &freed) == SYNCED_MEM_OK);
+    const synced_mem_memory memory = {
+        .struct_size = sizeof memory, .cpu_data = buffer, .callback = give_to_free, .user = &freed};
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for nothing */
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);   /* by now at the latest it has been given back */
     CHECK(freed == 1);
@@ -68,14 +70,35 @@ static void borrow_device_memory(void)
     /* [end] */
 }
 
+static void order(void)
+{
+    synced_mem *const mem = make();
+    void *data = NULL;
+    cudaStream_t stream;
+    CHECK(cudaMalloc(&data, SIZE) == cudaSuccess);
+    CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
+    /* [order] */
+    CHECK(cudaMemsetAsync(data, 9, SIZE, stream) == cudaSuccess); /* a non-blocking stream */
+    const synced_mem_memory memory = {.struct_size = sizeof memory, .gpu_data = data, .stream = stream};
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);    /* ready when the stream has come here */
+    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 9); /* waits for the memset, copies */
+    /* [end] */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
+    CHECK(cudaStreamDestroy(stream) == cudaSuccess);
+    CHECK(cudaFree(data) == cudaSuccess);
+}
+
 static void page_lock(void)
 {
     synced_mem *const mem = make();
     char *const buffer = malloc(SIZE);
     CHECK(buffer);
     memset(buffer, 8, SIZE);
-    /* [register] */
-    CHECK(synced_mem_register_cpu_data(mem, buffer) == SYNCED_MEM_OK); /* pushes and pulls now return at once */
+    /* [page_lock] */
+    const synced_mem_memory memory = {
+        .struct_size = sizeof memory, .cpu_data = buffer, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK};
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK); /* pushes and pulls now return at once */
     CHECK(synced_mem_cpu_is_pinned(mem));
     CHECK(synced_mem_gpu_data(mem));
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* page-locked no more */
@@ -136,6 +159,7 @@ int main(void)
     allocate();
     if (synced_mem_device_count() > 0) {
         borrow_device_memory();
+        order();
         page_lock();
     }
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);

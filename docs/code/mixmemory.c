@@ -37,7 +37,8 @@ static void refer(void)
     void *gpu = NULL;
     CHECK(cpu && cudaMalloc(&gpu, SIZE) == cudaSuccess && cudaMemset(gpu, 0, SIZE) == cudaSuccess);
     /* [reference] */
-    CHECK(synced_mem_set_data(mem, cpu, gpu) == SYNCED_MEM_OK);      /* reference_data(cpu, size, gpu, size): SYNCED */
+    const synced_mem_memory memory = {.struct_size = sizeof memory, .cpu_data = cpu, .gpu_data = gpu};
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);     /* reference_data(cpu, size, gpu, size): SYNCED */
     CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED); /* !owner_cpu() */
     CHECK(synced_mem_gpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED); /* !owner_gpu() */
     CHECK(synced_mem_cpu_data(mem) == cpu && synced_mem_gpu_data(mem) == gpu);
@@ -77,7 +78,7 @@ int main(void)
     use_workspace(stream);
     refer();
     infer(stream);
-    CHECK(synced_mem_stream_done(stream) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;

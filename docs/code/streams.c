@@ -66,7 +66,7 @@ static void read_twice(cudaStream_t first, cudaStream_t second)
           cudaSuccess);
     CHECK(cudaMemcpyAsync(synced_mem_overwrite_gpu_data_on(other, second), there, SIZE, cudaMemcpyDeviceToDevice,
                           second) == cudaSuccess);
-    CHECK(synced_mem_done_on(mem, second) == SYNCED_MEM_OK); /* whatever follows there is not mem's concern */
+    CHECK(synced_mem_end_use_on(mem, second) == SYNCED_MEM_OK); /* whatever follows there is not mem's concern */
 
     void *const again = synced_mem_mutable_gpu_data_on(mem, first); /* waits for the second stream's copy */
     CHECK(cudaMemsetAsync(again, 4, SIZE, first) == cudaSuccess);
@@ -112,9 +112,9 @@ int main(void)
     read_twice(compute, copies);
     push_together(copies);
     /* [done] */
-    CHECK(synced_mem_stream_done(compute) == SYNCED_MEM_OK); /* before it is destroyed; waits for nothing */
+    CHECK(synced_mem_forget_stream(compute) == SYNCED_MEM_OK); /* before it is destroyed; waits for nothing */
     CHECK(cudaStreamDestroy(compute) == cudaSuccess);
-    CHECK(synced_mem_stream_done(copies) == SYNCED_MEM_OK);
+    CHECK(synced_mem_forget_stream(copies) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(copies) == cudaSuccess);
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     /* [end] */

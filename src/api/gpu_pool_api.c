@@ -4,6 +4,8 @@
 #include "copy/copy.h"
 #include "copy/device_cache.h"
 
+#include "base/status.h"
+
 /* ---- Arguments ---- */
 
 static synced_mem_status find(int wanted, int *device)
@@ -13,22 +15,11 @@ static synced_mem_status find(int wanted, int *device)
     return sm_device_resolve(wanted, device);
 }
 
-static synced_mem_status check_struct(const size_t *size, size_t known, const char *what)
-{
-    if (!size)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", what);
-    if (*size != known)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu", *size, known);
-    return SYNCED_MEM_OK;
-}
-
 /* ---- Devices ---- */
 
 static synced_mem_status get_info(int device, synced_mem_device_info *info)
 {
-    const synced_mem_status status = check_struct(info ? &info->struct_size : NULL, sizeof *info, "info");
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(SM_CHECK_STRUCT(info, "info"));
     if (device < SYNCED_MEM_DEVICE_CURRENT)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", device);
     return sm_device_info(device, info);
@@ -89,7 +80,7 @@ static synced_mem_status get_stats(int device, synced_mem_gpu_pool_stats *stats)
 {
     int on;
     struct sm_pool_numbers numbers;
-    synced_mem_status status = check_struct(stats ? &stats->struct_size : NULL, sizeof *stats, "stats");
+    synced_mem_status status = SM_CHECK_STRUCT(stats, "stats");
     if (status == SYNCED_MEM_OK)
         status = find(device, &on);
     if (status == SYNCED_MEM_OK)

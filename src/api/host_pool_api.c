@@ -54,19 +54,9 @@ synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes)
     return sm_report(reserve(device, bytes), __func__, NULL);
 }
 
-static synced_mem_status check_stats(const synced_mem_host_pool_stats *stats)
-{
-    if (!stats)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "stats is NULL");
-    if (stats->struct_size != sizeof *stats)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                       stats->struct_size, sizeof *stats);
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats)
 {
-    const synced_mem_status status = check_stats(stats);
+    const synced_mem_status status = SM_CHECK_STRUCT(stats, "stats");
     if (status == SYNCED_MEM_OK)
         sm_host_pool_get_stats(stats);
     return sm_report(status, __func__, NULL);

@@ -147,12 +147,9 @@ synced_mem_status synced_mem_print_stats(FILE *file)
 
 synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
 {
-    if (!stats)
-        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "stats is NULL"), __func__, NULL);
-    if (stats->struct_size != sizeof *stats)
-        return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                                 stats->struct_size, sizeof *stats),
-                         __func__, NULL);
+    const synced_mem_status status = SM_CHECK_STRUCT(stats, "stats");
+    if (status != SYNCED_MEM_OK)
+        return sm_report(status, __func__, NULL);
 #define READ(field) stats->field = sm_count_of(SM_COUNT_##field);
     SM_COUNTER_MAP(READ)
 #undef READ

@@ -14,19 +14,9 @@ void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler call,
     sm_reclaim_set_handler(call, user);
 }
 
-static synced_mem_status check_staging(const synced_mem_staging *staging)
-{
-    if (!staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "staging is NULL");
-    if (staging->struct_size != sizeof *staging)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "struct_size is %zu, this version knows %zu",
-                       staging->struct_size, sizeof *staging);
-    return SYNCED_MEM_OK;
-}
-
 synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
 {
-    const synced_mem_status status = check_staging(staging);
+    const synced_mem_status status = SM_CHECK_STRUCT(staging, "staging");
     if (status == SYNCED_MEM_OK)
         sm_staging_get(staging);
     return sm_report(status, __func__, NULL);
@@ -34,6 +24,6 @@ synced_mem_status synced_mem_get_staging(synced_mem_staging *staging)
 
 synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging)
 {
-    const synced_mem_status status = check_staging(staging);
+    const synced_mem_status status = SM_CHECK_STRUCT(staging, "staging");
     return sm_report(status == SYNCED_MEM_OK ? sm_staging_set(staging) : status, __func__, NULL);
 }

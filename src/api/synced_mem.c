@@ -1,8 +1,7 @@
-/* The public functions of an object, in the header's order, but for those in foreign.c: arguments are checked here, the
- * work is done by access.c, push_pull.c and storage.c. */
+/* The public functions of an object, in the header's order, but for those in user_memory.c: arguments are checked here, the
+ * work is done by access.c, push_pull.c, replace.c and resize.c. */
 #include "synced_mem.h"
 
-#include "memory/adopted.h"
 #include "api/argument.h"
 #include "object/access.h"
 #include "api/environment.h"
@@ -17,7 +16,8 @@
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
-#include "object/storage.h"
+#include "object/replace.h"
+#include "object/resize.h"
 #include "trace/trace_writer.h"
 #include "object/unified.h"
 
@@ -40,9 +40,7 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    if (options->struct_size != sizeof *options)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the options' struct_size is %zu, this version knows %zu",
-                       options->struct_size, sizeof *options);
+    SM_TRY(SM_CHECK_STRUCT(options, "the options"));
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
@@ -226,7 +224,6 @@ static synced_mem_status shut_down(void)
         sm_gpu_forget_peaks();
     if (status == SYNCED_MEM_OK)
         sm_allocator_shutdown();
-    sm_adopted_trim();
     sm_copy_trim();
     sm_objects_trim();
     return status;
@@ -451,16 +448,16 @@ IN_A_LINE void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_str
 
 /* ---- Streams ---- */
 
-synced_mem_status synced_mem_done_on(synced_mem *mem, synced_mem_stream stream)
+synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream)
 {
-    return SM_DO(mem ? sm_done_on(mem, stream) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_end_use_on(mem, stream) : sm_no_object(), mem);
 }
 
-synced_mem_status synced_mem_stream_done(synced_mem_stream stream)
+synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 {
     sm_caller_begin(__func__, NULL);
     const synced_mem_status status = check_not_forked();
-    return sm_report(status == SYNCED_MEM_OK ? sm_stream_done(stream) : status, __func__, NULL);
+    return sm_report(status == SYNCED_MEM_OK ? sm_stream_forget(stream) : status, __func__, NULL);
 }
 
 /* ---- Asynchronous transfers ---- */

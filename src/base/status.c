@@ -15,6 +15,16 @@ synced_mem_status sm_fail(synced_mem_status status, const char *format, ...)
     return status;
 }
 
+synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what)
+{
+    if (!size)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", what);
+    if (*size != known)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the struct_size of %s is %zu, this version knows %zu", what,
+                       *size, known);
+    return SYNCED_MEM_OK;
+}
+
 struct sm_detail sm_detail_get(void)
 {
     return recorded;

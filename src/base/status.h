@@ -16,6 +16,19 @@ __attribute__((cold, format(printf, 2, 3)))
 synced_mem_status
 sm_fail(synced_mem_status status, const char *format, ...);
 
+/* Whether a struct that begins with its size has the size that this version knows; there are no others yet. what: how
+ * the detail names it. ERR_INVALID_ARGUMENT: another size, or NULL. */
+#define SM_CHECK_STRUCT(given, what) sm_check_struct((given) ? &(given)->struct_size : NULL, sizeof *(given), (what))
+synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what);
+
+/* Returns the status from the function if the call fails. For calls before which there is nothing to undo. */
+#define SM_TRY(call)                                                                                                   \
+    do {                                                                                                               \
+        const synced_mem_status tried_ = (call);                                                                       \
+        if (tried_ != SYNCED_MEM_OK)                                                                                   \
+            return tried_;                                                                                             \
+    } while (0)
+
 /* The recorded detail, so that cleaning up after a failure, which may fail too, does not replace it. */
 struct sm_detail {
     char text[SM_DETAIL_BYTES];

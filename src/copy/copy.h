@@ -26,7 +26,6 @@ struct sm_copy {
     union {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from one */
-        struct sm_registration *registration; /* of borrowed host memory that was page-locked for it; see pin.h */
         void *owner;                          /* of page-locked memory: whatever the pool wants back with it */
         struct sm_copy *newer; /* of spare device memory: the one that was kept next; see device_cache.h */
     };
@@ -41,12 +40,13 @@ struct sm_copy {
     struct sm_stream *writer;      /* the caller's stream that may write now, held; NULL: nobody's */
     struct sm_fence *writer_fence; /* of the last open write that has ended, or is about to */
     struct sm_use *reads;          /* who may be reading: transfers, and streams that were given the pointer */
-    struct sm_use *covered; /* transfers before a later open write: only to hand memory back waits for them */
+    struct sm_use *covered;        /* transfers before a later open write: only to hand memory back waits for them */
     struct sm_stream *untracked_on; /* an internal stream that the untracked work is on, if all of it is on that one */
     struct sm_copy *next;           /* in the retired list, or in a bin of spares */
     unsigned writes;                /* counts what may have changed the contents; goes on from copy to copy */
     signed char device;             /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source;           /* synced_mem_source */
+    unsigned char source : 7;       /* synced_mem_source */
+    bool pin_held : 1;              /* on memory of the caller's, see pin.h */
     unsigned char untracked : 2;    /* enum sm_untracked */
     bool arriving : 1;              /* write, NULL: writer_fence, is to bring the contents; if it fails they are lost */
     bool write_is_covered : 1;      /* a later open write comes after write too */
@@ -112,13 +112,12 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
                                       synced_mem_stream stream, struct sm_copy **out);
 
 /* Whether the memory was handed in by the caller. */
-static inline bool sm_copy_is_foreign(const struct sm_copy *copy)
+static inline bool sm_copy_is_of_user(const struct sm_copy *copy)
 {
     return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
 }
 
-/* Memory of the caller's: borrowed if callback is NULL, else adopted. ERR_INVALID_ARGUMENT: it was adopted before, and
- * is the library's still. */
+/* Memory of the caller's: borrowed if callback is NULL, else adopted. */
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out);
 /* Undoes sm_copy_wrap(): the memory is the caller's again, no callback is called. */

@@ -1,5 +1,4 @@
 /* What becomes of a copy's memory when nobody wants it any more. */
-#include "memory/adopted.h"
 #include "memory/allocator.h"
 #include "base/caller.h"
 #include "copy/callback.h"
@@ -67,9 +66,9 @@ static synced_mem_status give_back(struct sm_copy *copy)
 
 static void hand_over(struct sm_copy *copy)
 {
+    sm_unpin(copy);
     const struct sm_caller caller = sm_caller_put_aside();
     const bool before = sm_callback_begin();
-    sm_adopted_remove(sm_copy_data(copy));
     copy->callback(sm_copy_data(copy), copy->user, NULL);
     sm_callback_end(before);
     sm_caller_put_back(caller);

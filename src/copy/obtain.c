@@ -1,6 +1,5 @@
 /* Memory for copies. */
 #include "memory/accounting.h"
-#include "memory/adopted.h"
 #include "memory/allocator.h"
 #include "copy/copy.h"
 #include "memory/guard.h"
@@ -115,9 +114,7 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
     struct sm_copy *copy = take_spare(stream, bytes);
     const bool spare = copy != NULL;
-    const synced_mem_status status = spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy));
     place(copy, copy->base, bytes, alignment);
     copy->is_spare = false;
     copy->given = 0;
@@ -158,10 +155,8 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
 static synced_mem_status alloc_mapped(int device, size_t bytes, struct sm_copy *copy, void **out)
 {
     struct sm_pinned memory;
-    synced_mem_status status = sm_host_pool_alloc(device, bytes, &memory);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = sm_device_check_mapped(device, memory.data);
+    SM_TRY(sm_host_pool_alloc(device, bytes, &memory));
+    synced_mem_status status = sm_device_check_mapped(device, memory.data);
     if (status != SYNCED_MEM_OK)
         sm_host_pool_free(memory.data, bytes, memory.owner);
     *out = memory.data;
@@ -200,11 +195,6 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
         sm_copy_take_record(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const synced_mem_status status = callback ? sm_adopted_add(data) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK) {
-        sm_copy_give_record(copy);
-        return status;
-    }
     place(copy, data, size, 1);
     copy->callback = callback;
     copy->user = user;
@@ -216,9 +206,6 @@ void sm_copy_unwrap(struct sm_copy *copy)
 {
     if (!copy)
         return;
-    if (copy->source == SYNCED_MEM_SOURCE_ADOPTED)
-        sm_adopted_remove(sm_copy_data(copy));
-    else
-        sm_unpin(copy);
+    sm_unpin(copy);
     sm_copy_give_record(copy);
 }

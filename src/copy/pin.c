@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* A range that the library has page-locked, and how many copies borrow memory in it. */
+/* A range that the library has page-locked, and how many copies have memory in it. */
 struct sm_registration {
     char *data;
     size_t bytes;
@@ -45,7 +45,7 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 {
     struct sm_pointer_facts first;
     struct sm_pointer_facts last;
-    if (!sm_copy_is_foreign(copy) || (copy->asked && !copy->pinned))
+    if (!sm_copy_is_of_user(copy) || (copy->asked && !copy->pinned))
         return SYNCED_MEM_OK;
     copy->pinned = false;
     copy->asked = sm_device_look_at(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
@@ -60,13 +60,21 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 
 /* ---- On request; with the list locked ---- */
 
+/* The range that the copy's memory is in, or NULL. */
+static struct sm_registration *registration_of(const struct sm_copy *copy)
+{
+    const char *const first = sm_copy_data(copy);
+    const char *const last = last_byte(copy);
+    struct sm_registration *at = registrations.first;
+    while (at && (first < at->data || last >= at->data + at->bytes))
+        at = at->next;
+    return at;
+}
+
 static void share(struct sm_copy *copy)
 {
-    struct sm_registration *at = registrations.first;
-    while (at &&
-           ((char *)sm_copy_data(copy) < at->data || (char *)sm_copy_data(copy) + copy->bytes > at->data + at->bytes))
-        at = at->next;
-    copy->registration = at;
+    struct sm_registration *const at = registration_of(copy);
+    copy->pin_held = at != NULL;
     if (at)
         at->holders++;
 }
@@ -84,7 +92,7 @@ static synced_mem_status lock_now(struct sm_copy *copy, int device)
         return status;
     }
     registrations.first = made;
-    copy->registration = made;
+    copy->pin_held = true;
     copy->pinned = true;
     copy->asked = true;
     return SYNCED_MEM_OK;
@@ -113,13 +121,11 @@ static void unlock_now(struct sm_registration *registration)
 synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
     int device;
-    synced_mem_status status = sm_device_resolve(wanted, &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_resolve(wanted, &device));
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
     sm_lock(&registrations.lock);
-    status = sm_pin_query(copy, device);
+    synced_mem_status status = sm_pin_query(copy, device);
     if (status == SYNCED_MEM_OK && copy->pinned)
         share(copy);
     else if (status == SYNCED_MEM_OK && copy->bytes > 0)
@@ -130,7 +136,7 @@ synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 
 void sm_pin_share(struct sm_copy *copy)
 {
-    if (copy->source != SYNCED_MEM_SOURCE_BORROWED || !copy->pinned)
+    if (!copy->pinned)
         return;
     sm_lock(&registrations.lock);
     share(copy);
@@ -139,11 +145,12 @@ void sm_pin_share(struct sm_copy *copy)
 
 void sm_unpin(struct sm_copy *copy)
 {
-    if (!copy->registration)
+    if (!copy->pin_held)
         return;
     sm_lock(&registrations.lock);
-    if (--copy->registration->holders == 0)
-        unlock_now(copy->registration);
+    struct sm_registration *const at = registration_of(copy);
+    if (at && --at->holders == 0)
+        unlock_now(at);
     sm_unlock(&registrations.lock);
-    copy->registration = NULL;
+    copy->pin_held = false;
 }

@@ -14,11 +14,11 @@
  * -1. ERR_INVALID_ARGUMENT: it is no memory that the host may use. */
 synced_mem_status sm_pin_query(struct sm_copy *copy, int device);
 
-/* Page-locks what a copy borrows, if it is not page-locked already. Until it is unlocked it stays so, whoever else lets
- * go of the same memory. On failure nothing has changed. */
+/* Page-locks memory of the caller's, if it is not page-locked already. It stays so until sm_unpin(), whoever else
+ * releases the same memory. On failure nothing has changed. */
 synced_mem_status sm_pin(struct sm_copy *copy, int device);
 
-/* Memory that is borrowed while it is page-locked for another object stays so for this one too. */
+/* Memory that is handed in while it is page-locked for another object stays so for this one too. */
 void sm_pin_share(struct sm_copy *copy);
 
 /* Undoes the two above, and is nothing to other copies. What the runtime answers is not told: the memory is the

@@ -152,10 +152,8 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
         return copy_without_buffer(job, offset, bytes);
     if (job->up)
         copy_traced(job, buffer->data, job->host + offset, bytes);
-    synced_mem_status status = queue_copy(job, buffer->data, offset, bytes);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
+    SM_TRY(queue_copy(job, buffer->data, offset, bytes));
+    synced_mem_status status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
     if (status == SYNCED_MEM_OK) {
         buffer->offset = offset;
         buffer->bytes = bytes;
@@ -425,10 +423,8 @@ static synced_mem_status open_fence(struct job *job, struct sm_fence **out)
 
 static synced_mem_status open_fences(struct job *job)
 {
-    synced_mem_status status = open_fence(job, &job->device_fence);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = open_fence(job, &job->host_fence);
+    SM_TRY(open_fence(job, &job->device_fence));
+    synced_mem_status status = open_fence(job, &job->host_fence);
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(job->device_fence);
     return status;

@@ -34,9 +34,7 @@ static const char *name_of(enum sm_side side)
 static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_side side)
 {
     const char *const name = name_of(side);
-    if (table->struct_size != sizeof *table)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator's struct_size is %zu, this version knows %zu",
-                       name, table->struct_size, sizeof *table);
+    SM_TRY(SM_CHECK_STRUCT(table, side == SM_CPU ? "the host allocator" : "the device allocator"));
     if (!table->alloc || !table->free)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
                        table->alloc ? "free" : "alloc");
@@ -75,9 +73,7 @@ synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm
     *out = NULL;
     if (!table)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = check_table(table, side);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(check_table(table, side));
     sm_lock(&records.lock);
     *out = find_or_make(table, side);
     sm_unlock(&records.lock);

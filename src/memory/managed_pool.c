@@ -125,9 +125,7 @@ static synced_mem_status ask(int device, size_t bytes, void **out)
 /* The preferred location is a hint: the call succeeds also where it is refused. */
 static synced_mem_status obtain(int device, size_t bytes, void **out)
 {
-    const synced_mem_status status = ask(device, bytes, out);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(ask(device, bytes, out));
     sm_count_up(SM_COUNT_managed_bytes, bytes);
     (void)sm_device_managed_advise(device, *out, bytes);
     return SYNCED_MEM_OK;

@@ -89,9 +89,7 @@ static bool is_to_be_filled(enum sm_mode mode)
 /* What the host's contents came after is then over too, in most cases. */
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
-    const synced_mem_status status = make_ready(mem, SM_CPU, mode);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(make_ready(mem, SM_CPU, mode));
     sm_close_write(mem);
     if (sm_copy_of(mem, SM_GPU))
         sm_inflight_ask(sm_copy_of(mem, SM_GPU));
@@ -129,9 +127,7 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
     struct sm_transaction call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_enter(&call, mem));
     return sm_leave_and_reap(&call, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
 }
 
@@ -224,12 +220,10 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
 {
     struct sm_transaction call;
     struct sm_stream *stream = NULL;
-    synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_enter(&call, mem));
     if (mode == SM_READ && give_again(mem, handle, out))
         return sm_leave(&call, SYNCED_MEM_OK);
-    status = sm_stream_find(sm_device(mem), handle, &stream);
+    synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
     status = sm_leave_and_reap(&call, status);
@@ -261,12 +255,10 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
     return status;
 }
 
-synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle)
+synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
 {
     struct sm_transaction call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_enter(&call, mem));
     call.ends_nothing = true;
     return sm_leave(&call, end_use(mem, handle));
 }
@@ -312,9 +304,7 @@ static synced_mem_status wait_for_all(struct synced_mem *mem)
 synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
 {
     struct sm_transaction call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_enter(&call, mem));
     call.ends_nothing = true;
     const synced_mem_status lost = call.lost ? sm_fence_wait(call.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)

@@ -15,7 +15,7 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
 
 /* Ends the stream's use of the device copy. */
-synced_mem_status sm_done_on(struct synced_mem *mem, synced_mem_stream handle);
+synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle);
 
 /* Whether the library's own work on the object is pending; with wait set it is waited for. */
 synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending);

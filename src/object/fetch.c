@@ -85,7 +85,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    if (sm_copy_is_foreign(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
+    if (sm_copy_is_of_user(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
     sm_copy_quarantine(sm_take_copy(mem, side));
     return SYNCED_MEM_OK;
@@ -317,9 +317,7 @@ static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side
     *stream = NULL;
     if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_resolve(sm_device(mem), &device);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_resolve(sm_device(mem), &device));
     if (work != SM_MOVE)
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
     return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);

@@ -30,7 +30,7 @@ static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_c
 static bool is_managed(const struct sm_copy *copy)
 {
     struct sm_pointer_facts facts;
-    if (!sm_device_in_use() || !sm_copy_is_foreign(copy))
+    if (!sm_device_in_use() || !sm_copy_is_of_user(copy))
         return false;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);

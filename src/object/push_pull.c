@@ -89,10 +89,7 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     struct sm_fence *wait;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    const synced_mem_status status =
-        sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
     else if (batch->transfers[batch->queued].staged)

@@ -28,9 +28,7 @@ static synced_mem_status decide_on(int device, synced_mem_placement_kind *placem
     struct sm_unified_facts facts;
     if (*placement == SYNCED_MEM_PLACEMENT_MAPPED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_unified_facts(device, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_unified_facts(device, &facts));
     if (*placement == SYNCED_MEM_PLACEMENT_MANAGED && !facts.managed)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                        "managed placement: device %d has no managed memory that the host may touch while kernels run "
@@ -80,7 +78,7 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
     return status;
 }
 
-synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem)
+synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
 {
     synced_mem_placement_kind placement = SYNCED_MEM_PLACEMENT_SEPARATE;
     int device;

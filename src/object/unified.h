@@ -25,7 +25,7 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
                                     struct sm_copy **out);
 
 /* ERR_INVALID_STATE: the object takes no memory of the caller's. */
-synced_mem_status sm_unified_check_foreign(const struct synced_mem *mem);
+synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem);
 
 /* Sees to it that the side may have the contents, as they are or as they will have arrived; the stream, NULL: none,
  * comes after what writes them. Managed memory is brought there in the stream's order. */

@@ -51,9 +51,7 @@ static synced_mem_status create(int device, struct sm_fence **out)
 static synced_mem_status take(int device, uint64_t stream, struct sm_fence **out)
 {
     struct sm_fence *fence = take_idle(device);
-    const synced_mem_status status = fence ? SYNCED_MEM_OK : create(device, &fence);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(fence ? SYNCED_MEM_OK : create(device, &fence));
     fence->stream = stream;
     fence->work = NULL;
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
@@ -65,9 +63,7 @@ static synced_mem_status take(int device, uint64_t stream, struct sm_fence **out
 
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
 {
-    const synced_mem_status status = sm_device_event_record(fence->device, fence->event, handle);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_event_record(fence->device, fence->event, handle));
     sm_count_up(SM_COUNT_event_records, 1);
     atomic_store_explicit(&fence->state, SM_FENCE_PENDING, memory_order_release);
     return SYNCED_MEM_OK;
@@ -76,10 +72,8 @@ synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream hand
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out)
 {
     struct sm_fence *fence;
-    synced_mem_status status = take(device, stream, &fence);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = sm_fence_queued(fence, handle);
+    SM_TRY(take(device, stream, &fence));
+    synced_mem_status status = sm_fence_queued(fence, handle);
     if (status == SYNCED_MEM_OK)
         *out = fence;
     else
@@ -131,9 +125,7 @@ static void end(struct sm_fence *fence, synced_mem_status status)
 /* The library's part may have succeeded, and the device's may not. */
 static synced_mem_status why_lost(const struct sm_fence *fence)
 {
-    const synced_mem_status status = fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK);
     return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", fence->device);
 }
 

@@ -2,6 +2,7 @@
 #include "stream/stream.h"
 
 #include "base/process.h"
+#include "base/status.h"
 
 static struct {
     struct sm_lock lock; /* held while one is made or destroyed */
@@ -12,9 +13,7 @@ static struct {
 static synced_mem_status make_internal(int device, enum sm_internal internal)
 {
     struct sm_stream *const stream = &internals.stream[device][internal];
-    const synced_mem_status status = sm_device_stream_create(device, &stream->handle);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_stream_create(device, &stream->handle));
     sm_stream_describe(stream, SM_STREAM_INTERNAL, device, SM_NO_HANDLE);
     atomic_store_explicit(&internals.made[device][internal], true, memory_order_release);
     return SYNCED_MEM_OK;

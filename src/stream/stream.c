@@ -12,7 +12,7 @@
 /* What became of a caller's stream. */
 enum state {
     KNOWN,
-    DONE,    /* synced_mem_stream_done(); last stands for its work */
+    DONE,    /* synced_mem_forget_stream(); last stands for its work */
     VANISHED /* its handle was found to be another stream's, and it was never done */
 };
 
@@ -260,9 +260,7 @@ static synced_mem_status find_created(int device, int likely, synced_mem_stream 
 {
     struct bucket *const bucket = bucket_of(handle, 0);
     struct sm_stream *stream = find_known(bucket, handle, id);
-    const synced_mem_status status = stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream));
     const int its = stream->device;
     if (device >= 0 && its != device) {
         sm_stream_drop(stream);
@@ -319,7 +317,7 @@ static struct sm_stream *recordable(struct sm_stream *stream)
 static synced_mem_status vanished(const struct sm_stream *stream)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "stream %p was destroyed without synced_mem_stream_done(): its work on this object is forgotten",
+                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is forgotten",
                    (void *)stream->handle);
 }
 
@@ -346,9 +344,7 @@ static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out
     }
     struct sm_stream *const on = recordable(stream);
     struct sm_stream_facts facts;
-    const synced_mem_status status = sm_device_stream_look(on->device, on->handle, &facts);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(sm_device_stream_look(on->device, on->handle, &facts));
     if (facts.capturing)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
                        (void *)on->handle);
@@ -498,7 +494,7 @@ static struct sm_stream *find_any_known(struct bucket *bucket, synced_mem_stream
     return stream;
 }
 
-synced_mem_status sm_stream_done(synced_mem_stream handle)
+synced_mem_status sm_stream_forget(synced_mem_stream handle)
 {
     const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? thread_number() : 0;
     struct bucket *const bucket = bucket_of(handle, thread);

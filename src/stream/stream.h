@@ -1,6 +1,6 @@
 /*
  * Streams as the library knows them: its own, and those that callers name. A caller's stream is known from its first
- * use on until synced_mem_stream_done(), by a record that nobody else's handle ever leads to; what was given to the
+ * use on until synced_mem_forget_stream(), by a record that nobody else's handle ever leads to; what was given to the
  * stream refers to that record, and one event can end all of it.
  */
 #ifndef SM_STREAM_H
@@ -134,11 +134,11 @@ void sm_stream_unlock(struct sm_stream *stream);
 void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), int device,
                     void (*visit)(struct sm_stream *stream));
 
-/* Whether it takes no more work: synced_mem_stream_done() was called for it, or its thread has ended. */
+/* Whether it takes no more work: synced_mem_forget_stream() was called for it, or its thread has ended. */
 bool sm_stream_is_over(const struct sm_stream *stream);
 
 /* Ends the uses of the caller's stream and forgets it. */
-synced_mem_status sm_stream_done(synced_mem_stream handle);
+synced_mem_status sm_stream_forget(synced_mem_stream handle);
 
 /* Forgets all callers' streams, which nobody may hold, and destroys the library's own. */
 synced_mem_status sm_stream_shutdown(void);

@@ -48,9 +48,7 @@ static synced_mem_status begin(const char *path)
 {
     if (sm_trace_on())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is a trace already");
-    const synced_mem_status status = path ? sm_trace_file_open(path) : SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(path ? sm_trace_file_open(path) : SYNCED_MEM_OK);
     to_file = path != NULL;
     if (!sm_trace_open_buffer(to_file)) {
         sm_trace_file_leave();

@@ -118,7 +118,7 @@ bit defined = 1;
 /* These: + S or T */
 #define PUSH 13
 #define PULL 15
-#define DONE_ON 17
+#define END_USE_ON 17
 #define SET_CPU_ON 19
 #define SET_GPU_ON 21
 #define ADOPT_BOTH_ON 23
@@ -138,8 +138,8 @@ bit defined = 1;
 #define READING 1
 #define WRITING 2
 #define CLASS(c) \
-    ((c) == 0 || (c) == WAIT || (c) == DONE_ON || (c) == DONE_ON + T -> NEUTRAL : \
-     ((c) >= PUSH && (c) < DONE_ON || (c) <= LAST_ACCESS && ((c) - 1) % 3 == READ -> READING : WRITING))
+    ((c) == 0 || (c) == WAIT || (c) == END_USE_ON || (c) == END_USE_ON + T -> NEUTRAL : \
+     ((c) >= PUSH && (c) < END_USE_ON || (c) <= LAST_ACCESS && ((c) - 1) % 3 == READ -> READING : WRITING))
 /* A pointer to write outlives reads in its own domain. */
 #define DOMAIN(c) ((c) <= LAST_ACCESS -> ((c) - 1) / 3 : NOBODY)
 #define STREAM_OF(c) (((c) - PUSH) % 2)
@@ -636,7 +636,7 @@ inline access(thread)
     fi
 }
 
-inline done_on(thread)
+inline end_use_on(thread)
 {
     queue = STREAM_OF(call[thread]);
     if
@@ -658,7 +658,7 @@ inline move(thread)
     fi
 }
 
-/* ---- storage.c ---- */
+/* ---- replace.c and resize.c ---- */
 
 /* wait: the library's transfers on borrowed memory. */
 inline hand_back(side_, which)
@@ -910,7 +910,7 @@ inline begin(thread)
     :: CLASS(call[thread]) == READING -> may_write = may_write & (1 << DOMAIN(call[thread]))
     :: else ->
         if
-        :: call[thread] == DONE_ON || call[thread] == DONE_ON + T ->
+        :: call[thread] == END_USE_ON || call[thread] == END_USE_ON + T ->
             may_read = may_read & ~(1 << STREAM_OF(call[thread]));
             may_write = may_write & ~(1 << STREAM_OF(call[thread]))
         :: else
@@ -995,8 +995,8 @@ inline section(thread)
     locked = 1;
     if
     :: call[thread] <= LAST_ACCESS -> d_step { access(thread) }
-    :: call[thread] >= PUSH && call[thread] < DONE_ON -> d_step { move(thread) }
-    :: call[thread] == DONE_ON || call[thread] == DONE_ON + T -> d_step { done_on(thread) }
+    :: call[thread] >= PUSH && call[thread] < END_USE_ON -> d_step { move(thread) }
+    :: call[thread] == END_USE_ON || call[thread] == END_USE_ON + T -> d_step { end_use_on(thread) }
     :: call[thread] >= SET_CPU_ON && call[thread] <= SET_BOTH || call[thread] == RELEASE_DATA ->
         d_step { replace(thread) }
     :: call[thread] == RELEASE_CPU || call[thread] == RELEASE_GPU -> d_step { release_side(thread) }
@@ -1027,7 +1027,7 @@ inline choose(thread)
     :: met_s -> call[thread] = ACCESS(T, OVERWRITE)
     ON_STREAM(PUSH)
     ON_STREAM(PULL)
-    ON_STREAM(DONE_ON)
+    ON_STREAM(END_USE_ON)
     ON_STREAM(SET_CPU_ON)
     ON_STREAM(SET_GPU_ON)
     ON_STREAM(ADOPT_BOTH_ON)

@@ -17,10 +17,8 @@ synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *f
     struct before before;
     bool managed = false;
     bool concurrent = false;
-    synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = attribute(device, cudaDevAttrIntegrated, &facts->integrated);
+    SM_TRY(enter(device, &before));
+    synced_mem_status status = attribute(device, cudaDevAttrIntegrated, &facts->integrated);
     if (status == SYNCED_MEM_OK)
         status = attribute(device, cudaDevAttrManagedMemory, &managed);
     if (status == SYNCED_MEM_OK)
@@ -33,10 +31,8 @@ synced_mem_status sm_device_check_mapped(int device, void *data)
 {
     struct before before;
     void *there = NULL;
-    synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = check(cudaHostGetDevicePointer(&there, data, 0), "cudaHostGetDevicePointer", device, 0);
+    SM_TRY(enter(device, &before));
+    synced_mem_status status = check(cudaHostGetDevicePointer(&there, data, 0), "cudaHostGetDevicePointer", device, 0);
     if (status == SYNCED_MEM_OK && there != data)
         status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                          "device %d reaches the host's %p at another address, %p: memory can't be mapped", device, data,
@@ -47,9 +43,7 @@ synced_mem_status sm_device_check_mapped(int device, void *data)
 synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before,
                  check(cudaMallocManaged(out, size, cudaMemAttachGlobal), "cudaMallocManaged", device, size));
 }
@@ -57,9 +51,7 @@ synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out)
 synced_mem_status sm_device_managed_free(int device, void *data)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaFree(data), "cudaFree", device, 0));
 }
 
@@ -96,9 +88,7 @@ synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_
                                              synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before,
                  check(prefetch(data, size, device, host, stream), "cudaMemPrefetchAsync", device, size));
 }
@@ -106,8 +96,6 @@ synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_
 synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(prefer(data, size, device), "cudaMemAdvise", device, size));
 }

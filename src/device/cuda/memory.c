@@ -2,6 +2,7 @@
 #include "device/cuda/runtime.h"
 
 #include "base/process.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 
@@ -40,11 +41,9 @@ static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
         .location = {.type = cudaMemLocationTypeDevice, .id = device},
     };
     uint64_t threshold = UINT64_MAX;
-    synced_mem_status status = check(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = check(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
-                   "cudaMemPoolSetAttribute", device, 0);
+    SM_TRY(check(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0));
+    synced_mem_status status = check(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+                                     "cudaMemPoolSetAttribute", device, 0);
     if (status != SYNCED_MEM_OK)
         (void)cudaMemPoolDestroy(*pool);
     return status;
@@ -96,9 +95,7 @@ bool sm_device_frees_in_order(int device)
 static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
 {
     enum pools pools;
-    const synced_mem_status status = pools_of(device, &pools);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(pools_of(device, &pools));
     if (pools == POOLS_MISSING)
         return check(cudaMalloc(out, size), "cudaMalloc", device, size);
     return check(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync", device,
@@ -130,9 +127,7 @@ synced_mem_status sm_device_free(int device, void *data, synced_mem_stream strea
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaMemGetInfo(free, total), "cudaMemGetInfo", device, 0));
 }
 

@@ -79,10 +79,8 @@ static synced_mem_status with_pool(int device, bool make, synced_mem_status (*ac
 {
     struct before before;
     cudaMemPool_t pool;
-    synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = sm_cuda_pool(device, make, &pool);
+    SM_TRY(enter(device, &before));
+    synced_mem_status status = sm_cuda_pool(device, make, &pool);
     if (status == SYNCED_MEM_OK && pool)
         status = act(device, pool, argument);
     return leave(device, &before, status);
@@ -178,9 +176,7 @@ static synced_mem_status allow_device(int device, const struct wish *wish)
     const uint64_t bit = (uint64_t)1 << wish->peer;
     if (!wish->allow && !(atomic_load_explicit(&let_in[device], memory_order_relaxed) & bit))
         return SYNCED_MEM_OK;
-    const synced_mem_status status = enter(wish->peer, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(wish->peer, &before));
     return leave(wish->peer, &before, wish->allow ? enable_peer(device, wish->peer) : disable_peer(device, wish->peer));
 }
 
@@ -188,10 +184,8 @@ static synced_mem_status allow_to(int device, const struct wish *wish)
 {
     struct before before;
     cudaMemPool_t pool;
-    synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = check_possible(device, wish->peer);
+    SM_TRY(enter(device, &before));
+    synced_mem_status status = check_possible(device, wish->peer);
     if (status == SYNCED_MEM_OK)
         status = sm_cuda_pool(device, true, &pool);
     if (status == SYNCED_MEM_OK)

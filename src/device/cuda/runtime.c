@@ -259,9 +259,7 @@ synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before,
                  check(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
 }
@@ -269,9 +267,7 @@ synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
@@ -351,27 +347,21 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
 }
 
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(go_to(device, &before));
     return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
 }
 
 synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     const cudaError_t code = cudaStreamQuery(stream);
     *done = code == cudaSuccess;
     return leave(device, &before,
@@ -383,9 +373,7 @@ synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, b
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before,
                  check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
 }
@@ -395,27 +383,21 @@ synced_mem_status sm_device_event_create(int device, sm_event *out)
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
 }
 
 synced_mem_status sm_device_event_sync(int device, sm_event event)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
 }
 
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     const cudaError_t code = cudaEventQuery(event);
     *done = code == cudaSuccess;
     return leave(device, &before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
@@ -424,9 +406,7 @@ synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(go_to(device, &before));
     return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
 }
 
@@ -435,9 +415,7 @@ synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_
 synced_mem_status sm_device_timing_create(int device, sm_event *out)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(enter(device, &before));
     return leave(device, &before, check(cudaEventCreate(out), "cudaEventCreate", device, 0));
 }
 

@@ -33,9 +33,7 @@ static synced_mem_status copy(int device, void *to, const void *from, const void
                               enum cudaMemcpyKind kind, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(go_to(device, &before));
     return leave(device, &before, copy_here(device, to, from, host, size, kind, stream));
 }
 
@@ -52,9 +50,7 @@ synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, siz
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = go_to(device, &before);
-    if (status != SYNCED_MEM_OK)
-        return status;
+    SM_TRY(go_to(device, &before));
     return leave(
         device, &before,
         check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", device, size));

@@ -1,6 +1,6 @@
-/* Calls that change an object's memory or its size. */
-#ifndef SM_STORAGE_H
-#define SM_STORAGE_H
+/* Calls that give up or replace an object's memory. */
+#ifndef SM_REPLACE_H
+#define SM_REPLACE_H
 
 #include "object/transaction.h"
 
@@ -16,6 +16,8 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
 synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
                                 synced_mem_stream handle);
 
-synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep);
+/* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. *wait NULL: there
+ * is none. */
+synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait);
 
 #endif

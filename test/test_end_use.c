@@ -58,7 +58,7 @@ START_TEST(the_host_waits_for_no_later_work)
         return;
     begin();
     write_on(it.mem, 2, it.one);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     gpu_hold(it.one);
     const void *const data = _i == 0   ? synced_mem_cpu_data(it.mem)
                              : _i == 1 ? synced_mem_mutable_cpu_data(it.mem)
@@ -84,7 +84,7 @@ START_TEST(a_stream_waits_for_no_later_work)
         read_on(it.mem, it.seen, it.one);
     else
         write_on(it.mem, 2, it.one);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     gpu_hold(it.one);
     write_on(it.mem, 3, it.two);
     gpu_stream_sync(it.two);
@@ -104,9 +104,9 @@ START_TEST(earlier_work_is_waited_for)
         return;
     begin();
     read_on(it.mem, it.seen, it.one);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     write_on(it.mem, 3, it.two);
-    OK(synced_mem_done_on(it.mem, it.two));
+    OK(synced_mem_end_use_on(it.mem, it.two));
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 3));
     gpu_stream_sync(it.one);
     ck_assert(device_is(it.seen, SIZE, 1));
@@ -122,9 +122,9 @@ START_TEST(after_done_comes_another_use)
     begin();
     for (unsigned i = 2; i < 6; i++) {
         write_on(it.mem, i, it.one);
-        OK(synced_mem_done_on(it.mem, it.one));
+        OK(synced_mem_end_use_on(it.mem, it.one));
         read_on(it.mem, it.seen, it.one);
-        OK(synced_mem_done_on(it.mem, it.one));
+        OK(synced_mem_end_use_on(it.mem, it.one));
     }
     write_on(it.mem, 6, it.one);
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 6));
@@ -140,18 +140,18 @@ START_TEST(events_of_done)
         return;
     begin();
     const uint64_t before = stats_now().event_records;
-    OK(synced_mem_done_on(it.mem, it.one));
-    OK(synced_mem_done_on(it.mem, NULL));
-    OK(synced_mem_stream_done(it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, NULL));
+    OK(synced_mem_forget_stream(it.one));
     ck_assert_uint_eq(stats_now().event_records, before);
     read_on(it.mem, it.seen, it.one);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     ck_assert_uint_eq(stats_now().event_records, before + 1);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     ck_assert_uint_eq(stats_now().event_records, before + 1);
     write_on(it.mem, 2, it.one);
     read_on(it.mem, it.seen, it.one);
-    OK(synced_mem_done_on(it.mem, it.one));
+    OK(synced_mem_end_use_on(it.mem, it.one));
     ck_assert_uint_eq(stats_now().event_records, before + 2);
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 2));
     finish();
@@ -162,14 +162,14 @@ END_TEST
 START_TEST(nothing_to_end)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
-    FAILS_WITHOUT_GPU(synced_mem_done_on(mem, NULL));
-    OK(synced_mem_stream_done(NULL));
+    FAILS_WITHOUT_GPU(synced_mem_end_use_on(mem, NULL));
+    OK(synced_mem_forget_stream(NULL));
     if (gpu_expected()) {
         synced_mem_stream stream = open_stream(NON_BLOCKING);
-        OK(synced_mem_stream_done(stream));
-        OK(synced_mem_done_on(mem, stream));
+        OK(synced_mem_forget_stream(stream));
+        OK(synced_mem_end_use_on(mem, stream));
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
-        OK(synced_mem_done_on(mem, stream));
+        OK(synced_mem_end_use_on(mem, stream));
         close_stream(stream);
     }
     OK(synced_mem_release(mem));
@@ -188,7 +188,7 @@ START_TEST(done_destroyed_and_another)
     for (unsigned i = 0; i < 6; i++) {
         synced_mem_stream stream = gpu_stream_create(0, i % 2 != 0);
         write_on(it.mem, 10 + i, stream);
-        OK(synced_mem_stream_done(stream));
+        OK(synced_mem_forget_stream(stream));
         gpu_stream_destroy(stream);
         synced_mem_stream next = gpu_stream_create(0, false);
         const synced_mem_stats before = stats_now();
@@ -227,8 +227,8 @@ START_TEST(readers_that_go)
         seen[i] = gpu_alloc(0, SIZE);
         read_on(it.mem, seen[i], stream);
         if (i % 3 == 1)
-            OK(synced_mem_done_on(it.mem, stream));
-        OK(synced_mem_stream_done(stream));
+            OK(synced_mem_end_use_on(it.mem, stream));
+        OK(synced_mem_forget_stream(stream));
         gpu_stream_destroy(stream);
     }
     host_fill(synced_mem_mutable_cpu_data(it.mem), SIZE, 2);
@@ -269,8 +269,8 @@ START_TEST(a_stream_that_stays)
     begin();
     write_on(it.mem, 2, it.one);
     read_on(it.mem, it.seen, it.one);
-    OK(synced_mem_stream_done(it.one));
-    OK(synced_mem_stream_done(it.one));
+    OK(synced_mem_forget_stream(it.one));
+    OK(synced_mem_forget_stream(it.one));
     const uint64_t waits = stats_now().stream_waits;
     write_on(it.mem, 3, it.one);
     ck_assert_uint_eq(stats_now().stream_waits, waits + 1);
@@ -294,7 +294,7 @@ START_TEST(all_objects_at_once)
         write_on(all[i], i + 1, it.one);
     }
     const uint64_t records = stats_now().event_records;
-    OK(synced_mem_stream_done(it.one));
+    OK(synced_mem_forget_stream(it.one));
     ck_assert_uint_eq(stats_now().event_records, records + 1);
     gpu_hold(it.one);
     for (unsigned i = 0; i < OBJECTS; i++)
@@ -319,7 +319,7 @@ START_TEST(objects_that_go_first)
     write_on(other, 2, it.one);
     read_on(other, it.seen, it.one);
     OK(synced_mem_release(other));
-    OK(synced_mem_stream_done(it.one));
+    OK(synced_mem_forget_stream(it.one));
     synced_mem *const next = make_on(SIZE, 0);
     write_on(next, 3, it.two);
     ck_assert(host_is(synced_mem_cpu_data(next), SIZE, 3));
@@ -363,7 +363,7 @@ START_TEST(destroyed_without_a_word)
             status = synced_mem_last_error();
         break;
     case 1:
-        status = synced_mem_stream_done(next);
+        status = synced_mem_forget_stream(next);
         ck_assert_int_eq(status, SYNCED_MEM_OK);
         if (!synced_mem_mutable_gpu_data(it.mem))
             status = synced_mem_last_error();
@@ -374,13 +374,13 @@ START_TEST(destroyed_without_a_word)
             status = synced_mem_last_error();
         break;
     case 3:
-        status = synced_mem_done_on(it.mem, stream);
+        status = synced_mem_end_use_on(it.mem, stream);
         if (status == SYNCED_MEM_OK && !synced_mem_mutable_gpu_data(it.mem))
             status = synced_mem_last_error();
         break;
     }
     ck_assert_int_eq(status, SYNCED_MEM_ERR_INVALID_STATE);
-    SAYS("synced_mem_stream_done()");
+    SAYS("synced_mem_forget_stream()");
     write_on(it.mem, 3, it.one);
     ck_assert(host_is(synced_mem_cpu_data(it.mem), SIZE, 3));
     OK(synced_mem_release(it.mem));
@@ -472,7 +472,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const made = suite_create("done");
+    Suite *const made = suite_create("end_use");
     TCase *const object = add_case(made, "object");
     tcase_add_loop_test(object, the_host_waits_for_no_later_work, 0, 3);
     tcase_add_loop_test(object, a_stream_waits_for_no_later_work, 0, 2);

@@ -74,7 +74,7 @@ START_TEST(replacing_host)
     OK(synced_mem_set_cpu_data(mem, first));
     ck_assert_uint_eq(stats_now().pageable_bytes + stats_now().pinned_bytes, 0);
     OK(synced_mem_set_cpu_data(mem, first));
-    OK(synced_mem_adopt_cpu_data(mem, second, note, &user));
+    OK(USE(mem, .cpu_data = second, .callback = note, .user = &user));
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_ADOPTED);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
     ck_assert_int_eq(let_go.count, 0);
@@ -133,7 +133,7 @@ START_TEST(borrowed_both)
     void *const device = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     gpu_fill(device, SIZE, 1, NULL);
-    OK(synced_mem_set_data(mem, host, device));
+    OK(USE(mem, .cpu_data = host, .gpu_data = device));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
     const synced_mem_stats before = stats_now();
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), host);
@@ -178,7 +178,7 @@ START_TEST(adopted_host)
     int user = 0;
     void *const data = host_memory(1);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_cpu_data(mem, data, note, &user));
+    OK(USE(mem, .cpu_data = data, .callback = note, .user = &user));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), data);
     OK(synced_mem_retain(mem));
@@ -199,7 +199,7 @@ START_TEST(adopted_device)
     void *const data = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     gpu_fill(data, SIZE, 1, NULL);
-    OK(synced_mem_adopt_gpu_data(mem, data, note, &user));
+    OK(USE(mem, .gpu_data = data, .callback = note, .user = &user));
     ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_ADOPTED);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
@@ -218,7 +218,7 @@ START_TEST(adopted_device_in_use)
     void *const data = gpu_alloc(0, SIZE);
     void *const seen = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_gpu_data(mem, data, note, NULL));
+    OK(USE(mem, .gpu_data = data, .callback = note));
     gpu_delay(NULL);
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 1, NULL);
     gpu_copy(seen, data, SIZE, NULL);
@@ -253,7 +253,7 @@ START_TEST(adopted_host_in_use)
         reading[i] = gpu_stream_create(0, false);
     synced_mem *const mem = make(SIZE);
     host_fill(data, SIZE, 1);
-    OK(synced_mem_adopt_cpu_data(mem, data, note_idle, NULL));
+    OK(USE(mem, .cpu_data = data, .callback = note_idle));
     for (int i = 0; i < pushes; i++) {
         OK(synced_mem_release_gpu_data(mem));
         gpu_delay(reading[i]);
@@ -277,7 +277,7 @@ START_TEST(adopted_both)
     void *const device = gpu_alloc(0, SIZE);
     synced_mem *const mem = make(SIZE);
     gpu_fill(device, SIZE, 1, NULL);
-    OK(synced_mem_adopt_data(mem, host, device, note, &user));
+    OK(USE(mem, .cpu_data = host, .gpu_data = device, .callback = note, .user = &user));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
     OK(synced_mem_release_data(mem));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
@@ -308,7 +308,7 @@ START_TEST(callbacks_use_the_library)
 {
     void *const second = host_memory(2);
     synced_mem *const mem = make(SIZE);
-    OK(synced_mem_adopt_cpu_data(mem, host_memory(1), create_and_release, mem));
+    OK(USE(mem, .cpu_data = host_memory(1), .callback = create_and_release, .user = mem));
     OK(synced_mem_set_cpu_data(mem, second));
     ck_assert_int_eq(let_go.count, 1);
     OK(synced_mem_release(mem));
@@ -335,16 +335,16 @@ START_TEST(ready_in_order)
     gpu_copy_to_host(host, device, SIZE, filling);
     switch (_i / STREAM_KINDS / 2) {
     case 0:
-        OK(adopt ? synced_mem_adopt_cpu_data_on(mem, host, note, NULL, filling)
-                 : synced_mem_set_cpu_data_on(mem, host, filling));
+        OK(adopt ? USE(mem, .cpu_data = host, .callback = note, .stream = filling)
+                 : USE(mem, .cpu_data = host, .stream = filling));
         break;
     case 1:
-        OK(adopt ? synced_mem_adopt_gpu_data_on(mem, device, note, NULL, filling)
-                 : synced_mem_set_gpu_data_on(mem, device, filling));
+        OK(adopt ? USE(mem, .gpu_data = device, .callback = note, .stream = filling)
+                 : USE(mem, .gpu_data = device, .stream = filling));
         break;
     case 2:
-        OK(adopt ? synced_mem_adopt_data_on(mem, host, device, note, NULL, filling)
-                 : synced_mem_set_data_on(mem, host, device, filling));
+        OK(adopt ? USE(mem, .cpu_data = host, .gpu_data = device, .callback = note, .stream = filling)
+                 : USE(mem, .cpu_data = host, .gpu_data = device, .stream = filling));
         break;
     }
     gpu_copy(seen, synced_mem_gpu_data_on(mem, reader), SIZE, reader);
@@ -373,7 +373,8 @@ START_TEST(ready_before_later_work)
     synced_mem *const mem = make(SIZE);
     gpu_fill(device, SIZE, 1, filling);
     gpu_copy_to_host(host, device, SIZE, filling);
-    OK(_i ? synced_mem_set_data_on(mem, host, device, filling) : synced_mem_set_cpu_data_on(mem, host, filling));
+    OK(_i ? USE(mem, .cpu_data = host, .gpu_data = device, .stream = filling)
+          : USE(mem, .cpu_data = host, .stream = filling));
     gpu_hold(filling);
     ck_assert(host_is(synced_mem_mutable_cpu_data(mem), SIZE, 1));
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
@@ -388,31 +389,43 @@ END_TEST
 
 /* ---- Refused ---- */
 
-START_TEST(null_pointers)
+START_TEST(no_memory)
 {
-    void *const host = host_memory(1);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, NULL));
+    SAYS("synced_mem_set_cpu_data");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data(mem, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, NULL, host));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, host, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, NULL, note, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data(mem, NULL, note, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data(mem, host, NULL, note, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data(mem, NULL, host, note, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, host, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data(mem, host, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data(mem, host, host, NULL, NULL));
-    SAYS("callback");
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data_on(mem, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data_on(mem, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data_on(mem, host, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data_on(mem, host, NULL, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_gpu_data_on(mem, host, NULL, NULL, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data_on(mem, NULL, host, note, NULL, NULL));
-    SAYS("synced_mem_adopt_data_on");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_use_memory(mem, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .user = &let_go));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .callback = note));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .stream = LEGACY_HANDLE));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
+    SAYS("synced_mem_use_memory");
+    check_unchanged(mem, &before);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
+    ck_assert_int_eq(let_go.count, 0);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* A struct of no known size, and flags that nobody knows. */
+START_TEST(unknown_members)
+{
+    static const size_t sizes[] = {0, sizeof(synced_mem_memory) - 8, sizeof(synced_mem_memory) + 8};
+    void *const host = host_memory(1);
+    synced_mem *const mem = make_at_cpu(SIZE, 4);
+    const struct facts before = facts_of(mem);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const synced_mem_memory memory = {.struct_size = sizes[i], .cpu_data = host, .callback = note};
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_use_memory(mem, &memory));
+        SAYS("struct_size");
+    }
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .callback = note, .flags = 2));
+    SAYS("flags 0x2");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .flags = ~0u));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .gpu_data = host, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
+    SAYS("page-lock");
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
     ck_assert_int_eq(let_go.count, 0);
@@ -429,9 +442,9 @@ START_TEST(host_memory_as_device_memory)
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
     FAILS(expected, synced_mem_set_gpu_data(mem, host));
-    FAILS(expected, synced_mem_adopt_gpu_data(mem, host, note, NULL));
-    FAILS(expected, synced_mem_set_data(mem, other, host));
-    FAILS(expected, synced_mem_adopt_data(mem, other, host, note, NULL));
+    FAILS(expected, USE(mem, .gpu_data = host, .callback = note));
+    FAILS(expected, USE(mem, .cpu_data = other, .gpu_data = host));
+    FAILS(expected, USE(mem, .cpu_data = other, .gpu_data = host, .callback = note));
     if (gpu_expected()) {
         void *const pinned = gpu_pinned_alloc(SIZE);
         FAILS(expected, synced_mem_set_gpu_data(mem, pinned));
@@ -452,11 +465,11 @@ START_TEST(one_memory_twice)
     void *const host = host_memory(1);
     synced_mem *const mem = make_at_cpu(SIZE, 4);
     const struct facts before = facts_of(mem);
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, host, host));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_data(mem, host, host, note, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .gpu_data = host));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .gpu_data = host, .callback = note));
     if (gpu_expected()) {
         void *const managed = gpu_managed_alloc(0, SIZE);
-        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_data(mem, managed, managed));
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = managed, .gpu_data = managed));
         gpu_free(managed);
     }
     check_unchanged(mem, &before);
@@ -477,9 +490,9 @@ START_TEST(memory_of_another_device)
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 4);
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_gpu_data(mem, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_adopt_gpu_data(mem, theirs, note, NULL));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_set_data(mem, host, theirs));
-    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_adopt_data(mem, host, theirs, note, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .gpu_data = theirs, .callback = note));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .cpu_data = host, .gpu_data = theirs));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, USE(mem, .cpu_data = host, .gpu_data = theirs, .callback = note));
     check_unchanged(mem, &before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
     synced_mem *const free_to_choose = make(SIZE);
@@ -503,7 +516,7 @@ START_TEST(alignment_that_was_asked_for)
     OK(synced_mem_create(&mem, 100, &options));
     const struct facts before = facts_of(mem);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_cpu_data(mem, host + 8));
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_adopt_cpu_data(mem, host + 32, note, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host + 32, .callback = note));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_set_gpu_data(mem, host + 1));
     SAYS("aligned");
     check_unchanged(mem, &before);
@@ -528,7 +541,7 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const made = suite_create("foreign");
+    Suite *const made = suite_create("user_memory");
     TCase *const borrowed = add_case(made, "borrowed");
     tcase_add_test(borrowed, borrowed_host);
     tcase_add_test(borrowed, replacing_host);
@@ -547,7 +560,8 @@ Suite *suite(void)
     tcase_add_loop_test(ready, ready_in_order, 0, 6 * STREAM_KINDS);
     tcase_add_loop_test(ready, ready_before_later_work, 0, 2);
     TCase *const refused = add_case(made, "refused");
-    tcase_add_test(refused, null_pointers);
+    tcase_add_test(refused, no_memory);
+    tcase_add_test(refused, unknown_members);
     tcase_add_test(refused, host_memory_as_device_memory);
     tcase_add_test(refused, one_memory_twice);
     tcase_add_test(refused, memory_of_another_device);

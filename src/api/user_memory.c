@@ -1,0 +1,117 @@
+/* The public functions that hand in memory of the caller's, in the header's order. */
+#include "api/argument.h"
+#include "copy/inflight.h"
+#include "copy/pin.h"
+#include "object/replace.h"
+
+#include "base/status.h"
+
+/* ---- Arguments ---- */
+
+static synced_mem_status check_alignment(const synced_mem *mem, const void *data, const char *what)
+{
+    if (mem->extras && mem->extras->asked && (uintptr_t)data % mem->extras->asked != 0)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes as the options asked",
+                       what, data, mem->extras->asked);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status check_flags(const synced_mem_memory *memory)
+{
+    const unsigned unknown = memory->flags & ~SYNCED_MEM_MEMORY_PAGE_LOCK;
+    if (unknown)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory has flags %#x that nobody knows", unknown);
+    if (memory->flags && !memory->cpu_data)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "there is no host memory to page-lock");
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_memory *memory)
+{
+    if (!mem)
+        return sm_no_object();
+    if (!memory->cpu_data && !memory->gpu_data)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory is NULL");
+    if (memory->cpu_data == memory->gpu_data)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p can't be both copies", memory->cpu_data);
+    synced_mem_status status = check_flags(memory);
+    if (status == SYNCED_MEM_OK)
+        status = check_alignment(mem, memory->cpu_data, "host memory");
+    return status == SYNCED_MEM_OK ? check_alignment(mem, memory->gpu_data, "device memory") : status;
+}
+
+/* ---- Handing in ---- */
+
+/* Nothing of CUDA's is started by handing in host memory; what is not looked at now is before its first transfer. */
+static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK)
+        return sm_pin(copy, sm_device(mem));
+    if (memory->gpu_data || memory->stream || sm_device_in_use())
+        status = sm_pin_query(copy, sm_device(mem));
+    if (status == SYNCED_MEM_OK)
+        sm_pin_share(copy);
+    return status;
+}
+
+static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
+{
+    synced_mem_status status = sm_copy_wrap(memory->cpu_data, sm_size(mem), -1, memory->callback, memory->user, out);
+    return status == SYNCED_MEM_OK ? look_at(mem, memory, *out) : status;
+}
+
+/* What fills device memory is the caller's work: without a stream, as if it had been given out to be written. */
+static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
+{
+    struct sm_pointer_facts facts;
+    SM_TRY(sm_device_look_at(sm_device(mem), memory->gpu_data, &facts));
+    if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
+    synced_mem_status status =
+        sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
+    if (status == SYNCED_MEM_OK && !memory->stream)
+        sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
+    return status;
+}
+
+static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
+{
+    struct sm_copy *cpu = NULL;
+    struct sm_copy *gpu = NULL;
+    synced_mem_status status = check_memory(mem, memory);
+    if (status == SYNCED_MEM_OK && memory->cpu_data)
+        status = wrap_cpu(mem, memory, &cpu);
+    if (status == SYNCED_MEM_OK && memory->gpu_data)
+        status = wrap_gpu(mem, memory, &gpu);
+    if (status == SYNCED_MEM_OK)
+        status = memory->stream ? sm_replace_on(mem, cpu, gpu, memory->stream) : sm_replace(mem, cpu, gpu);
+    if (status != SYNCED_MEM_OK) {
+        sm_copy_unwrap(cpu);
+        sm_copy_unwrap(gpu);
+    }
+    return status;
+}
+
+static synced_mem_status check_and_use(synced_mem *mem, const synced_mem_memory *memory)
+{
+    const synced_mem_status status = SM_CHECK_STRUCT(memory, "the memory");
+    return status == SYNCED_MEM_OK ? use(mem, memory) : status;
+}
+
+/* ---- The functions ---- */
+
+synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data)
+{
+    return SM_DO(use(mem, &(synced_mem_memory){.cpu_data = data}), mem);
+}
+
+synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
+{
+    return SM_DO(use(mem, &(synced_mem_memory){.gpu_data = data}), mem);
+}
+
+synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory)
+{
+    return SM_DO(check_and_use(mem, memory), mem);
+}

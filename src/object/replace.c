@@ -1,0 +1,180 @@
+/* Calls that give up or replace an object's memory. */
+#include "object/replace.h"
+
+#include "object/fetch.h"
+#include "object/reclaim.h"
+#include "base/status.h"
+#include "object/unified.h"
+
+#include <stdint.h>
+
+/* ---- Handing back ---- */
+
+synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
+{
+    *wait = NULL;
+    if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_inflight_retrack(copy);
+    if (status == SYNCED_MEM_OK)
+        *wait = sm_inflight_transfer(copy);
+    return status;
+}
+
+/* Waits until the sides that will go have nothing of the library's in flight, if they are borrowed. */
+static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
+{
+    for (;;) {
+        struct sm_fence *wait = NULL;
+        synced_mem_status status = SYNCED_MEM_OK;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
+            if (going[side])
+                status = sm_blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+        if (!wait)
+            return status;
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !over)
+            return status;
+    }
+}
+
+/* ---- Releasing one side ---- */
+
+/* The contents have to arrive on the other side, as this one is the last that has them. */
+static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    if (sm_head(mem) == sm_bit(side))
+        status = sm_fetch(mem, sm_other(side), SM_MOVE, NULL, wait);
+    if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
+        *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
+    return status;
+}
+
+/* Leaves the other side with the contents, arrived, if this one has them; and nothing in flight on borrowed memory. */
+static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
+{
+    while (sm_copy_of(mem, side)) {
+        struct sm_fence *wait;
+        synced_mem_status status = next_arrival(mem, side, &wait);
+        const bool arriving = wait != NULL;
+        if (status == SYNCED_MEM_OK && !wait)
+            status = sm_blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+        if (status != SYNCED_MEM_OK || !wait)
+            return status;
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        /* What has failed does no more to borrowed memory; but what was to arrive has not. */
+        if (status != SYNCED_MEM_OK && (arriving || !over))
+            return status;
+    }
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_transaction call;
+    SM_TRY(sm_enter(&call, mem));
+    synced_mem_status status = make_dispensable(mem, side);
+    if (status == SYNCED_MEM_OK) {
+        sm_close_write(mem);
+        if (!sm_shared_copy(mem))
+            sm_let_go(&call, side);
+        sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
+    }
+    return sm_leave_and_reap(&call, status);
+}
+
+synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_reclaim reclaim = {.asked = 0};
+    synced_mem_status status;
+    do
+        status = release_side(mem, side);
+    while (sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+/* ---- Replacing ---- */
+
+/* Whether what is handed in begins in memory that is not the caller's to hand in, and would go when it comes. */
+static bool owns(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    if (!copy || copy->source == SYNCED_MEM_SOURCE_BORROWED)
+        return false;
+    const uintptr_t into = (uintptr_t)sm_copy_data(incoming) - (uintptr_t)copy->base;
+    return into < copy->bytes;
+}
+
+static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *const incoming[SM_SIDES])
+{
+    struct synced_mem *const mem = call->mem;
+    const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
+    const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
+    const struct sm_copy *const gpu = incoming[SM_GPU];
+    unsigned head = SYNCED_MEM_UNINITIALIZED;
+    synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_user_memory(mem);
+    if (status == SYNCED_MEM_OK)
+        status = make_replaceable(mem, going);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
+                       sm_device(mem));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side] && sm_copy_capacity(incoming[side]) < sm_size(mem))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was resized by another call meanwhile");
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
+                           sm_copy_data(incoming[side]));
+    sm_close_write(mem);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        if (!going[side])
+            continue;
+        sm_let_go(call, side);
+        sm_put_copy(mem, side, incoming[side]);
+        head |= incoming[side] ? sm_bit(side) : 0;
+    }
+    if (gpu)
+        sm_put_device(mem, gpu->device);
+    sm_set_head(mem, head);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
+{
+    struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
+    struct sm_transaction call;
+    const synced_mem_status status = sm_enter(&call, mem);
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
+}
+
+/* A fence for what the stream has queued up to now. */
+static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
+{
+    struct sm_stream *stream;
+    SM_TRY(sm_stream_find(device, handle, &stream));
+    if (!stream)
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+    synced_mem_status status = sm_stream_queued(stream, out);
+    sm_stream_drop(stream);
+    return status;
+}
+
+synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
+                                synced_mem_stream handle)
+{
+    struct sm_fence *fence;
+    const int device = sm_device(mem);
+    SM_TRY(fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence));
+    if (cpu)
+        sm_inflight_filled(cpu, sm_fence_hold(fence));
+    if (gpu)
+        sm_inflight_filled(gpu, sm_fence_hold(fence));
+    sm_fence_drop(fence);
+    return sm_replace(mem, cpu, gpu);
+}
