@@ -157,6 +157,7 @@ static const struct {
                {"cudaEventRecord", 1},
                {"cudaEventRecord", 2},
                {"cudaEventRecord", 3},
+               {"cudaStreamCreateWithFlags", 1},
                {"cudaEventQuery", 1},
                {"cudaEventElapsedTime", 1},
                {"cudaEventElapsedTime", 2}};

@@ -154,11 +154,18 @@ static synced_mem_status wait_done(struct sm_fence *fence)
     return status;
 }
 
+/* Without a fence there was no wait to trace. */
+static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
+{
+    if (since != 0)
+        sm_trace_close_wait(since, fence->device, fence->stream);
+}
+
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 {
     const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? sm_trace_wait_begin() : 0;
     const synced_mem_status status = wait_queued(fence);
-    sm_trace_wait_end(since, fence->device, fence->stream);
+    end_traced_wait(since, fence);
     return status;
 }
 
@@ -166,7 +173,7 @@ synced_mem_status sm_fence_wait(struct sm_fence *fence)
 {
     const uint64_t since = sm_fence_is_open(fence) ? sm_trace_wait_begin() : 0;
     const synced_mem_status status = wait_done(fence);
-    sm_trace_wait_end(since, fence->device, fence->stream);
+    end_traced_wait(since, fence);
     return status;
 }
 

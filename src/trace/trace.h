@@ -49,19 +49,13 @@ static inline uint64_t sm_trace_begin(void)
     return sm_trace_on() ? sm_trace_time() : 0;
 }
 
-/* The host waits from now on, and has waited since then for work on the stream of that serial. */
+/* The host waits from now on; and has waited since then, which is not 0, for work on the stream of that serial. */
 uint64_t sm_trace_open_wait(void);
 void sm_trace_close_wait(uint64_t since, int device, uint64_t serial);
 
 static inline uint64_t sm_trace_wait_begin(void)
 {
     return sm_trace_on() ? sm_trace_open_wait() : 0;
-}
-
-static inline void sm_trace_wait_end(uint64_t since, int device, uint64_t serial)
-{
-    if (since != 0)
-        sm_trace_close_wait(since, device, serial);
 }
 
 /* A thread has copied a part of a staged transfer between pageable memory and a buffer since then. */

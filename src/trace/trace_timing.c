@@ -58,22 +58,10 @@ static struct {
     uint64_t looked;     /* when that was */
     struct sm_timing *idle[SM_MAX_DEVICES];
     struct base *bases[SM_MAX_DEVICES];
-    synced_mem_stream clocks[SM_MAX_DEVICES]; /* each device's, for its bases; NULL: not made yet */
     uint64_t tried[SM_MAX_DEVICES];
 } timings = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- Bases ---- */
-
-/* The stream for the device's bases, made at its first use. It waits for nothing. */
-static synced_mem_status find_clock(int device, synced_mem_stream *out)
-{
-    sm_lock(&timings.lock);
-    synced_mem_stream *const clock = &timings.clocks[device];
-    const synced_mem_status status = *clock ? SYNCED_MEM_OK : sm_device_stream_create(device, clock);
-    *out = *clock;
-    sm_unlock(&timings.lock);
-    return status;
-}
 
 static void destroy_base(int device, struct base *base)
 {
@@ -90,21 +78,28 @@ static void drop_base(int device, struct base *base)
         destroy_base(device, base);
 }
 
-/* The event's time is between that of its record and that of the answer. *took: from
- * the one to the other. */
-static bool locate(int device, struct base *base, uint64_t *took)
+/* The event's time is between that of its record and that of the answer. *took: from the one to the other. */
+static bool locate(int device, struct base *base, synced_mem_stream clock, uint64_t *took)
 {
-    synced_mem_stream clock;
     bool done = false;
     const uint64_t before = sm_trace_time();
-    synced_mem_status status = find_clock(device, &clock);
-    if (status == SYNCED_MEM_OK)
-        status = sm_device_event_record(device, base->event, clock);
+    synced_mem_status status = sm_device_event_record(device, base->event, clock);
     unsigned asked = 0;
     while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
         status = sm_device_event_query(device, base->event, &done);
     *took = sm_trace_time() - before;
     base->host = before + *took / 2;
+    return done;
+}
+
+/* On a stream of its own, which waits for nothing. */
+static bool locate_on_a_stream(int device, struct base *base, uint64_t *took)
+{
+    synced_mem_stream clock;
+    if (sm_device_stream_create(device, &clock) != SYNCED_MEM_OK)
+        return false;
+    const bool done = locate(device, base, clock, took);
+    (void)sm_device_stream_destroy(device, clock);
     return done;
 }
 
@@ -117,7 +112,7 @@ static struct base *try_base(int device, uint64_t *took)
         free(base);
         return NULL;
     }
-    if (locate(device, base, took))
+    if (locate_on_a_stream(device, base, took))
         return base;
     destroy_base(device, base);
     return NULL;
@@ -390,15 +385,6 @@ static struct base *take_base(int device)
     return base;
 }
 
-static synced_mem_stream take_clock(int device)
-{
-    sm_lock(&timings.lock);
-    const synced_mem_stream clock = timings.clocks[device];
-    timings.clocks[device] = NULL;
-    sm_unlock(&timings.lock);
-    return clock;
-}
-
 static struct sm_timing *take_idle(int device)
 {
     sm_lock(&timings.lock);
@@ -414,9 +400,6 @@ void sm_timing_rest(void)
         while ((timing = take_idle(device)) != NULL)
             destroy(timing);
         drop_base(device, take_base(device));
-        const synced_mem_stream clock = take_clock(device);
-        if (clock)
-            (void)sm_device_stream_destroy(device, clock);
     }
 }
 

@@ -22,7 +22,7 @@ bool sm_timing_is_to_look(void);
 /* Records what is done, each stream's in its order; with wait set, all but those that a thread is just queueing. One
  * thread at a time. */
 void sm_timing_resolve(bool wait);
-/* Destroys all events and streams that nobody uses. */
+/* Destroys all events that nobody uses. */
 void sm_timing_rest(void);
 /* Those that are pending still are of an earlier trace, or of the parent process. */
 void sm_timing_forget(void);
