@@ -239,8 +239,7 @@ bool in_a_child(void (*function)(const void *argument), const void *argument)
         function(argument);
         exit(EXIT_SUCCESS);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
-           WEXITSTATUS(status) == EXIT_SUCCESS;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
 }
 
 /* ---- All tests ---- */
