@@ -161,7 +161,7 @@ static uint64_t hold_some(struct some *some, bool lasts)
     return some->count == MOST_STREAMS ? last : some->up_to;
 }
 
-/* ---- What others call ---- */
+/* ---- Functions for other files ---- */
 
 void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
 {

@@ -1,5 +1,5 @@
-/* What surrounds callbacks and allocators of the caller's that a copy's memory is given to. Also admits only one thread
- * at a time that reaps in passing. */
+/* The begin and end of calls to callbacks and allocators of the caller's, which get a copy's memory. Also admits only
+ * one thread at a time that reaps in passing. */
 #ifndef SM_CALLBACK_H
 #define SM_CALLBACK_H
 

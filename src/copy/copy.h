@@ -25,8 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether work is queued on a copy of which nobody can tell when it ends. Memory that such work reads stays usable,
- * since what it reads is no longer wanted. Memory that it writes is not usable. Neither may be freed. */
+/* Whether work is queued on a copy of which nobody can tell when it ends. Memory that such work reads stays usable, as
+ * nobody wants the bytes that it reads. Memory that it writes is not usable. Neither may be freed. */
 enum sm_untracked { SM_TRACKED, SM_UNTRACKED_READ, SM_UNTRACKED_WRITE };
 
 struct sm_copy {
@@ -58,9 +58,9 @@ struct sm_copy {
     struct sm_use *covered;
     /* The internal stream of the untracked work, if all of that work is on one. */
     struct sm_stream *untracked_on;
-    struct sm_copy *next;        /* in the retired list, or in a bin of the device cache */
-    unsigned writes;             /* counts what may have changed the contents; goes on when the record is reused */
-    signed char device;          /* of device, managed and the library's page-locked memory; else -1 */
+    struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
+    unsigned writes;      /* counts the writes that may have changed the contents; goes on when the record is reused */
+    signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
     unsigned char source : 7;    /* synced_mem_source */
     bool pin_held : 1;           /* of memory of the caller's: it has a share in a registration, see pin.h */
     unsigned char untracked : 2; /* enum sm_untracked */

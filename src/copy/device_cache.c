@@ -146,7 +146,7 @@ static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *s
     return own ? own : take_others(on, bytes);
 }
 
-/* ---- What others call ---- */
+/* ---- Functions for other files ---- */
 
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {

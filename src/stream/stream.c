@@ -408,7 +408,7 @@ bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
     return held;
 }
 
-/* ---- For what is freed in the order of a stream ---- */
+/* ---- For memory that is freed in the order of a stream ---- */
 
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
 {
