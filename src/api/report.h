@@ -28,9 +28,10 @@ static inline __attribute__((always_inline)) void sm_caller_begin(const char *fu
         sm_caller_set(function, mem);
 }
 
-/* Ends a public function that can fail. Publishes the recorded detail under the function's and the object's name (NULL:
- * none), ends the caller, and calls the handler. The thread is in no public function any more by then. Returns status.
- * No lock may be held. Blocks only in the handler. */
+/* Ends a public function that can fail. Publishes the recorded detail under the function's and the object's name
+ * (NULL: none), ends the caller, and calls the handler. The thread is in no public function any more by then. A
+ * large part of a trace is written to its file. Returns status. No lock may be held. Blocks in the handler, and to
+ * write the trace. */
 synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name);
 
 #endif

@@ -3,8 +3,9 @@
  * work on it. The words:
  *
  *    copy         a piece of memory and its record; an object has at most one a side
- *    source       where the memory comes from: the library, an allocator, or the caller
- *    borrowed     memory of the caller's, which is only handed back; adopted memory is released by a callback
+ *    source       the origin of the memory: the library, an allocator, or the caller
+ *    borrowed     memory of the caller's, which the library only hands back
+ *    adopted      memory of the caller's, which a callback releases
  *    shared       one piece of memory that is both copies of its object: managed or mapped
  *    retire       give up a copy; its memory is freed when the last work on it has ended
  *    reap         try the retired copies again
@@ -46,8 +47,9 @@ struct sm_copy {
         size_t alignment;      /* of memory from an allocator: the requested alignment */
         struct sm_copy *older; /* of spare device memory: the one that was kept before */
     };
-    /* Work in flight, see inflight.h. Only memory that the device uses is given to streams, so a host copy that is not
+    /* Work in flight, see inflight.h. Streams are given only memory that the device uses. So a host copy that is not
      * shared has no writer. */
+
     /* The library's last write: the transfer or fill that brings the contents, or the allocation. */
     struct sm_fence *write;
     struct sm_stream *writer;      /* the caller's stream that may write now, held; NULL: none */
@@ -71,8 +73,8 @@ struct sm_copy {
     bool pinned : 1;
     bool asked : 1;    /* of the caller's memory: the runtime has answered whether it is page-locked */
     bool is_spare : 1; /* device memory that was retired and kept; see device_cache.h */
-    /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it as
-     * long as the memory exists, even after a use has ended. */
+    /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it while
+     * the memory exists. That a use has ended does not matter. */
     bool streamless : 1;
     /* Of a retired copy: a thread works on it. Guarded by the list's lock, unlike all other fields. */
     bool in_hand;
@@ -86,8 +88,8 @@ struct sm_copy {
     };
 };
 
-/* Stands in an object for a missing copy. The hot path then finds a valid pointer, though of no use, when another
- * thread gives up the copy at the same time. */
+/* Stands in an object for a missing copy. Another thread may give up the copy while the hot path reads the slot. The
+ * hot path then finds a valid pointer, though of no use. */
 extern struct sm_copy sm_no_copy;
 
 /* Returns the pointer that accessors return. Does not block. */

@@ -1,7 +1,7 @@
 /*
  * The device cache: device memory that was retired and is kept for the next object of the same size. Such spare memory
- * keeps the work in flight on it, so neither to keep it nor to take it calls the runtime. A stream that comes after
- * that work anyway can take it: the stream that the work is on. Once the work has ended any stream can.
+ * keeps the work in flight on it. So neither keeping it nor taking it calls the runtime. A stream that comes after that
+ * work anyway can take it: the stream that the work is on. Once the work has ended any stream can.
  */
 #ifndef SM_DEVICE_CACHE_H
 #define SM_DEVICE_CACHE_H
@@ -14,8 +14,8 @@
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy);
 
 /* Takes a copy of that many bytes, with full hands (see base/hands.h). The stream must come after all work in flight on
- * it. Returns the copy, which the caller owns, or NULL. Does not block. *gone: a list of copies that are no longer kept
- * and must be retired, as work on them is untracked or the limit is exceeded. *looked: a copy was in the hands. */
+ * it. Returns the copy, which the caller owns, or NULL. Does not block. *gone: a list of copies that the caller must
+ * retire. Work on them is untracked, or the limit is exceeded. *looked: a copy was in the hands. */
 struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked);
 
 /* Takes all copies of a device. Returns them as a list, which the caller must free. */

@@ -288,8 +288,7 @@ static bool end_unbegun(struct job *job)
     return ends;
 }
 
-/* Earlier work on the device copy of a push is on the internal stream, and no longer entered on the copy. So the fence
- * stands for it. */
+/* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
     struct job *const job = job_of_work(arrival->work);

@@ -17,7 +17,7 @@ static struct {
     atomic_size_t minimum;
 } settings;
 
-/* Four threads fill a link of 55 GB/s on one machine, eight do on all machines that were measured, and more gain
+/* Four threads fill a link of 55 GB/s on one machine. Eight do on all machines that were measured, and more gain
  * nothing. Half of the processors are left to the program. */
 static unsigned threads_for_machine(void)
 {

@@ -1,5 +1,5 @@
-/* Transfers between two copies, and fills of one. Each is queued in the order that the work in flight on the copies
- * requires, and then entered as work in flight. */
+/* Transfers between two copies, and fills of one. The work in flight on the copies decides the order in which they are
+ * queued. A queued transfer is entered as work in flight. */
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
@@ -15,7 +15,7 @@ struct sm_transfer {
     size_t size;
     struct sm_use *read;      /* the reservation of its place among the readers of from */
     struct sm_bounce *bounce; /* holds the bytes of from, which the device then does not read; NULL: none */
-    bool staged;              /* it has begun and is entered, see staged.h; the other fields are not used */
+    bool staged;              /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
@@ -26,8 +26,8 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
 /*
  * Queues the transfer on a stream of the device, and fills in read or bounce. A pageable source has been read when this
  * returns: it is copied into a bounce buffer. Without a buffer this synchronizes the stream, which blocks. On failure
- * nothing has changed, except that a copy may be untracked, as a transfer runs that nobody can wait for. The copy that
- * it writes must then be retired; the copy that it reads stays usable.
+ * nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The copy that it writes
+ * must then be retired; the copy that it reads stays usable.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 
@@ -43,8 +43,8 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence *
  * untracked. */
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream);
 
-/* Queues a fill of the bytes from begin to end of a device copy with the value, and enters it as the write. Otherwise
- * as sm_transfer_enter(). */
+/* Fills the bytes from begin to end of a device copy with the value. The fill becomes the copy's write. Otherwise as
+ * sm_transfer_enter(). */
 synced_mem_status sm_transfer_fill(struct sm_copy *to, unsigned char value, size_t begin, size_t end,
                                    struct sm_stream *stream);
 

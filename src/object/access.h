@@ -8,9 +8,9 @@
  * callback. Two other things can block with the lock held. One is a copy from or to pageable memory that is too small
  * to be staged. The other is the synchronization of a stream behind which no event could be recorded. */
 
-/* Makes the side's copy ready for an access by the host or any stream, and stores its pointer. Blocks until the work in
- * flight has ended. The object owns the memory. If memory is refused, reclaims some and tries again. On failure the
- * head and *out are unchanged. */
+/* Makes the side's copy ready for an access by the host or any stream, and stores its pointer. Blocks until the work
+ * that the access conflicts with has ended. The object owns the memory. If memory is refused, reclaims some and tries
+ * again. On failure *out and the head are unchanged, except that lost contents leave the head. */
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
 
 /* Makes the device copy ready for an access in the order of the caller's stream, and stores its pointer. Blocks only

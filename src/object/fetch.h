@@ -1,6 +1,6 @@
 /* Fetching: a side gets memory and the contents, which are there or arriving. All functions need the object's lock.
- * They release it only to call the caller's allocators. wait (an argument of several): NULL means done; else nothing
- * was done, and the host waits for this fence and calls again. The fence is not held for the caller. */
+ * They release it only to call the caller's allocators. wait, an argument of several: NULL means done. Otherwise the
+ * call is not done: the host waits for this fence and calls again. The fence is not held for the caller. */
 #ifndef SM_FETCH_H
 #define SM_FETCH_H
 

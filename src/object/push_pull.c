@@ -1,4 +1,4 @@
-/* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so two such calls cannot wait
+/* Pushes and pulls. The locks of many objects are taken in the order of their addresses. So two such calls cannot wait
  * for each other. No other call holds more than one such lock. */
 #include "object/push_pull.h"
 
@@ -261,8 +261,8 @@ static bool has_arrived(const struct batch *batch, const struct sm_transaction *
     return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
 }
 
-/* Enters each object once more, so that its head loses failed contents. The open writes that a pull wanted to end are
- * closed or reopened, each by the result of its own transfer. Entering cannot fail, as in supply(). */
+/* Enters each object once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
+ * has settled, each by the result of its own transfer. Entering cannot fail, as in supply(). */
 static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();

@@ -41,7 +41,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 
 /* ---- Releasing one side ---- */
 
-/* Finds the wait after which the contents are on the other side, if this side is the last that has them. */
+/* Finds the wait for the contents on the other side, if this side is the last that has them. */
 static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -99,7 +99,7 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 
 /* ---- Replacing ---- */
 
-/* Returns whether the incoming memory begins in memory of the object's, which is not the caller's to hand in and would
+/* Returns whether the incoming memory begins in memory of the object's. That is not the caller's to hand in, and would
  * be given up. */
 static bool owns(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
 {

@@ -4,8 +4,8 @@
 
 #include "object/transaction.h"
 
-/* Gives up one side's memory and keeps the contents. Blocks until the other side has them, if this one alone has, and
- * until the library's work on borrowed memory has ended. If memory is refused, reclaims some and tries again. On
+/* Gives up one side's memory and keeps the contents. If this side alone has them, blocks until the other side has. Also
+ * blocks until the library's work on borrowed memory has ended. If memory is refused, reclaims some and tries again. On
  * failure nothing is given up. */
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);
 

@@ -211,8 +211,9 @@ static synced_mem_status grow(struct sm_transaction *call, size_t size, struct g
     return status;
 }
 
-/* Finds the fence that the host waits for before the size can change. It waits to hand back borrowed memory without
- * room, to queue behind work that is still queueing, and to write or read the host copy. */
+/* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
+ * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
+ * host copy. */
 static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;

@@ -1,8 +1,8 @@
 /*
- * Unified placement: one allocation that host and device both use. Its copy is in both slots of the object. So there is
- * one list of work in flight for both sides, and an access on either waits for the work of both. Heads and transitions
- * are those of two copies, but a transfer only orders work. To the device: all work queued later sees what the host has
- * written. To the host: the contents arrive when the work that writes them is done.
+ * Unified placement: one allocation that host and device both use. Its copy is in both slots of the object. So both
+ * sides have one list of work in flight. An access on either side waits for the work of both. Heads and transitions are
+ * those of two copies, but a transfer only orders work. To the device: all work queued later sees the bytes that the
+ * host has written. To the host: the contents arrive when the work that writes them is done.
  */
 #ifndef SM_UNIFIED_H
 #define SM_UNIFIED_H

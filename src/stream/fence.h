@@ -68,8 +68,8 @@ struct sm_fence *sm_fence_hold(struct sm_fence *fence);
  * block. */
 void sm_fence_drop(struct sm_fence *fence);
 
-/* A fence that is always done. A function that has released a lock returns it as the fence to wait for, so that the
- * caller reads the state again. */
+/* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
+ * reads the state again. */
 extern struct sm_fence *const sm_fence_done;
 
 /* Returns the state as last polled, without a query to the device. NULL is done. Does not block. */

@@ -132,15 +132,16 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
  * fails while the stream captures, and once the stream is done or vanished. */
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
 
-/* Frees device memory behind all work that the stream was given until now. Returns the status of that free. *freed: the
- * free was tried. Otherwise the stream is done or vanished, or it captures, and the memory is still the caller's. */
+/* Frees device memory behind all work that the stream was given until now. Returns the status of that free, or of the
+ * query before it. *freed: the free was tried. Otherwise the stream is done or vanished, or it captures, and the memory
+ * is still the caller's. */
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed);
 
 /* Synchronizes with each stream that has nothing to do, so that the runtime learns which frees are done. Until then the
  * runtime keeps their memory. Does not wait for pending work. */
 void sm_stream_look_at_frees(int device);
 
-/* Waits on the host until all memory that was freed in the order of any stream of the device is free. Blocks. */
+/* Waits on the host until all frees in the order of any stream of the device are done. Blocks. */
 void sm_stream_wait_for_frees(int device);
 
 /* Locks the record of the caller's stream if memory can be freed in its order. Returns whether it did. The stream is

@@ -7,7 +7,7 @@
 /* Returns a record, which the caller owns; NULL if the system has no memory. */
 struct sm_stream *sm_stream_record_take(void);
 
-/* Takes back a record that nobody refers to any more. The hot path may still read the record of a created stream, so
+/* Takes back a record that nobody refers to any more. The hot path may still read the record of a created stream. So
  * such a record is used again only after many others. Ignores NULL. */
 void sm_stream_record_give(struct sm_stream *stream);
 
