@@ -130,7 +130,7 @@ static synced_mem_status end_streamless(struct sm_copy *copy)
     return sm_inflight_end(copy, sm_stream_any(copy->device));
 }
 
-/* Borrowed memory is handed back without this, as the caller knows which kernels he has launched. On a lost device no
+/* Borrowed memory is handed back without this, as the caller knows which kernels it has launched. On a lost device no
  * kernel runs. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {

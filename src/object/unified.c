@@ -122,8 +122,8 @@ static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, boo
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? status : SYNCED_MEM_OK;
 }
 
-/* If nothing is queued, only sm_device_check_mapped() notices a lost device. Otherwise the contents would be given up
- * to it. */
+/* If nothing is queued, only sm_device_check_mapped() notices a lost device. Without it the head would count on that
+ * device. */
 synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     struct sm_copy *const shared = sm_shared_copy(mem);

@@ -336,7 +336,7 @@ static synced_mem_status last_of(struct sm_stream *stream, struct sm_fence **out
     return SYNCED_MEM_OK;
 }
 
-/* With the stream locked. A caller who is done with the stream may destroy it as soon as the lock is free. */
+/* With the stream locked. A caller that is done with the stream may destroy it as soon as the lock is free. */
 static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out)
 {
     switch (state_of(stream)) {
