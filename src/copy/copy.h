@@ -156,9 +156,10 @@ void sm_copy_unwrap(struct sm_copy *copy);
  * nothing of the library's in flight. */
 void sm_copy_retire(struct sm_copy *copy);
 
-/* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). Returns true
- * if the memory is gone; only the record is left. Returns false if work on it is pending, or for the reason in *status.
- * Does not block, but where there are no pools. */
+/* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call
+ * the caller's callback or allocator. Returns true if the memory is gone; only the record is left. Returns false if
+ * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
+ * no pools. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
 /* Enters uses of a pointer that was given out without a stream, as work in flight that ends now. Records one event on
  * the legacy stream, unless such a use is open. Does not block. On failure nothing is entered. ERR_CAPTURING: a
