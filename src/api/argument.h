@@ -1,4 +1,4 @@
-/* What public functions say of their arguments. */
+/* Checks of public functions' arguments, and the usual reports. */
 #ifndef SM_ARGUMENT_H
 #define SM_ARGUMENT_H
 
@@ -6,20 +6,22 @@
 
 #include <stdio.h>
 
-/* Publishes a failure under the name of the public function, and of the object if there is one. */
+/* Reports the status under the names of the public function and of the object, if there is one. */
 #define SM_REPORT(status, mem) sm_report((status), __func__, (mem) ? synced_mem_name(mem) : NULL)
 
-/* As that, where the status is that of a call which does all that the public function does. */
+/* Makes the call that does all of the public function, between sm_caller_begin() and the report of its status. */
 #define SM_DO(call, mem) (sm_caller_begin(__func__, (mem)), SM_REPORT((call), (mem)))
 
+/* Fails with ERR_INVALID_ARGUMENT, as the object is NULL. */
 static inline synced_mem_status sm_no_object(void)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
 }
 
-/* ERR_INVALID_ARGUMENT: it is NULL. */
+/* Returns ERR_INVALID_ARGUMENT if the file is NULL. */
 synced_mem_status sm_check_file(const FILE *file);
-/* ERR_FILE: what was printed to it since it was opened, or clearerr(), could not be. */
+/* Flushes the file. Returns ERR_FILE if text printed to it since it was opened, or since clearerr(), could not be
+ * written. */
 synced_mem_status sm_check_printed(FILE *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the environment asks for. */
+/* The environment's settings. */
 #include "api/environment.h"
 
 #include "memory/guard.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The path that the environment gives, with the process's number for %p: programs that start others have several. */
+/* Completes the path in the environment: %p becomes the number of the process, as programs may start others. */
 static void complete_path(const char *given, char *path, size_t room)
 {
     const char *const mark = strstr(given, "%p");

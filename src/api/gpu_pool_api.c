@@ -1,4 +1,4 @@
-/* The public functions on devices: what they can do, and the library's memory pools on them. */
+/* The public functions on devices: facts, and the library's memory pools on them. */
 #include "memory/accounting.h"
 #include "api/argument.h"
 #include "copy/copy.h"
@@ -32,7 +32,7 @@ synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info 
 
 /* ---- Pools ---- */
 
-/* What is over it is freed with all the rest. */
+/* Sets the limit. If more is kept, all spare memory is freed. */
 static void set_spare_limit(int device, uint64_t bytes)
 {
     sm_device_cache_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);

@@ -1,4 +1,4 @@
-/* The public functions of the pool of page-locked memory, in the header's order: they check arguments. */
+/* The public functions of the pool of page-locked memory, in the header's order. They check arguments. */
 #include "api/argument.h"
 #include "device/device.h"
 #include "memory/pinned/host_pool.h"

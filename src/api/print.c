@@ -1,4 +1,4 @@
-/* The numbers of the library, and of an object, as text. */
+/* The numbers of the library and of objects, as text. */
 #include "base/text.h"
 
 #include "api/argument.h"
@@ -109,7 +109,7 @@ static void print_host_pool(FILE *file)
     number(file, "allocations for which more was", pool.fresh_allocations);
 }
 
-/* Of the devices that can be asked without starting anything. */
+/* Prints the pools of the devices that can be queried without starting a runtime. */
 static void print_gpu_pools(FILE *file)
 {
     const int count = sm_device_in_use() ? sm_device_count() : 0;
@@ -158,7 +158,7 @@ synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
 
 /* ---- An object ---- */
 
-/* Of a copy, as it is at one moment. */
+/* The facts of a copy at one moment. */
 struct sight {
     synced_mem_source source;
     size_t capacity;
@@ -193,11 +193,11 @@ static void print_copy(FILE *file, const char *which, const struct sight *sight)
                   locked ? " page-locked" : "", sm_size_text(sight->capacity).text, state, sight->arrivals);
 }
 
-/* All that is printed of an object, which may be gone by then. */
+/* All facts that are printed of an object, which may be gone when they are printed. */
 struct view {
     const void *address;
     struct sm_name_text name;
-    synced_mem_status status; /* ERR_FORKED: what follows the size is not known */
+    synced_mem_status status; /* ERR_FORKED: the fields after size are not known */
     size_t size;
     unsigned head;
     int device;

@@ -1,5 +1,5 @@
-/* The beginning and the end of public functions; status names and messages, the calling thread's last error, and the
- * process's error handler. */
+/* The begin and end of public functions; status names and messages, the calling thread's last error, and the process's
+ * error handler. */
 #include "api/report.h"
 
 #include "memory/guard.h"
@@ -27,7 +27,7 @@ static struct {
 
 /* ---- The caller ---- */
 
-/* Not inlined: it returns to the public function, which returns to the call place. */
+/* Not inlined: its return address is in the public function, which returns to the call place. */
 __attribute__((noinline)) void sm_caller_set(const char *function, const struct synced_mem *mem)
 {
     const bool told = sm_trace_on() || sm_guard_on();
@@ -60,7 +60,7 @@ static void call_handler(synced_mem_status status)
     if (!call || sm_error.in_handler)
         return;
     assert(!sm_process_is_inside());
-    char message[sizeof sm_error.published]; /* a failure inside the handler publishes its own */
+    char message[sizeof sm_error.published]; /* a failure inside the handler publishes its own message */
     memcpy(message, sm_error.published, sizeof message);
     sm_error.in_handler = true;
     call(status, message, user);

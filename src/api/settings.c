@@ -1,4 +1,4 @@
-/* The public functions that set what holds for the whole process. */
+/* The public functions that set values for the whole process. */
 #include "memory/allocator.h"
 #include "api/argument.h"
 #include "object/reclaim.h"

@@ -1,5 +1,5 @@
-/* The public functions of an object, in the header's order, but for those in user_memory.c: arguments are checked here, the
- * work is done by access.c, push_pull.c, replace.c and resize.c. */
+/* The public functions of an object, in the header's order, but for those in user_memory.c. They check arguments;
+ * access.c, push_pull.c, replace.c and resize.c do the work. */
 #include "synced_mem.h"
 
 #include "api/argument.h"
@@ -60,7 +60,7 @@ static bool needs_extras(const synced_mem_options *options)
                        options->gpu_allocator || options->placement);
 }
 
-/* None where all is default. */
+/* Stores NULL if all options have their defaults. */
 static synced_mem_status create_extras(const synced_mem_options *options, struct sm_extras **out)
 {
     const struct sm_allocator *cpu;
@@ -145,8 +145,8 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* With no reference left. The memory goes first, because that can fail; the caller then has its reference again. A
- * parent's object stays as it is to the end of the child. */
+/* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
+ * reference again. A parent's object stays as it is until the child ends. */
 static synced_mem_status destroy(struct synced_mem *mem)
 {
     sm_objects_wait_for_walks(mem);
@@ -248,7 +248,7 @@ synced_mem_status synced_mem_reap(void)
 
 /* ---- Facts ---- */
 
-/* Whether there is an object to ask; a missing one is reported under the asking function's name. */
+/* Returns whether there is an object. A missing one is reported under the calling function's name. */
 static bool ask(const synced_mem *mem, const char *function)
 {
     if (!mem)
@@ -283,14 +283,14 @@ const char *synced_mem_name(const synced_mem *mem)
     return ask(mem, __func__) && mem->extras ? mem->extras->name : "";
 }
 
-/* What another thread may be replacing meanwhile. */
+/* The facts of a copy that another thread may be replacing. */
 struct facts {
     synced_mem_source source;
     size_t capacity;
     bool pinned;
 };
 
-/* look: at what the runtime says of the caller's host memory, if a device is in use. */
+/* look: query the runtime about the caller's host memory, if a device is in use. */
 static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
@@ -351,7 +351,7 @@ int synced_mem_device_count(void)
 
 /* ---- Access ---- */
 
-/* Everything but the hot path. */
+/* The slow path. */
 static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                                      const char *function)
 {
@@ -362,14 +362,14 @@ static __attribute__((noinline)) void *access_slowly(synced_mem *mem, enum sm_si
     return data;
 }
 
-/* All of the hot path is in one line of the cache, wherever the linker puts it. */
+/* Aligned, so that the hot path lies in one cache line wherever the linker puts it. */
 #if defined(__GNUC__)
 #define IN_A_LINE __attribute__((aligned(64)))
 #else
 #define IN_A_LINE
 #endif
 
-/* The hot path: one acquire load, which makes what the publishing thread did before visible here. */
+/* The hot path: one acquire load. It makes visible all that the publishing thread did before. */
 static inline void *access_side(synced_mem *mem, enum sm_side side, enum sm_mode mode, const char *function)
 {
     if (mem) {
@@ -420,7 +420,7 @@ static __attribute__((noinline)) void *access_slowly_on(synced_mem *mem, synced_
     return data;
 }
 
-/* The hot path on a stream. Whoever changes the copy, or the record of the stream, does so in a call that conflicts. */
+/* The hot path on a stream. A call that changes the copy or the stream's record conflicts with this one. */
 static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_mem_stream stream, const char *function)
 {
     if (mem) {

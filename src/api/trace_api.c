@@ -1,4 +1,4 @@
-/* The public functions of the trace, and of scopes. */
+/* The public functions of the trace and of scopes. */
 #include "api/argument.h"
 #include "api/environment.h"
 #include "base/scope.h"

@@ -42,7 +42,7 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
 
 /* ---- Handing in ---- */
 
-/* Nothing of CUDA's is started by handing in host memory; what is not looked at now is before its first transfer. */
+/* Handing in host memory does not start CUDA. Memory that is not queried now is queried before its first transfer. */
 static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -61,7 +61,7 @@ static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory
     return status == SYNCED_MEM_OK ? look_at(mem, memory, *out) : status;
 }
 
-/* What fills device memory is the caller's work: without a stream, as if it had been given out to be written. */
+/* Work that fills device memory is the caller's. Without a stream it counts as an open write without a stream. */
 static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     struct sm_pointer_facts facts;

@@ -10,35 +10,35 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Of all buffers in flight the bytes are limited to so many staging buffers: each push of a program that never waits
- * for its stream would take another one. */
+/* The bytes of all buffers in flight are limited to so many staging buffers. Otherwise each push of a program that
+ * never waits for its stream would take another buffer. */
 enum { MOST_IN_FLIGHT = 16 };
 enum { MOST_STREAMS = 32, ALIGNMENT = 16 };
 
-/* Stands behind the bytes, in the buffer itself. */
+/* The record of a buffer. It lies behind the bytes, in the buffer itself. */
 struct sm_bounce {
     void *data;
-    size_t bytes; /* of the buffer */
-    void *owner;  /* the pool's */
+    size_t bytes; /* of the buffer, with this record */
+    void *owner;  /* the pool's datum */
     struct sm_fence *fence;
-    struct sm_bounce *next; /* given back later, on the same stream */
-    /* Of the first on its stream: */
+    struct sm_bounce *next; /* the next buffer that was given back on the same stream */
+    /* Valid in the first buffer on its stream: */
     struct sm_bounce *last;
-    struct sm_bounce *other; /* the first on another one */
-    uint64_t listed_at;      /* the stream's place in the order of the streams */
+    struct sm_bounce *other; /* the first buffer on another stream */
+    uint64_t listed_at;      /* the stream's place in the order in which streams were listed */
 };
 
-/* Buffers with work in flight, by stream. Work on a stream ends in order, so only the first of each is asked about. A
- * stream comes to the end of the list of streams when it has its first buffer. */
+/* The buffers with work in flight, by stream. Work on a stream ends in order, so only the first buffer of each stream
+ * is polled. A stream goes to the end of the list of streams with its first buffer. */
 static struct {
     struct sm_lock lock;
     struct sm_bounce *first;
     atomic_uint count;
-    uint64_t times;      /* that a stream was listed */
-    unsigned generation; /* of the process that they were given back in */
+    uint64_t times;      /* counts how often a stream was listed */
+    unsigned generation; /* of the process in which the buffers were given back */
 } used = {.lock = SM_LOCK_INITIALIZER};
 
-static atomic_size_t in_flight; /* bytes that were taken and have not gone back to the pool */
+static atomic_size_t in_flight; /* bytes of buffers that are taken and not yet back in the pool */
 
 static size_t room_for(size_t size)
 {
@@ -55,7 +55,7 @@ static void count_out(size_t bytes)
     atomic_fetch_sub_explicit(&in_flight, bytes, memory_order_relaxed);
 }
 
-/* Whether the limit is kept; else the bytes are not counted. */
+/* Counts the bytes if the limit allows. Returns whether it does. */
 static bool count_in(size_t bytes)
 {
     if (atomic_fetch_add_explicit(&in_flight, bytes, memory_order_relaxed) + bytes <=
@@ -81,7 +81,7 @@ void sm_bounce_lose(struct sm_bounce *bounce)
 
 /* ---- With the list locked ---- */
 
-/* A child knows nothing of its parent's work. */
+/* Empties the list in a forked child, which knows nothing of its parent's work. */
 static void leave_to_parent(void)
 {
     if (used.generation == sm_process_generation())
@@ -137,16 +137,16 @@ static struct sm_bounce *take_ended(void)
     return ended;
 }
 
-/* Some of the streams that were listed after a time, and up to another: those that were listed first. */
+/* The next few streams that were listed after one time and up to another, the earliest first. */
 struct some {
     uint64_t after;
     uint64_t up_to;
     unsigned count;
-    unsigned buffers;                      /* of all streams */
-    struct sm_fence *fences[MOST_STREAMS]; /* of the first buffer of each stream, or of the last, held */
+    unsigned buffers;                      /* of all streams together */
+    struct sm_fence *fences[MOST_STREAMS]; /* of the first or the last buffer of each stream, held */
 };
 
-/* Answers when the last of them was listed. */
+/* Fills in the fences. Returns when the last of these streams was listed. */
 static uint64_t hold_some(struct some *some, bool lasts)
 {
     uint64_t last = some->up_to;
@@ -161,7 +161,7 @@ static uint64_t hold_some(struct some *some, bool lasts)
     return some->count == MOST_STREAMS ? last : some->up_to;
 }
 
-/* ---- What others call ---- */
+/* ---- Functions for other files ---- */
 
 void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
 {
@@ -176,7 +176,7 @@ void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
     sm_unlock(&used.lock);
 }
 
-/* Work on a lost device has ended. */
+/* Polls or waits for the fence, and drops it. Work on a lost device has ended. */
 static synced_mem_status ask(struct sm_fence *fence, bool wait, bool *any_ended)
 {
     const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
@@ -227,8 +227,8 @@ static uint64_t times_listed(void)
     return times;
 }
 
-/* Behind the last buffer that a stream has when it is its turn. Other threads may add buffers meanwhile, and streams,
- * for ever: each stream that is there now is waited for once. */
+/* Waits for the last buffer of each stream at its turn. Other threads may add buffers and streams without end. So each
+ * stream that is listed now is waited for once. */
 static synced_mem_status wait_for_all(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
@@ -240,7 +240,8 @@ static synced_mem_status wait_for_all(void)
     return first;
 }
 
-/* A stream is asked about again while buffers of it end, but not more often than there are buffers. */
+/* Gives back the buffers whose work has ended. A stream is polled again while its buffers end, but at most once for
+ * each buffer. */
 static void give_back_all_ended(void)
 {
     synced_mem_status ignored = SYNCED_MEM_OK;

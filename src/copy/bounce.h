@@ -1,7 +1,7 @@
 /*
- * Bounce buffers: page-locked memory that a small push from pageable memory is made from. The host copies the source
- * into one, so the source has been read when the push returns. The runtime promises no such thing of a copy from
- * pageable memory. A buffer goes back to the pool when the work behind its fence has ended.
+ * Bounce buffers: page-locked memory for small pushes from pageable memory. The host copies the source into one, so the
+ * source has been read when the push returns. The runtime does not promise that for a copy from pageable memory. A
+ * buffer returns to the pool when the work behind its fence has ended.
  */
 #ifndef SM_BOUNCE_H
 #define SM_BOUNCE_H
@@ -10,24 +10,25 @@
 
 struct sm_bounce;
 
-/* A buffer that holds size bytes of the source. Waits for no work. NULL: no page-locked memory can be had, or the
- * buffers in flight have as many bytes as 16 staging buffers. */
+/* Returns a buffer with size bytes of the source, which the caller gives or loses. Waits for no work. NULL: no
+ * page-locked memory is available, or the buffers in flight hold as many bytes as 16 staging buffers. */
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size);
 
+/* Returns the bytes in the buffer. */
 const void *sm_bounce_data(const struct sm_bounce *bounce);
 
-/* Gives the buffer back once the fence's work has ended; holds the fence. NULL: nothing is queued on the buffer.
- * Never blocks, and asks no device. */
+/* Gives the buffer back once the fence's work has ended. Takes a hold of its own on the fence; NULL: nothing is queued
+ * on the buffer. Never blocks, and queries no device. */
 void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence);
 
-/* Gives the buffer up for good: nobody can tell when the work on it ends. */
+/* Gives up the buffer for ever, as nobody can tell when the work on it ends. */
 void sm_bounce_lose(struct sm_bounce *bounce);
 
-/* Whether work on any buffer is in flight, as far as is known without asking the device. */
+/* Returns whether work on any buffer is in flight, without a query to the device. */
 bool sm_bounce_any(void);
 
-/* Gives back the buffers whose work has ended. It asks the device once for each stream with such work. wait: waits for
- * all of it first, and returns why a buffer had to stay. */
+/* Gives back the buffers whose work has ended. Polls once for each stream with such work. wait: first waits for all of
+ * it, which blocks. Returns why a buffer had to stay. */
 synced_mem_status sm_bounce_reap(bool wait);
 
 #endif

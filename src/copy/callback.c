@@ -1,4 +1,4 @@
-/* Around code of the caller's, and the thread that reaps in passing. */
+/* Calls of the caller's code, and the thread that reaps in passing. */
 #include "copy/callback.h"
 
 #include "base/hands.h"
@@ -6,14 +6,14 @@
 
 #include <stdatomic.h>
 
-/* The thread runs code of the caller's that a copy is given to. */
+/* Set while the thread runs code of the caller's that a copy is given to. */
 static _Thread_local bool calls_back;
 
-/* Of the process one of whose threads passes by: its generation plus one. 0: no thread does. */
+/* The generation plus one of the process in which a thread reaps in passing. 0: no thread does. */
 static atomic_uint passed_by;
-static _Thread_local unsigned passes_by; /* the same if the thread is the one, else 0 */
+static _Thread_local unsigned passes_by; /* the same number in that thread, else 0 */
 
-/* What the parent's thread has left is overwritten. */
+/* A forked child overwrites the number that its parent's thread has left. */
 bool sm_passing_begin(void)
 {
     const unsigned own = sm_process_generation() + 1;

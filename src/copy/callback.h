@@ -1,19 +1,21 @@
-/* Around code of the caller's that a copy is given to, and the one thread that reaps in passing. */
+/* The begin and end of calls to callbacks and allocators of the caller's, which get a copy's memory. Also admits only
+ * one thread at a time that reaps in passing. */
 #ifndef SM_CALLBACK_H
 #define SM_CALLBACK_H
 
 #include <stdbool.h>
 
-/* Around the call of code of the caller's, with full hands: it may take as long as it likes, so that nobody waits for
- * it, and it may call the library. The second is given what the first has answered. */
+/* Begin and end a call of such code, with full hands. Code of the caller's may take any time and may call the library.
+ * So the hands are empty meanwhile, and another thread may reap in passing. sm_callback_begin() returns the value that
+ * sm_callback_end() needs. Neither blocks. */
 bool sm_callback_begin(void);
 void sm_callback_end(bool before);
 
-/* Whether the calling thread is inside such code. */
+/* Returns whether the calling thread runs such code. */
 bool sm_callback_runs(void);
 
-/* Only one thread reaps in passing at a time: each asks about all retired copies. False: another one does. It ends
- * where such code is called, too. */
+/* Admits the calling thread as the one that reaps in passing: each such thread polls all retired copies. Returns false
+ * if another thread does. Does not block. A call of the caller's code ends it, as sm_passing_end() does. */
 bool sm_passing_begin(void);
 void sm_passing_end(void);
 

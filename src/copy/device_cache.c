@@ -1,4 +1,4 @@
-/* Spare device memory, by its size and by the stream that used it last. */
+/* The device cache: spare memory, by its size and by the stream that used it last. */
 #include "copy/device_cache.h"
 
 #include "copy/inflight.h"
@@ -9,20 +9,20 @@ enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << ST
 enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
-/* In each bin the copy that was put there last comes first. A copy that somebody looks at is in neither order
- * meanwhile, and goes back to its place among the others of its age. */
+/* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
+ * out of the order of age. Then it puts them back at their place in the order of age. */
 static struct spares {
     struct sm_copy *bins[BINS];
     struct sm_copy *oldest;
     struct sm_copy *newest;
-    uint64_t kept; /* counts those that ever were */
+    uint64_t kept; /* counts all copies that were ever kept */
     unsigned count;
-    unsigned next_stream; /* whose is looked at first for a stream that has none */
+    unsigned next_stream; /* the bin of streams that the next search of a stream without memory begins with */
     size_t bytes;
-    size_t less; /* of the limit, than by default */
+    size_t less; /* the default limit less this is the limit */
 } devices[SM_MAX_DEVICES];
 
-/* Of all of them. A child never comes here: it uses no device memory, and lets go of none of its parent's. */
+/* Guards all caches. A forked child never takes it: it uses no device memory, and retires none of its parent's. */
 static struct sm_lock guard = SM_LOCK_INITIALIZER;
 
 /* ---- With the lock held ---- */
@@ -37,7 +37,7 @@ static uint64_t mixed(uint64_t number)
     return number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* The first of those for the size. */
+/* Returns the first of the bins for the size. */
 static struct sm_copy **bins_of(struct spares *on, size_t bytes)
 {
     return &on->bins[(mixed(bytes) >> (64 - SIZES_LOG)) * STREAMS];
@@ -48,7 +48,7 @@ static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_
     return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
-/* By age; most are the newest, and those that are put back nearly the oldest. */
+/* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
 static void insert_by_age(struct spares *on, struct sm_copy *copy)
 {
     struct sm_copy *older = on->newest;
@@ -110,14 +110,14 @@ static void push_front(struct sm_copy **list, struct sm_copy *copy)
     *list = copy;
 }
 
-/* The oldest go until the limit is kept. */
+/* Removes the oldest copies until the limit is kept. */
 static void keep_limit(struct spares *on, struct sm_copy **gone)
 {
     while (on->count > MOST || on->bytes > limit_of(on))
         push_front(gone, take_oldest(on));
 }
 
-/* The stream's own that was let go of last. */
+/* Takes the stream's own copy that was retired last. */
 static struct sm_copy *take_own(struct spares *on, const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy **link = bin_of(on, bytes, stream);
@@ -126,8 +126,8 @@ static struct sm_copy *take_own(struct spares *on, const struct sm_stream *strea
     return *link ? unlink_at(on, link) : NULL;
 }
 
-/* Any stream's, the one of its that was let go of first. The streams take turns, lest memory that is in use for long
- * keep others from being found. */
+/* Takes a copy of any stream, the one that this stream retired first. The streams take turns. Otherwise memory that is
+ * in use for long would hide the rest. */
 static struct sm_copy *take_others(struct spares *on, size_t bytes)
 {
     struct sm_copy **const bins = bins_of(on, bytes);
@@ -146,7 +146,7 @@ static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *s
     return own ? own : take_others(on, bytes);
 }
 
-/* ---- What others call ---- */
+/* ---- Functions for other files ---- */
 
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
@@ -164,8 +164,8 @@ struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
     return gone;
 }
 
-/* Whether nothing is in flight that the stream does not come after anyway. What has to be asked for that once is then
- * known; and if nobody can tell any more, the copy is untracked. */
+/* Returns whether the stream comes after all work in flight on the copy. The first call records the fences, which later
+ * calls only poll. If a stream has vanished the copy is untracked. */
 static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
 {
     if (sm_inflight_only_stream(copy) == stream)
@@ -176,8 +176,8 @@ static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
     return sm_inflight_is_idle(copy);
 }
 
-/* Keeps the copies that a search has passed over. Untracked memory goes to *gone: no fence tells when its work ends,
- * so no later search may find it. */
+/* Keeps the copies that a search has passed over. Untracked copies go to *gone: no fence tells when their work ends, so
+ * no later search may find them. */
 static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
 {
     sm_lock(&guard);

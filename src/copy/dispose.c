@@ -1,4 +1,4 @@
-/* What becomes of a copy's memory when nobody wants it any more. */
+/* The disposal of a retired copy's memory, by its source. */
 #include "memory/allocator.h"
 #include "base/caller.h"
 #include "copy/callback.h"
@@ -15,7 +15,7 @@
 
 #include <stdlib.h>
 
-/* Whether all work on the copy has ended. A device that is lost runs nothing any more. */
+/* Returns whether all work on the copy has ended. A lost device runs nothing. */
 static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = sm_inflight_settle(copy, true, NULL);
@@ -28,7 +28,7 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
     return true;
 }
 
-/* Not before the library's threads have queued what they have to: only then can a stream wait for it. */
+/* Returns whether threads of the library have yet to queue work on the copy. Until then no stream can wait for it. */
 static bool is_queueing(const struct sm_copy *copy)
 {
     return sm_inflight_queueing(copy, true) != NULL;
@@ -46,7 +46,7 @@ void sm_copy_quarantine(struct sm_copy *copy)
     sm_copy_give_record(copy);
 }
 
-/* To the allocator that it came from; with a lost device all work on the memory has ended. */
+/* Gives the memory back to its allocator. All work on memory of a lost device has ended. */
 static synced_mem_status give_back(struct sm_copy *copy)
 {
     struct sm_stream *stream = NULL;
@@ -80,7 +80,8 @@ static void free_pageable(struct sm_copy *copy)
     sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
 }
 
-/* Device memory is freed in stream order, and what was borrowed has nothing in flight. */
+/* Returns whether the memory can go only once all work on it has ended. Device memory is freed in stream order, and
+ * borrowed memory has nothing of the library's in flight. */
 static bool must_be_idle(const struct sm_copy *copy)
 {
     switch ((synced_mem_source)copy->source) {
@@ -100,8 +101,8 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* Nothing is entered before there is a fence: an open use would have every later call record an event. One that is open
- * is as good: whoever conflicts with it ends it. */
+/* A use is entered only with its fence: an open use would make every later call record an event. A use that is open
+ * already needs no event now, as a conflicting access settles it. */
 synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 {
     if (!copy->streamless)
@@ -119,7 +120,7 @@ synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
     return status;
 }
 
-/* An open use is ended with it. */
+/* Enters a streamless use and ends it, together with one that is open. */
 static synced_mem_status end_streamless(struct sm_copy *copy)
 {
     struct sm_use *const use = copy->streamless ? sm_inflight_reserve() : NULL;
@@ -129,8 +130,8 @@ static synced_mem_status end_streamless(struct sm_copy *copy)
     return sm_inflight_end(copy, sm_stream_any(copy->device));
 }
 
-/* Borrowed memory is handed back all the same, as the caller knows of the kernels that he launched; and on a lost
- * device none runs any more. */
+/* Borrowed memory is handed back without this, as the caller knows which kernels it has launched. On a lost device no
+ * kernel runs. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
@@ -141,7 +142,7 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
 }
 
-/* Memory of a lost device went with it. */
+/* Memory of a lost device is gone with it. */
 bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
@@ -156,7 +157,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         return false;
     if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
         return false;
-    sm_inflight_note_strays(copy); /* of the library's threads, which have gone on meanwhile */
+    sm_inflight_note_strays(copy); /* threads of the library may have made more strays meanwhile */
     if (copy->untracked) {
         quarantine(copy);
         return true;
@@ -184,7 +185,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = give_back(copy);
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
-    case SYNCED_MEM_SOURCE_NONE: /* which no copy is from */
+    case SYNCED_MEM_SOURCE_NONE: /* no copy has this source */
         sm_unpin(copy);
         break;
     }

@@ -1,15 +1,16 @@
 /*
- * In whose order device memory is freed, so that no free has to wait for work that it has nothing to do with:
- *   nothing in flight                     on an internal stream that never waits
- *   all of it on one stream of a caller's on that very stream, without an event; what is allocated there next gets it
- *   else                                  on one of several internal streams, which is made to wait for all of it
+ * The stream in whose order device memory is freed. No free waits for work that it is independent of:
+ *
+ *    nothing in flight            an internal stream that never waits
+ *    all on one caller's stream   that very stream, without an event; the next allocation there gets the memory
+ *    else                         one of several internal streams, which is made to wait for all of the work
  */
 #include "copy/free.h"
 
 #include "copy/inflight.h"
 #include "memory/accounting.h"
 
-/* Where all of them wait, the next one in turn. */
+/* Finds an internal stream that has nothing to do. If all of them wait, takes the next one in turn. */
 static synced_mem_status internal_to_wait(int device, struct sm_stream **out)
 {
     static atomic_uint turn;

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* From so many uses on a new one is the occasion to ask which of the old ones are over. */
+/* With so many uses in a list, a new one first polls the old ones. */
 enum { MANY_USES = 8 };
 
 static struct sm_stream nobody;
@@ -69,7 +69,8 @@ static void push_front(struct sm_use **list, struct sm_use *use)
 
 /* ---- Waiting ---- */
 
-/* Work on a stream that has gone for good is forgotten, and the memory then never given to anybody else. */
+/* Returns whether the stream has vanished. Its work is then forgotten, and the memory is never used for anybody
+ * else. */
 static bool is_forgotten(struct sm_copy *copy, synced_mem_status status)
 {
     if (status == SYNCED_MEM_ERR_INVALID_STATE)
@@ -83,7 +84,7 @@ static void drop_writer(struct sm_copy *copy)
     copy->writer = NULL;
 }
 
-/* What an open write came after has to be waited for again if nobody can wait for the open write. */
+/* Makes the covered work count again: nobody can wait for the open write that came after it. */
 static void wait_for_owed(struct sm_copy *copy)
 {
     copy->write_is_covered = false;
@@ -106,8 +107,8 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
     return status;
 }
 
-/* One event does for a stream that both writes and reads, if it has just been recorded: another thread's call may have
- * ended the open write some time ago, and the stream may have gone on reading. */
+/* One event serves for a stream that both writes and reads, but only if it was just recorded. Another thread's call may
+ * have ended the open write earlier, and the stream may have read on since. */
 static synced_mem_status settle_reader(struct sm_copy *copy, struct sm_use *use, struct sm_fence *just_recorded)
 {
     if (use->by == copy->writer && just_recorded) {
@@ -149,7 +150,7 @@ struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflic
     return NULL;
 }
 
-/* Lost work blocks nobody, as it has ended; but whoever relies on contents that it was to bring has to be told. */
+/* Lost work blocks nobody, as it has ended. An access that relies on the lost contents must fail. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting)
 {
     struct sm_fence *const lost = sm_inflight_lost(copy);
@@ -186,7 +187,7 @@ static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_st
     return status;
 }
 
-/* A stream that may read already came after the write when it was given the pointer. */
+/* A stream that may read was made to wait for the write when it was given the pointer. */
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
     if (!conflicting && sm_inflight_has(copy, stream, false))
@@ -214,7 +215,7 @@ static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
     return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
 }
 
-/* What is covered, and a write that is, the stream that may write has waited for. */
+/* The stream that may write has waited for covered work. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
 {
     struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
@@ -295,7 +296,8 @@ struct sm_use *sm_inflight_reserve(void)
     return use;
 }
 
-/* Of several that have ended on one stream the last stands for all: the lists grow no longer than there are streams. */
+/* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of
+ * streams. */
 static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
 {
     struct sm_use **link = list;
@@ -310,7 +312,8 @@ static void remove_earlier(struct sm_use **list, const struct sm_stream *by, con
     }
 }
 
-/* What was given to streams that are over, and what has ended, may be done with, and nobody else asks. */
+/* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
+ * Nothing else polls them. */
 static void ask_about(struct sm_copy *copy, struct sm_use *list)
 {
     for (struct sm_use *use = list; use; use = use->next) {
@@ -380,7 +383,7 @@ static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *str
     return link;
 }
 
-/* The one given last is first, where the hot path finds it. */
+/* The stream that was given the pointer last comes first, where the hot path finds it. */
 static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
 {
     struct sm_use **const link = link_of(copy, stream);
@@ -397,7 +400,7 @@ static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct s
     push_front(&copy->reads, use);
 }
 
-/* Whoever waits for this open write waits for all that came before it. */
+/* Whoever waits for this open write waits for all work before it. */
 static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *before = copy->reads;
@@ -483,9 +486,9 @@ void sm_inflight_close(struct sm_copy *copy)
         drop_writer(copy);
 }
 
-/* The call may have queued a transfer from the copy before it failed. The stream may go on writing, so it has to come
- * after that. If it can't be told to, or only once the library's threads have queued it, the contents that arrive are
- * nobody's; but the transfer stays among the readers, as whoever waits for the open write does not wait for it. */
+/* The failed call may have queued a transfer from the copy. The stream may write on, so it has to come after that
+ * transfer, which is then covered. The stream may be unable to wait, or the transfer may still be queueing. Then nobody
+ * wants the contents that arrive. But the transfer stays a read, as the open write does not come after it. */
 static void keep_writer_behind(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
@@ -519,7 +522,7 @@ void sm_inflight_ask(const struct sm_copy *copy)
         (void)sm_fence_pending(copy->write);
 }
 
-/* Nothing is open in it, and nothing pending. */
+/* Returns whether the use is neither open nor pending. */
 static bool is_over(const struct sm_use *use)
 {
     return !is_stream(use) && !sm_fence_is_open(use->fence);
@@ -539,8 +542,7 @@ static void prune_list(struct sm_use **list)
     }
 }
 
-/* What was to write a shared copy and is lost is remembered: the host can touch the memory, but has no contents in
- * it. */
+/* Lost work that was to write a shared copy is remembered: the host can use the memory, but it has no contents. */
 static bool matters(const struct sm_copy *copy, const struct sm_fence *fence)
 {
     const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;

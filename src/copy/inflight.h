@@ -1,24 +1,31 @@
 /*
- * The work in flight on a copy: what an access has to wait for, who waits, and what is entered when more work is
- * queued.
+ * The work in flight on a copy: the fences an access waits for, and the entries that new work makes. The words:
  *
- * A transfer of the library's own is entered with its fence as soon as it is queued. A pointer that was given to a
- * caller's stream stands for kernels that may be launched at any time: it is a use that is open until something
- * conflicts with it, and only then does an event on the stream end it. An access that ends uses and then fails leaves
- * them open.
+ *    write            the library's last transfer, fill or allocation that writes the memory, as a fence
+ *    read             a transfer of the library's from the memory, with its fence
+ *    use              a caller's stream has the pointer: it stands for kernels that may be launched at any time
+ *    open write       the use of the one stream that may write now; copy->writer
+ *    open             a use without a fence: nothing has conflicted with it yet
+ *    settle           give each open use that an access waits for a fence, by an event on its stream
+ *    reopen, close    after a failed call, take that fence away again; after success, end the open write
+ *    conflicting      the access writes, so it waits for the readers too
+ *    covered          an open write came after this work, so whoever waits for the open write waits for it too
+ *    arriving         a fence is to bring the contents, which are lost if its work fails
  *
- *   an access waits for     the write, the writer's fence
- *   one that writes also    the reads
- *   each of them            not if it is on the very stream that asks
+ * The library enters its own transfers with their fence as soon as they are queued. An access on a stream does not wait
+ * for the work of that stream:
+ *
+ *    a reading access waits for   the write, the writer's fence
+ *    a writing access also        the reads
  */
 #ifndef SM_INFLIGHT_H
 #define SM_INFLIGHT_H
 
 #include "copy/copy.h"
 
-/* A reader of a copy. by NULL: a transfer, fence stands for it. by == sm_ended_use: a caller's stream was, up to the
- * fence. Else by is the caller's stream, held, that was given the pointer; the fence is NULL while nobody wants it to
- * end. */
+/* A reader of a copy. by NULL: a transfer, which fence stands for. by == sm_ended_use: a caller's stream used the copy
+ * up to the fence. Any other by: the caller's stream that was given the pointer, held; fence is NULL while the use is
+ * open. */
 struct sm_use {
     struct sm_use *next;
     struct sm_fence *fence;
@@ -28,102 +35,113 @@ extern struct sm_stream *const sm_ended_use;
 
 /* ---- Waiting ---- */
 
-/* By which fence the contents arrive: the write's; where there is none the open write's, of memory that the caller
- * fills. NULL: nothing arrives. */
+/* Returns the fence that brings the contents: the write's, or without a write the open write's, of memory that the
+ * caller fills. NULL: nothing arrives. The caller does not hold it. */
 struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
-/* That fence, if it is lost: then the contents never arrive. */
+/* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
 
-/* Gives a fence to each open use that an access has to wait for: to the writer's open write, and if it conflicts to the
- * readers. Not to uses by the stream that asks; NULL for the host and for transfers. */
+/* Gives a fence to each open use that an access has to wait for: to the open write, and if conflicting to the readers.
+ * Leaves out uses by the stream by; NULL: the host or a transfer accesses. Does not block. On failure the uses that
+ * were settled keep their fence until sm_inflight_reopen(). ERR_INVALID_STATE: a stream vanished; its use is removed,
+ * and the copy is untracked from now on. */
 synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
 
-/* After that: the first unfinished work that the access has to wait for. NULL: none. */
+/* Returns the fence of the first unfinished work that the access has to wait for; NULL: none. Call sm_inflight_settle()
+ * first. Queries no device. */
 struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflicting);
-/* As that, for who needs the contents: first the fence that was to bring them, if it is lost. */
+/* Returns the same for an access that needs the contents: a lost arrival comes first. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting);
 
-/* Of what an access has to wait for, the first that threads of the library's have yet to queue: until they have, no
- * stream can wait for it. NULL: none. */
+/* Returns the first fence the access has to wait for that is still queueing: until then no stream can wait for it.
+ * NULL: none. Queries no device. */
 struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting);
 
-/* As that, but also a fence that was to bring the contents and is lost: to wait for it says why. */
+/* Returns the same, but a lost arrival comes first: a wait for it returns why it failed. */
 struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting);
 
-/* Settles, and makes the stream wait. Fails with the reason if contents that were to arrive are lost. */
+/* Settles, and makes the stream wait for the work. Blocks only for work that is still queueing. If the contents were to
+ * arrive and are lost, returns why. Errors: as sm_inflight_settle() and sm_stream_wait(). */
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream);
 
-/* The one created stream of the caller's that all work in flight is on, or comes before. NULL: there is none such. */
+/* Returns the one created stream of the caller's that all work in flight is on, or is known to precede. NULL: there is
+ * none. Polls fences. The caller does not hold it. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy);
 
-/* Whether nothing is in flight; asks the device. */
+/* Returns whether nothing is in flight. Polls fences. */
 bool sm_inflight_is_idle(const struct sm_copy *copy);
 
-/* The first unfinished work of the library's own on the copy. NULL: none. */
+/* Returns the fence of the first unfinished work of the library's on the copy; NULL: none. Queries no device. */
 struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 
 /* ---- Entering ---- */
 
-/* The fence becomes the copy's write; NULL: it is done. All that was in flight came before it, and is forgotten. Takes
- * over the caller's hold. */
+/* Makes the fence the copy's write; NULL: the write is done. Forgets all earlier work, since this write came after it.
+ * Takes over the caller's hold. */
 void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence);
 
-/* Memory of the caller's whose contents arrive by the fence, as an open write's: to hand it back nobody waits for
- * that. Takes over the caller's hold. */
+/* Enters a fence that brings the contents of memory of the caller's, as an ended open write. To hand the memory back,
+ * nobody waits for it. Takes over the caller's hold. */
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence);
 
-/* The contents of a shared copy come to the host by the fence, which comes after what writes them. Takes over the
- * caller's hold. */
+/* Makes the fence the write by which a shared copy's contents arrive on the host. Its work comes after the work that
+ * writes them. Takes over the caller's hold. */
 void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence);
-/* Whether what wrote the contents of a shared copy was lost with the device. */
+/* Returns whether the work that wrote the contents of a shared copy is lost with the device. */
 bool sm_inflight_is_lost(const struct sm_copy *copy);
 
-/* Room for one more reader; NULL: no memory. */
+/* Returns a record for one more reader, which the caller frees or hands in; NULL: no memory. */
 struct sm_use *sm_inflight_reserve(void);
 
-/* Enters a transfer from the copy; takes over the reservation and a hold of its own on the fence. */
+/* Enters a transfer from the copy as a read. Takes over the reservation, and takes a hold of its own on the fence. */
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
-/* Enters that a caller's stream may have used the copy up to the fence; takes over the reservation and the caller's
- * hold on the fence. */
+/* Enters a use by a caller's stream that ended with the fence. Takes over the reservation and the caller's hold on the
+ * fence. */
 void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
 
-/* The stream has the pointer from now on, to read it or to write it, and all that it has to come after is queued before
- * it. Takes over the reservation. */
+/* Enters that the stream has the pointer from now on, to read or to write. All work that it has to come after must be
+ * queued on it or waited for. Takes over the reservation, which may be NULL to write. */
 void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing);
 
-/* Whether a stream by this handle, which the hot path may know, has the pointer to read: it is then the last. */
+/* Returns whether a stream with this handle, which the hot path can use, has the pointer to read. If so, it becomes the
+ * last reader. */
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 
-/* The stream was given the pointer, in that mode, and has not lost it. */
+/* Returns whether the stream was given the pointer in this mode and its use is still open. */
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
 
-/* The stream that was given the pointer last, to read. NULL: none has it. */
+/* Returns the stream that was given the pointer to read last; NULL: none has it. The caller does not hold it. */
 struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
 
-/* Ends the stream's use. */
+/* Ends the stream's uses with an event on it. Does not block. On failure they are open again. Errors: as
+ * sm_stream_end_use(). */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);
 
-/* A call has succeeded that wanted the open write to end. */
+/* Ends the open write that has a fence. For a call that has succeeded. */
 void sm_inflight_close(struct sm_copy *copy);
-/* A call has failed: the uses it wanted to end are open again. */
+/* Reopens the uses that a call has settled. For a call that has failed. The stream that may write comes after transfers
+ * from the copy that the call has queued. */
 void sm_inflight_reopen(struct sm_copy *copy);
 
-/* Asks whether what brought the contents is over, which nobody else may ask: then it holds no event any more. */
+/* Polls the fences of the last write. Without this call nothing might poll them, and their events would never return to
+ * the pool. */
 void sm_inflight_ask(const struct sm_copy *copy);
 
-/* Forgets work that is over. Asks no device. */
+/* Forgets work that is over. Queries no device. */
 void sm_inflight_prune(struct sm_copy *copy);
-/* Forgets all. */
+/* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);
 
 /* ---- Work that got out of sight ---- */
 
-/* Says that work was queued on the copy which no event could be recorded behind. */
+/* Marks the copy untracked: work is queued on it, and no event could be recorded behind it. stream: the work's; NULL:
+ * of several or of a stream that is gone. */
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream);
-/* Finds work that threads of the library's have lost sight of. */
+/* Marks the copy untracked if threads of the library have lost track of work on it. */
 void sm_inflight_note_strays(struct sm_copy *copy);
-/* Tries that again. On a stream of the caller's, which may be gone, it is left alone. */
+/* Tries again to record an event behind untracked work. Does nothing for work on a stream of the caller's, which may be
+ * gone. Does not block. On failure the copy stays untracked. */
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy);
 
 #endif

@@ -1,10 +1,10 @@
-/* Work on a copy that got out of sight. */
+/* Untracked work on a copy. */
 #include "copy/inflight.h"
 
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream)
 {
     struct sm_stream *const internal = stream && stream->kind == SM_STREAM_INTERNAL ? stream : NULL;
-    const bool elsewhere = copy->untracked && copy->untracked_on != internal; /* no one event can cover both */
+    const bool elsewhere = copy->untracked && copy->untracked_on != internal; /* no single event can cover both */
     copy->untracked_on = elsewhere ? NULL : internal;
     if (copy->untracked < how)
         copy->untracked = (unsigned char)how;
@@ -30,7 +30,7 @@ void sm_inflight_note_strays(struct sm_copy *copy)
         sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
 }
 
-/* The fence stands for what is not known of, and for the write that it replaces. */
+/* The new fence stands for the untracked work and for the write that it replaces. */
 synced_mem_status sm_inflight_retrack(struct sm_copy *copy)
 {
     struct sm_fence *fence = NULL;

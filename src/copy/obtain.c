@@ -1,4 +1,4 @@
-/* Memory for copies. */
+/* Obtaining the memory of copies. */
 #include "memory/accounting.h"
 #include "memory/allocator.h"
 #include "copy/copy.h"
@@ -20,8 +20,8 @@
 
 enum { PAGE = 4096 };
 
-/* Every copy has at least one byte, so that an object of size zero has pointers too. An alignment beyond what the
- * allocator gives is made room for. */
+/* Returns how many bytes to allocate. Every copy has at least one byte, so an object of size zero has pointers too. An
+ * alignment above the allocator's own adds room. */
 static size_t bytes_for(size_t size, size_t alignment, size_t given)
 {
     const size_t bytes = size > 0 ? size : 1;
@@ -35,7 +35,7 @@ static void place(struct sm_copy *copy, void *base, size_t bytes, size_t alignme
     atomic_store_explicit(&copy->data, (char *)base + (0 - (uintptr_t)base) % alignment, memory_order_relaxed);
 }
 
-/* from: what gave the memory. */
+/* from: where the memory came from, in the trace's words. */
 static void trace_allocation(const struct sm_copy *copy, const char *from)
 {
     sm_trace_allocation(copy->bytes, copy->device, copy->source, from);
@@ -92,7 +92,8 @@ static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t byt
     return SYNCED_MEM_OK;
 }
 
-/* A later call tries to let go of what is no longer kept. */
+/* Takes spare memory. Copies that the cache no longer keeps go into the retired list, where a later call disposes of
+ * them. */
 static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy *gone;

@@ -7,18 +7,18 @@
 
 #include <stdlib.h>
 
-/* A range that the library has page-locked, and how many copies have memory in it. */
+/* A range that the library has page-locked, with the number of copies that have memory in it. */
 struct sm_registration {
     char *data;
     size_t bytes;
-    size_t locked; /* of them, from the start: page-locked */
+    size_t locked; /* page-locked bytes, from the start */
     int device;
     unsigned holders;
     struct sm_registration *next;
 };
 
-/* The lock is held while the runtime page-locks memory and undoes it: a range that is half way is neither free to be
- * page-locked, nor somebody else's. Nobody but those who page-lock wait for it. */
+/* The lock is held while the runtime page-locks memory and undoes it. A range in between must neither be page-locked
+ * again nor count as somebody else's. Only threads that page-lock memory wait for the lock. */
 static struct {
     struct sm_lock lock;
     struct sm_registration *first;
@@ -50,7 +50,7 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
     copy->pinned = false;
     copy->asked = sm_device_look_at(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
     const synced_mem_status status = copy->asked ? refuse(copy, &first) : SYNCED_MEM_OK;
-    copy->asked = copy->asked && status == SYNCED_MEM_OK; /* what was refused is refused again */
+    copy->asked = copy->asked && status == SYNCED_MEM_OK; /* the next call refuses it again */
     if (!copy->asked || first.kind != SM_POINTER_PINNED)
         return status;
     copy->asked = sm_device_look_at(device, last_byte(copy), &last) == SYNCED_MEM_OK;
@@ -60,7 +60,7 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
 
 /* ---- On request; with the list locked ---- */
 
-/* The range that the copy's memory is in, or NULL. */
+/* Returns the range that contains the copy's memory, or NULL. */
 static struct sm_registration *registration_of(const struct sm_copy *copy)
 {
     const char *const first = sm_copy_data(copy);
@@ -104,7 +104,7 @@ static synced_mem_status unregister(struct sm_registration *registration)
                                      &registration->locked);
 }
 
-/* A failure leaves the caller's memory page-locked, so there is a second try. */
+/* A failure would leave the caller's memory page-locked, so there is a second try. */
 static void unlock_now(struct sm_registration *registration)
 {
     struct sm_registration **link = &registrations.first;

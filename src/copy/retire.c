@@ -1,4 +1,4 @@
-/* Letting go of copies. */
+/* Retiring copies. */
 #include "memory/accounting.h"
 #include "copy/copy.h"
 #include "copy/inflight.h"
@@ -8,7 +8,7 @@
 #include "copy/device_cache.h"
 #include "base/status.h"
 
-/* Device memory is kept. Answers what is to be freed, linked: the copy, or those that have been kept for longest. */
+/* Keeps device memory in the device cache. Returns a list of copies to free: the copy, or those kept for longest. */
 static struct sm_copy *keep_or_free(struct sm_copy *copy)
 {
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_inflight_queueing(copy, true))
@@ -31,7 +31,7 @@ static synced_mem_status retire(struct sm_copy *copy)
     return status;
 }
 
-/* The same for all that are linked. */
+/* Retires each copy of a list. Returns the first failure. */
 static synced_mem_status retire_all(struct sm_copy *copy)
 {
     synced_mem_status first = SYNCED_MEM_OK;
@@ -49,7 +49,7 @@ void sm_copy_retire(struct sm_copy *copy)
     if (!copy)
         return;
     sm_guard_forget(copy);
-    copy->arriving = false; /* nobody asks for the contents any more */
+    copy->arriving = false; /* nobody needs the contents any more */
     sm_hands_fill();
     (void)retire_all(keep_or_free(copy));
     sm_hands_empty(true);

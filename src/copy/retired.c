@@ -11,14 +11,14 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* The earliest first. */
+/* The list, the earliest retired copy first. */
 static struct {
-    struct sm_lock lock;             /* guards the rest, and which of the copies are in hand */
-    _Atomic(struct sm_copy *) first; /* anybody may look whether there is one */
-    struct sm_copy *last;            /* if there is a first */
+    struct sm_lock lock;             /* guards the other fields, and in_hand of the copies */
+    _Atomic(struct sm_copy *) first; /* read without the lock to see whether there is one */
+    struct sm_copy *last;            /* valid if there is a first */
     unsigned count;
-    uint64_t times;      /* that a copy was added */
-    unsigned generation; /* of the process that they were let go of in */
+    uint64_t times;      /* counts the copies that were ever added */
+    unsigned generation; /* of the process in which the copies were retired */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
 static struct sm_copy *first_retired(void)
@@ -33,7 +33,7 @@ static void put_first(struct sm_copy *copy)
 
 /* ---- With the list locked ---- */
 
-/* A child has no business with what its parent has let go of, and knows nothing of the work on it. */
+/* Empties the list in a forked child, which knows nothing of the work on its parent's copies. */
 static void leave_to_parent(void)
 {
     if (retired.generation == sm_process_generation())
@@ -58,7 +58,7 @@ static void append(struct sm_copy *copy)
     sm_count_up(SM_COUNT_retired, 1);
 }
 
-/* Those whose work has ended are among the earliest. */
+/* Removes the copy from the list. Copies whose work has ended are mostly among the first. */
 static void strike(const struct sm_copy *copy)
 {
     struct sm_copy *before = NULL;
@@ -79,13 +79,13 @@ static bool is_given_to_caller(const struct sm_copy *copy)
     return copy->source == SYNCED_MEM_SOURCE_ADOPTED || copy->source == SYNCED_MEM_SOURCE_ALLOCATOR;
 }
 
-/* One callback does not lead to the next: all that are due would be on the stack. */
+/* A callback does not run another one: all that are due would be on one stack. */
 bool sm_retired_is_for_later(const struct sm_copy *copy)
 {
     return sm_callback_runs() && is_given_to_caller(copy);
 }
 
-/* The first, from the copy on, that nobody has in hand and that is not for later. */
+/* Takes the first copy in hand, from this one on, that nobody has in hand and that need not stay. */
 static struct sm_copy *pick(struct sm_copy *copy)
 {
     while (copy && (copy->in_hand || sm_retired_is_for_later(copy)))
@@ -105,14 +105,14 @@ void sm_retired_add(struct sm_copy *copy)
     sm_unlock(&retired.lock);
 }
 
-/* What one pass over the list is for, and how far it has come. */
+/* One pass over the list. */
 struct pass {
     unsigned generation;
-    unsigned left;            /* of those that were there at its beginning */
-    uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by then */
-    unsigned passed_over;     /* so many of these copies do not end it */
-    struct sm_fence *fence;   /* of the copy that has ended it, held */
-    synced_mem_status status; /* of the first copy that could not be dealt with */
+    unsigned left;            /* copies that were there at its beginning and are still to come */
+    uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by this time */
+    unsigned passed_over;     /* so many of these copies do not end the pass */
+    struct sm_fence *fence;   /* the work of the copy that has ended the pass, held */
+    synced_mem_status status; /* the failure of the first copy that could not be settled or disposed of */
 };
 
 static struct sm_copy *begin(struct pass *pass)
@@ -126,8 +126,8 @@ static struct sm_copy *begin(struct pass *pass)
     return copy;
 }
 
-/* Puts the copy down, or gives its record back if it is gone, and picks the next. A callback may have forked, and this
- * be the child: it has another list. */
+/* Puts the copy back, or gives its record back if its memory is gone, and picks the next one. A callback may have
+ * forked, and this may be the child. Then the list is another one. */
 static struct sm_copy *next(struct pass *pass, struct sm_copy *copy, bool gone)
 {
     if (sm_process_generation() != pass->generation)
@@ -150,7 +150,8 @@ static void note(struct pass *pass, synced_mem_status status)
         pass->status = status;
 }
 
-/* Whether the pass ends here, as the copy is to be waited for. It is one of those that the pass waits for. */
+/* Returns whether the pass ends at this copy, whose work is to be waited for. The copy is one of those that the pass
+ * waits for. */
 static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status = sm_copy_end_streamless(copy);
@@ -197,9 +198,9 @@ static uint64_t times_retired(void)
     return times;
 }
 
-/* A copy that can't be waited for stays, and the others are waited for all the same. A copy that is retired meanwhile
- * is not waited for: where other threads retire copies all the time there would be no end. The last pass waits for
- * nothing, and takes the copy that was waited for last. */
+/* Waits for the work on each copy. A copy whose wait fails stays, and the pass over it counts as passed_over. Copies
+ * that are retired meanwhile are not waited for, as other threads may retire copies without end. The last pass waits
+ * for nothing, and disposes of the copy that was waited for last. */
 static synced_mem_status try_each_and_wait(void)
 {
     struct pass pass;

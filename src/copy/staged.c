@@ -13,25 +13,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Chunks are whole numbers of steps, but for the last. */
+/* The size of each chunk but the last is a multiple of a step. */
 enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
 
 struct job {
     struct sm_task task;
     struct sm_host_work work;
-    bool up; /* to the device */
+    bool up; /* to the device, else to the host */
     struct sm_stream *internal;
     char *host;
     char *device;
     size_t size;
     size_t chunk;
-    struct sm_fence *after; /* what the source comes after */
+    struct sm_fence *after; /* the work that writes the source */
     struct sm_fence *host_fence;
     struct sm_fence *device_fence;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t progress;
-    size_t taken;     /* bytes, by threads that copy them */
-    size_t queued;    /* bytes, on the internal stream */
+    size_t taken;     /* bytes that threads have taken to copy */
+    size_t queued;    /* bytes that are queued on the internal stream */
     unsigned workers; /* threads at work */
     bool over;
     synced_mem_status status;
@@ -40,14 +40,14 @@ struct job {
     struct sm_trace_who who;
 };
 
-/* A page-locked buffer of one thread's, and the chunk that is in it. */
+/* A page-locked buffer of one thread, and the chunk in it. */
 struct buffer {
     struct sm_pinned memory;
     char *data;
     size_t offset;
     size_t bytes;           /* 0: it is empty */
-    struct sm_fence *fence; /* the device's part, unless that is done */
-    bool stray;             /* never to be used again */
+    struct sm_fence *fence; /* of the device's part; NULL once that is done */
+    bool stray;             /* nobody can tell when the device is done with it; never used again */
 };
 
 static struct job *job_of_task(struct sm_task *task)
@@ -95,7 +95,7 @@ static void put_buffer(const struct job *job, struct buffer *buffer)
         sm_host_pool_free(buffer->memory.data, job->chunk, buffer->memory.owner);
 }
 
-/* The device has done with the buffer, if that can be told. */
+/* Waits until the device is done with the buffer. If that cannot be known, the buffer is stray. */
 static synced_mem_status wait_for_device(const struct job *job, struct buffer *buffer)
 {
     synced_mem_status status = buffer->fence ? sm_fence_wait(buffer->fence) : SYNCED_MEM_OK;
@@ -139,7 +139,8 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
     return status;
 }
 
-/* The runtime may do as it does with pageable memory; which the caller may have page-locked since it was looked at. */
+/* Copies a chunk without a buffer, as the runtime copies pageable memory. The caller may have page-locked the memory
+ * since its query, so the stream is synchronized. */
 static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
 {
     const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
@@ -163,7 +164,7 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
 
 /* ---- A thread's part ---- */
 
-/* Also to end a transfer that has failed before anybody was at work on it. */
+/* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
 static bool enter(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
@@ -191,8 +192,8 @@ static void tell(struct job *job)
     pthread_mutex_unlock(&job->lock);
 }
 
-/* When the last chunk is queued a stream can wait for the device's part. Without an event to wait for it is waited for
- * at the end. */
+/* Once the last chunk is queued, a stream can wait for the device's part. If no event could be recorded, conclude()
+ * waits for that part. */
 static void count_queued(struct job *job, size_t bytes)
 {
     pthread_mutex_lock(&job->lock);
@@ -207,7 +208,7 @@ static void count_queued(struct job *job, size_t bytes)
     tell(job);
 }
 
-/* The device's part has no event to wait for: a chunk was not queued, or the event not recorded. */
+/* Waits for a device's part without an event: a chunk was not queued, or the event was not recorded. */
 static void end_device_part(struct job *job)
 {
     const struct sm_stream *const internal = job->internal;
@@ -227,12 +228,12 @@ static void give_up_fences(struct job *job)
     sm_fence_drop(job->host_fence);
 }
 
-/* The last thread is done with it. */
+/* Ends the fences. The last worker calls it. */
 static void conclude(struct job *job)
 {
     if (sm_fence_state(job->device_fence) == SM_FENCE_QUEUEING)
         end_device_part(job);
-    else if (!job->up && status_of(job) == SYNCED_MEM_OK) /* each chunk has been waited for */
+    else if (!job->up && status_of(job) == SYNCED_MEM_OK) /* each chunk was waited for */
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
     if (sm_fence_state(job->host_fence) == SM_FENCE_QUEUEING) {
         const bool lost = !job->up && status_of(job) != SYNCED_MEM_OK;
@@ -287,8 +288,7 @@ static bool end_unbegun(struct job *job)
     return ends;
 }
 
-/* What was in flight on the device copy before a push is on the internal stream, and forgotten: the fence stands for
- * that. */
+/* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
     struct job *const job = job_of_work(arrival->work);
@@ -334,7 +334,8 @@ static void free_job(struct sm_task *task)
 
 /* ---- Waiting ---- */
 
-/* Whoever waits takes part, so that nothing stands still while the copy threads wait for something else. */
+/* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something
+ * else. */
 static synced_mem_status finish(struct sm_host_work *work, const struct sm_fence *fence)
 {
     struct job *const job = job_of_work(work);
@@ -377,7 +378,8 @@ void sm_staged_shutdown(void)
     sm_copy_threads_end();
 }
 
-/* One for every thread, but none larger than a buffer, nor so small that queueing it takes longer than copying it. */
+/* One chunk for every thread, but none larger than a buffer. None is so small that queueing it takes longer than
+ * copying it. */
 static size_t chunk_for(size_t size)
 {
     const size_t largest = sm_staging_buffer();
@@ -411,7 +413,7 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
     return job;
 }
 
-/* A number of its own: of two such fences neither stands for the other. */
+/* Each fence has its own serial, so that no fence stands for another. */
 static synced_mem_status open_fence(struct job *job, struct sm_fence **out)
 {
     sm_task_hold(&job->task);

@@ -17,8 +17,8 @@ static struct {
     atomic_size_t minimum;
 } settings;
 
-/* Four fill a link of 55 GB/s on one machine, eight on all that were measured, and more do no better; but half of the
- * processors are left to the program. */
+/* Four threads fill a link of 55 GB/s on one machine. Eight do on all machines that were measured, and more gain
+ * nothing. Half of the processors are left to the program. */
 static unsigned threads_for_machine(void)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);

@@ -1,4 +1,4 @@
-/* How pageable memory is moved: what synced_mem_set_staging() says, or what was found to be best. */
+/* The settings of staged transfers: those of synced_mem_set_staging(), or defaults that were measured to be best. */
 #ifndef SM_STAGING_H
 #define SM_STAGING_H
 
@@ -6,17 +6,18 @@
 
 #include <stddef.h>
 
+/* Returns how many copy threads there may be. */
 unsigned sm_staging_threads(void);
-/* The size of one buffer; each thread has two. */
+/* Returns the size of one buffer in bytes. Each thread has two. */
 size_t sm_staging_buffer(void);
-/* Transfers of so many bytes and more. */
+/* Returns the size in bytes from which transfers are staged. */
 size_t sm_staging_minimum(void);
-/* Of pushes also those that are larger than a buffer, so these are staged from so many bytes on. */
+/* Returns the size in bytes from which pushes are staged: also those that are larger than a buffer. */
 size_t sm_staging_least_push(void);
 
-/* All three; the struct is of the size that this version knows. */
+/* Fills in all three settings. The struct has the size that this version knows. */
 void sm_staging_get(synced_mem_staging *staging);
-/* ERR_INVALID_ARGUMENT: one is out of its bounds, and nothing has changed. */
+/* Sets all three settings. ERR_INVALID_ARGUMENT: one is out of its bounds, and nothing has changed. */
 synced_mem_status sm_staging_set(const synced_mem_staging *staging);
 
 #endif

@@ -1,4 +1,4 @@
-/* Device memory that is freed in the order of a stream: freeing it, and seeing that it is done. */
+/* Device memory that is freed in the order of a stream: freeing it, and finding out that it is free. */
 #include "stream/stream.h"
 
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed)
@@ -29,8 +29,8 @@ static void wait_for_its_frees(struct sm_stream *stream)
     sm_fence_drop(fence);
 }
 
-/* For the runtime a free is done when a synchronization has shown it; one with a stream that has nothing to do does not
- * wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
+/* The runtime counts a free as done once a synchronization has shown it. Synchronizing a stream that has nothing to do
+ * does not wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
 static bool see_frees(const struct sm_stream *stream)
 {
     bool done = false;

@@ -1,4 +1,4 @@
-/* Moving bytes, in the order that the work in flight asks for. */
+/* Transfers and fills, in the order that the work in flight requires. */
 #include "copy/transfer.h"
 
 #include "base/stats.h"
@@ -63,7 +63,7 @@ static void count(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-/* Of what the transfer is made from, once the fence is done. */
+/* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. */
 static void let_go(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     if (transfer->bounce)
@@ -82,7 +82,7 @@ static bool has_pageable_source(const struct sm_transfer *transfer)
     return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
 }
 
-/* The one or the other. */
+/* Gets a bounce buffer, or else a reservation for the read. */
 static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int device)
 {
     transfer->read = NULL;
@@ -100,7 +100,7 @@ static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream
         sm_inflight_untrack(transfer->from, SM_UNTRACKED_READ, stream);
 }
 
-/* Without a bounce buffer the source has been read when the copy is done. */
+/* Without a bounce buffer the source has been read only when the copy is done. */
 static synced_mem_status wait_for_source(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_device_stream_sync(stream->device, stream->handle);

@@ -1,4 +1,4 @@
-/* The state machine of one object. */
+/* Accesses to one object. */
 #include "object/access.h"
 
 #include "memory/guard.h"
@@ -15,8 +15,8 @@ static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
 
-/* Failed work reads and writes no memory any more: that can be used, if its contents are there or do not matter. Of
- * a lost device only the host's. */
+/* Returns whether the access can go on after failed work, which no longer touches the memory. The contents must be
+ * there or not matter. Of a lost device only the host's memory is usable. */
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
 {
     const bool has_contents = side == SM_CPU && (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
@@ -24,14 +24,14 @@ static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum 
     return has_contents || (mode == SM_OVERWRITE && is_usable);
 }
 
-/* Contents that nobody needs may be lost. */
+/* Returns the work to wait for. An overwrite ignores lost contents. */
 static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
 {
     return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
 }
 
-/* Finds the next wait of an access without a stream, once its side has memory and contents. Uses that a lost device has
- * ended need no event; contents that were arriving may be lost with it. */
+/* Finds the next fence that an access without a stream waits for, once its side has memory and contents. Uses that a
+ * lost device has ended need no event. Contents that were arriving may be lost with the device. */
 static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, struct sm_fence **wait)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -64,7 +64,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
     }
 }
 
-/* A place among the readers of the device copy, for what will be given its pointer to read. */
+/* Reserves a place among the readers of the device copy, for an access that reads. */
 static synced_mem_status reserve(enum sm_mode mode, struct sm_use **out)
 {
     *out = mode == SM_READ ? sm_inflight_reserve() : NULL;
@@ -80,13 +80,13 @@ static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode
     return sm_copy_data(copy);
 }
 
-/* Whether what is given is to be filled, so that what the caller leaves unwritten shows. */
+/* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
 static bool is_to_be_filled(enum sm_mode mode)
 {
     return mode == SM_OVERWRITE && sm_guard_on();
 }
 
-/* What the host's contents came after is then over too, in most cases. */
+/* Most work that the host's contents came after is over then, so its fences are polled. */
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     SM_TRY(make_ready(mem, SM_CPU, mode));
@@ -99,7 +99,7 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     return SYNCED_MEM_OK;
 }
 
-/* The fill is waited for as all that is in flight. */
+/* The second make_ready() waits for the fill. */
 static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode)
 {
     const synced_mem_status status = make_ready(mem, SM_GPU, mode);
@@ -143,8 +143,8 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
 
 /* ---- Accesses on a stream ---- */
 
-/* What is asked for while the stream captures will be used when the graph is launched, and is asked for again then: so
- * nothing is waited for now, and nothing tracked. */
+/* Returns the pointer to a stream that captures. The graph's launch will use it, and the program accesses the object
+ * again then. So this waits for nothing and tracks nothing. */
 static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     const unsigned head = sm_head(mem);
@@ -181,7 +181,7 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
     }
 }
 
-/* As work of the library's own: who hands back memory of the caller's waits for the fill. */
+/* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
 static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
     const synced_mem_status status = make_ready_on(mem, mode, stream);
@@ -206,7 +206,8 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
     return SYNCED_MEM_OK;
 }
 
-/* A stream that has the pointer to read gets it again, as on the hot path, which knows only the last of several. */
+/* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of
+ * several streams. */
 static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
@@ -277,7 +278,7 @@ static struct sm_fence *any_transfer(const struct synced_mem *mem)
     return fence;
 }
 
-/* Asking tells of contents that were lost, once: they are then no more the object's. */
+/* Polls the library's work. A query reports lost contents once: they are then no longer the object's. */
 static synced_mem_status ask(struct synced_mem *mem, bool *pending)
 {
     struct sm_fence *fence;

@@ -1,23 +1,29 @@
-/* The state machine: which work an access needs, and who waits for whom. */
+/* Accesses: each does the work of its transition, waits for the work in flight, and returns a pointer. */
 #ifndef SM_ACCESS_H
 #define SM_ACCESS_H
 
 #include "object/transaction.h"
 
-/* All take and release the object's lock; none holds it while it waits for a fence on the host, or calls back. What
- * else can block, with the lock held: a copy from or to pageable memory that is too small to be staged, and the
- * synchronization of a stream behind which no event could be recorded. */
+/* All functions take and release the object's lock. None holds it during a wait for a fence on the host, or during a
+ * callback. Two other things can block with the lock held. One is a copy from or to pageable memory that is too small
+ * to be staged. The other is the synchronization of a stream behind which no event could be recorded. */
 
-/* Makes the side's copy ready for the access, for every stream, and returns its pointer. */
+/* Makes the side's copy ready for an access by the host or any stream, and stores its pointer. Blocks until the work
+ * that the access conflicts with has ended. The object owns the memory. If memory is refused, reclaims some and tries
+ * again. On failure *out and the head are unchanged, except that lost contents leave the head. */
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out);
 
-/* Makes the device copy ready for the access in the order of the caller's stream. */
+/* Makes the device copy ready for an access in the order of the caller's stream, and stores its pointer. Blocks only
+ * for work that no stream can wait for. Otherwise as sm_access(). ERR_CAPTURING: the stream captures, and the access
+ * needs work or changes the head. */
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out);
 
-/* Ends the stream's use of the device copy. */
+/* Ends the stream's use of the device copy with an event on the stream. Does not block. On failure the use is still
+ * open. ERR_CAPTURING: the stream captures. */
 synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle);
 
-/* Whether the library's own work on the object is pending; with wait set it is waited for. */
+/* Stores whether the library's own work on the object is pending. wait: blocks until it has ended instead, and pending
+ * may be NULL. If contents were lost on arrival, returns why. */
 synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending);
 
 #endif

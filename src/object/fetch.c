@@ -1,4 +1,4 @@
-/* Memory for a side, and the contents it is to have. */
+/* Memory for a side, and its contents. */
 #include "object/fetch.h"
 
 #include "base/caller.h"
@@ -16,8 +16,8 @@
 
 /* ---- Memory ---- */
 
-/* Host memory is no work for the device: where it can't page-lock any for another reason than its amount, pageable
- * memory does as well; where there is too little, if the caller has said so. */
+/* Where the device cannot page-lock memory, pageable memory serves as well. Where there is too little to page-lock, it
+ * serves if the caller has allowed that. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {
     const size_t alignment = sm_object_alignment(mem);
@@ -33,7 +33,7 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     if (status != SYNCED_MEM_OK)
         return status;
     sm_count_up(SM_COUNT_pageable_fallbacks, 1);
-    return sm_refusal_note(status, -1, size); /* what was refused is not missed any more */
+    return sm_refusal_note(status, -1, size); /* the refusal no longer matters */
 }
 
 static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
@@ -62,7 +62,7 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
     return sm_copy_obtain_device(size, sm_object_alignment(mem), stream, out);
 }
 
-/* New memory, unless it is shared, may be used in the order of the stream only: then it is fresh. */
+/* New memory is usable in the stream's order only, unless it is shared. *fresh says so. */
 static synced_mem_status make_device_memory(struct synced_mem *mem, const struct sm_stream *stream, bool *fresh)
 {
     struct sm_copy *copy = sm_copy_of(mem, SM_GPU);
@@ -77,7 +77,7 @@ static synced_mem_status make_device_memory(struct synced_mem *mem, const struct
     return status;
 }
 
-/* The library's own is given up for good; the caller's, and contents, stay, and the access fails. */
+/* The library's own memory is quarantined. Contents and the caller's memory stay, and the access fails. */
 synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -93,7 +93,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
 
 /* ---- Contents ---- */
 
-/* After a failure, new memory stays as capacity; and whoever uses it next has to come after its allocation. */
+/* After a failure, new memory stays as capacity. Its next user has to come after its allocation. */
 static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *stream, synced_mem_status status)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
@@ -111,7 +111,7 @@ static bool is_staged(const struct synced_mem *mem, enum sm_side side)
     return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
 }
 
-/* Settles, and finds what is left to wait for. */
+/* Settles the copy, and finds the work that is left to wait for. */
 static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
 {
     const synced_mem_status status = sm_inflight_settle(copy, conflicting, NULL);
@@ -120,7 +120,7 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
- * beside all streams: its target has to be idle, and so has its source if the host waits for the transfer anyway. */
+ * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
 static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
                                  bool *staged)
 {
@@ -152,8 +152,8 @@ synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool cal
     return unready(mem, side, callers, wait, &staged);
 }
 
-/* What the contents come after in the order of the caller's stream, which has no part in the transfer; the next that it
- * writes has to come after that. */
+/* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
+ * transfer, and its next write must come after the transfer. */
 static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
     synced_mem_status status = sm_inflight_settle(from, false, NULL);
@@ -218,7 +218,7 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
     return sm_transfer_enter(&transfer, 1, stream);
 }
 
-/* A shared copy's contents move without being copied; the stream, NULL: none, is an internal stream. */
+/* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. */
 static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_unified_move(mem, side, stream);
@@ -255,7 +255,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
     return fresh ? keep_fresh(mem, stream, status) : status;
 }
 
-/* On a caller's stream nothing has to follow the allocation: the stream writes next, and whoever waits for that is
+/* On a caller's stream no fence follows the allocation. The stream writes next, and whoever waits for that write is
  * behind the allocation too. */
 static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
@@ -287,7 +287,7 @@ static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, e
     return status;
 }
 
-/* A copy thread or a device that works on the memory has been waited for. */
+/* The caller has waited for copy threads and devices that use the memory. */
 void sm_fill_unwritten_host(struct synced_mem *mem)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
@@ -309,7 +309,7 @@ static bool is_mapped(const struct synced_mem *mem)
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-/* Which of the library's own streams the work is for; NULL for what the host does, and for what nobody has to do. */
+/* Picks the internal stream for the work. NULL: the host does it, or there is nothing to do. */
 static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                       struct sm_stream **stream)
 {

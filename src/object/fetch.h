@@ -1,38 +1,45 @@
-/* What an access or a move needs of a side: memory, and the contents, which are there or arriving. All with the
- * object's lock held, which is released for nothing but the caller's allocators. */
+/* Fetching: a side gets memory and the contents, which are there or arriving. All functions need the object's lock.
+ * They release it only to call the caller's allocators. wait, an argument of several: NULL means done. Otherwise the
+ * call is not done: the host waits for this fence and calls again. The fence is not held for the caller. */
 #ifndef SM_FETCH_H
 #define SM_FETCH_H
 
 #include "object/transaction.h"
 #include "copy/transfer.h"
 
-/* Sees to it that a copy which an untracked transfer may still be writing is used no more. */
+/* Makes sure that no untracked transfer may still write the side's copy. A copy without contents is quarantined. Waits
+ * for no work. ERR_CUDA: the copy holds contents or is the caller's, so it stays, and the access fails. */
 synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 
-/* Host memory for size bytes; the object's own is as it was. */
+/* Obtains host memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
+ * owns *out. Falls back to pageable memory where that is allowed. Errors: as sm_copy_obtain_host() and
+ * sm_unified_obtain(). */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* What the host has to wait for before the transfer of the contents to the side can be queued. NULL: nothing. callers:
- * it will be for a stream of the caller's. */
+/* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
+ * callers: the transfer is for a stream of the caller's. Does not block. */
 synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait);
 
-/* Device memory for size bytes, or memory that both sides use; the object's own is as it was. */
+/* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
+ * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */
 synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
                                    struct sm_copy **out);
 
-/* Prepares the transfer of the contents to the side, whose copy gets memory if it has none, in the stream's order, and
- * queues it; or begins it, if it is staged. *wait: nothing was done, and the host has to wait for that first. */
+/* Queues the transfer of the contents to the side in the stream's order, or begins it if it is staged. Gives the side's
+ * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. On failure new memory
+ * stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_transfer *transfer, struct sm_fence **wait);
 
-/* Sees to it that the side has memory, and if there is work to do, that it holds the contents: then the head has the
- * side's bit, and they may be arriving. stream: to do it on; NULL: one of the library's own. *wait: as above. */
+/* Gives the side memory and does the work of the transition, on the stream or an internal one (NULL). If there is work,
+ * the side then holds the contents, which may be arriving, and the head has its bit. Blocks as sm_transfer_queue(). On
+ * failure the head is unchanged. *wait: as above. */
 synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_fence **wait);
 
-/* Debug mode: fill a copy that is ready to be overwritten, so that what the caller leaves unwritten shows. On the
- * device the fill is in flight afterwards, on the stream, or on one of the library's own (NULL): whether the copy is
- * ready is to be asked again. A fill that the runtime refuses leaves the copy as it was. */
+/* Debug mode: fill a copy that is ready to be overwritten, so that bytes the caller leaves unwritten show. The device's
+ * fill is in flight afterwards, on the stream or an internal one (NULL). So the caller checks again whether the copy is
+ * ready. If the runtime refuses a fill, the copy is unchanged. Neither changes the thread's error detail. */
 void sm_fill_unwritten_host(struct synced_mem *mem);
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream);
 

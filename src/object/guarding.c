@@ -1,12 +1,12 @@
-/* What each host copy is protected from. */
+/* The protection of each host copy. */
 #include "object/guarding.h"
 
 #include "copy/inflight.h"
 #include "memory/guard.h"
 #include "base/status.h"
 
-/* Pageable memory is written by the runtime until the transfer is done, and touched by the copy threads until they are.
- * A device that writes page-locked memory is not hindered. */
+/* The runtime writes pageable memory until the transfer is done, and copy threads touch it until they are done. A
+ * device that writes page-locked memory is not hindered. */
 static enum sm_protection allowed_by_work(const struct sm_copy *copy)
 {
     if (!copy->pinned && sm_fence_is_open(copy->write))
@@ -26,7 +26,7 @@ static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_c
     return by_work < by_head ? by_work : by_head;
 }
 
-/* To protect managed memory would hinder the device. */
+/* Protection of managed memory would hinder the device. */
 static bool is_managed(const struct sm_copy *copy)
 {
     struct sm_pointer_facts facts;
@@ -38,7 +38,7 @@ static bool is_managed(const struct sm_copy *copy)
     return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
 }
 
-/* Memory that was got for this copy alone, the rest of its last page included. The pool knows no larger pages. */
+/* Returns whether the memory is this copy's alone, with the rest of its last page. The pool has no larger pages. */
 static bool has_own_pages(const struct sm_copy *copy)
 {
     return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||

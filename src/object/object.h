@@ -1,4 +1,19 @@
-/* The object. Its size matters: frameworks have a million of them, most untouched. */
+/*
+ * The object: up to two copies of one piece of contents, and the head. The words:
+ *
+ *    side          the host (CPU) or the device (GPU); the object has one slot for a copy on each
+ *    head          the sides that hold the contents: none, one, or both (SYNCED)
+ *    stale         a copy whose bit the head lacks; its memory stays as capacity
+ *    access        a call that makes a side's copy ready and returns its pointer
+ *    transition    the work that an access needs, and the next head (transitions.h)
+ *    fetch         give a side its memory and the contents (fetch.h)
+ *    transaction   the frame of every call on an object, with its lock held (transaction.h)
+ *    set the head  sm_set_head() alone does it
+ *    publish       store the pointers and streams that the hot path may use without the lock
+ *    extras        options that differ from the defaults
+ *
+ * The size of the struct matters: frameworks have a million objects, most of them untouched.
+ */
 #ifndef SM_OBJECT_H
 #define SM_OBJECT_H
 
@@ -7,46 +22,48 @@
 #include "base/mutex.h"
 #include "object/transitions.h"
 
-/* What the caller gave at creation beyond size and device; absent when all is default. */
+/* The caller's options beyond size and device. Absent if all have their defaults. */
 struct sm_extras {
-    size_t asked; /* the alignment of the options; 0: any will do for memory of the caller */
+    size_t asked; /* the alignment in the options; 0: memory of the caller may have any */
     size_t alignment;
     void *user;
-    const struct sm_allocator *allocators[SM_SIDES]; /* NULL: as for all objects */
+    const struct sm_allocator *allocators[SM_SIDES]; /* NULL: the allocators of all objects serve */
     unsigned char asked_placement;                   /* synced_mem_placement_kind */
-    atomic_uchar placement; /* that, until it is decided what it is here; written with the lock held */
-    bool placed;            /* it is decided; guarded by the lock */
+    atomic_uchar placement; /* the same until it is decided, then the one in effect; written with the lock held */
+    bool placed;            /* the placement is decided; guarded by the lock */
     char name[48];
 };
 
 /*
- * Invariants, checked by sm_object_is_valid() when the lock is let go of:
- *   head has the bit of a side        =>  copy[side] is there, and has room for size bytes
- *   copy[SM_GPU] is there             =>  device >= 0, and it is the copy's device
- *   either copy is shared             =>  it is both
- *   ready[side][...] is set           =>  the head has the side's bit, and it is copy[side]->data
- *   ready[side][writing] is set       =>  the head has no other bit
- *   on[...] is set                    =>  the head has the device copy's bit, and the stream was given its pointer
- *   on[writing] is set                =>  the head has no other bit, and that stream may write now
- * head is written by commit() in transaction.c and nowhere else; ready and on by publish(), likewise.
+ * Invariants, which sm_object_is_valid() checks when the lock is released:
+ *
+ *    head has the bit of a side        =>  copy[side] exists, and has room for size bytes
+ *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device
+ *    either copy is shared             =>  it is in both slots
+ *    ready[side][...] is set           =>  the head has the side's bit, and ready is copy[side]->data
+ *    ready[side][writing] is set       =>  the head has no other bit
+ *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
+ *    on[writing] is set                =>  the head has no other bit, and that stream may write now
+ *
+ * Only sm_set_head() in transaction.c writes head. Only publish() there writes ready and on.
  */
 struct synced_mem {
-    /* The hot path without a stream: what a read, or a mutable or overwrite, of a side may return without any further
-     * look. NULL: take the lock and see. */
+    /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a side
+     * returns at once. NULL: the access takes the lock. */
     _Atomic(void *) ready[SM_SIDES][2];
-    /* The hot path on a stream: which one may have the device copy's pointer so. Never NULL. */
+    /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
     _Atomic(struct sm_stream *) on[2];
-    _Atomic(struct sm_copy *)
-        copy[SM_SIDES];   /* written with the lock held; read without it on the hot path; never NULL */
-    struct sm_mutex lock; /* guards all that is neither atomic nor constant */
+    /* Written with the lock held; read without it on the hot path. Never NULL. */
+    _Atomic(struct sm_copy *) copy[SM_SIDES];
+    struct sm_mutex lock; /* guards all fields that are neither atomic nor constant */
     atomic_uint references;
     atomic_size_t size;    /* written with the lock held */
-    unsigned generation;   /* of the process that made it; constant */
-    atomic_uint visits;    /* of walks that look at it, see objects.c; kept while the cell is free */
+    unsigned generation;   /* of the process that created the object; constant */
+    atomic_uint visits;    /* counts the walks that visit the object, see objects.c; kept while the cell is free */
     atomic_short device;   /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
     atomic_uchar head;     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    char to_two_lines[29]; /* of the cache */
-    /* Constant. While the cell is free the slab's link is here. */
+    char to_two_lines[29]; /* pads the struct to two cache lines */
+    /* Constant. While the cell is free, the slab's link is here. */
     struct sm_extras *extras;
 };
 
@@ -57,7 +74,7 @@ static inline size_t sm_object_alignment(const struct synced_mem *mem)
     return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
 }
 
-/* Who is asked for new memory of the side; NULL: nobody, the library has its own. */
+/* Returns the allocator for new memory of the side; NULL: the library obtains its own. */
 static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
@@ -65,13 +82,13 @@ static inline const struct sm_allocator *sm_object_allocator(const struct synced
     return own || !separate ? own : sm_allocator_of_all(side);
 }
 
-/* "": it has none. */
+/* Returns the object's name; "": it has none. */
 static inline const char *sm_object_name(const struct synced_mem *mem)
 {
     return mem->extras ? mem->extras->name : "";
 }
 
-/* What another thread may be changing is only read so with the lock held. */
+/* The next functions read atomics that another thread may change. The values are stable only with the lock held. */
 static inline unsigned sm_head(const struct synced_mem *mem)
 {
     return atomic_load_explicit(&mem->head, memory_order_relaxed);
@@ -93,7 +110,7 @@ static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_s
     return copy == &sm_no_copy ? NULL : copy;
 }
 
-/* A shared one goes into both slots. */
+/* Puts the copy into its slot; NULL empties it. A shared copy goes into both slots. */
 static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
 {
     atomic_store_explicit(&mem->copy[side], copy ? copy : &sm_no_copy, memory_order_relaxed);
@@ -101,7 +118,7 @@ static inline void sm_put_copy(struct synced_mem *mem, enum sm_side side, struct
         atomic_store_explicit(&mem->copy[sm_other(side)], copy, memory_order_relaxed);
 }
 
-/* Takes the copy out of its slot, a shared one out of both. */
+/* Takes the copy out of its slot, and a shared copy out of both. Returns it, or NULL. The caller owns it then. */
 static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -111,7 +128,7 @@ static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side 
     return copy;
 }
 
-/* The sides that use the side's copy. */
+/* Returns the bits of the sides that use the side's copy. */
 static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);

@@ -32,14 +32,14 @@ void sm_objects_add(struct synced_mem *mem)
 /* ---- Walks ---- */
 
 /*
- * A walk counts its visit and then reads the references; a release takes the last reference and then reads the visits.
- * Both are sequentially consistent, so one of the two sees the other: a walk that sees no reference leaves, a release
- * that sees a visit waits. So a visit is no reference, and the release is the one that destroys the object.
+ * A walk counts its visit and then reads the references. A release takes the last reference and then reads the visits.
+ * Both are sequentially consistent, so one of the two sees the other. A walk that sees no reference leaves; a release
+ * that sees a visit waits. So a visit is no reference, and the release destroys the object.
  *
- * The count begins at a number that the process generation tells: a forked child does not have the threads that were
- * visiting, and what they have counted means none there.
+ * The count begins at a number that depends on the process generation. A forked child lacks the threads that were
+ * visiting, and their counts mean no visits there.
  */
-enum { MOST_VISITS = 1 << 22 }; /* as many threads as Linux can have */
+enum { MOST_VISITS = 1 << 22 }; /* the most threads that Linux allows */
 
 static atomic_uint releases_waiting;
 static struct sm_events visits_ended;
@@ -63,7 +63,7 @@ static void begin_visit(struct synced_mem *mem)
     while (!atomic_compare_exchange_weak(&mem->visits, &count, more));
 }
 
-/* From here on the object may be gone. */
+/* After the visit is uncounted the object may be gone. */
 static void end_visit(struct synced_mem *mem)
 {
     atomic_fetch_sub(&mem->visits, 1);
@@ -94,7 +94,7 @@ struct filter {
     void *user;
 };
 
-/* With the slab locked. What has no reference is no object, or one that is just going. */
+/* With the slab locked. A cell without a reference is no object, or one that is being destroyed. */
 static bool visit(void *cell, const void *argument)
 {
     struct synced_mem *const mem = cell;
@@ -125,14 +125,14 @@ bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct sync
 enum { NAMED = 3 };
 
 struct names {
-    enum sm_side side; /* if those are wanted that have a copy on it */
+    enum sm_side side; /* with is_large(): the side on which the objects have a copy */
     int device;
     unsigned found;
     struct named {
-        const struct synced_mem *mem; /* to be printed only */
+        const struct synced_mem *mem; /* only printed, never read */
         size_t size;
         struct sm_name_text name;
-    } first[NAMED]; /* the largest first */
+    } first[NAMED]; /* with is_large(): the largest first */
 };
 
 static bool is_alive(const struct synced_mem *mem, void *user)
@@ -150,7 +150,7 @@ static bool is_large(const struct synced_mem *mem, void *user)
     return has && sm_size(mem) > names->first[NAMED - 1].size;
 }
 
-/* Before the first that is smaller. */
+/* Inserts the object before the first that is smaller. */
 static void name(const struct synced_mem *mem, void *user)
 {
     struct names *const names = user;

@@ -5,33 +5,36 @@
 #include "object/object.h"
 #include "base/slab.h"
 
-/* A cell for a new object: its references are 0, as are those of an object that was given back. NULL: no memory. */
+/* Returns a cell for a new object. Its references are 0, as in every free cell. NULL: no memory. */
 struct synced_mem *sm_objects_take(void);
+/* Gives the cell of a destroyed object back. */
 void sm_objects_give(struct synced_mem *mem);
+/* Returns free cells to the system. */
 void sm_objects_trim(void);
 
-/* From here on a walk finds the object. All else of it is there. */
+/* Gives the object its first reference. Walks find it from now on, so all its fields must be set. */
 void sm_objects_add(struct synced_mem *mem);
 
 /*
- * Finds the next living object that is wanted, and calls look() for it; false: there are no more. wanted() is called
- * with a lock held, and may only read what is atomic. look() is called with no lock. Until it returns the object stays,
- * and whoever gives up the last reference waits: so look() calls no code of the caller's and waits for nothing but the
- * object's lock.
+ * Finds the next living object that is wanted, and calls look() for it. Returns false if there are no more.
+ *
+ * wanted() runs with a lock held and may only read atomics. look() runs without a lock. The object stays until look()
+ * returns: a thread that releases the last reference waits. So look() calls no code of the caller's, and waits for
+ * nothing but the object's lock.
  */
 bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
                      void (*look)(const struct synced_mem *mem, void *user), void *user);
 
-/* Waits until no walk looks at the object. The last reference is gone, so that none begins to. */
+/* Waits until no walk visits the object. Blocks. The last reference is gone, so no new visit begins. */
 void sm_objects_wait_for_walks(const struct synced_mem *mem);
 
-/* Names of objects, for an error's detail: "'conv1' of 1.5 MiB, 0x7f0012345680 of 64 B and 7 more". */
+/* Names of objects for an error's detail, as in: "'conv1' of 1.5 MiB, 0x7f0012345680 of 64 B and 7 more". */
 struct sm_objects_text {
     char text[256];
 };
-/* Of some that are alive. */
+/* Returns the names of some living objects. */
 struct sm_objects_text sm_objects_alive(void);
-/* Of the largest that have a host copy (device -1) or a copy on the device; "none". */
+/* Returns the names of the largest objects with a host copy (device -1) or a copy on the device; "none". */
 struct sm_objects_text sm_objects_largest(int device);
 
 #endif

@@ -1,5 +1,5 @@
-/* Pushes and pulls. The locks of many objects are taken in the order of their addresses, so that two such calls can't
- * wait for each other; no other call holds more than one. */
+/* Pushes and pulls. The locks of many objects are taken in the order of their addresses. So two such calls cannot wait
+ * for each other. No other call holds more than one such lock. */
 #include "object/push_pull.h"
 
 #include "object/fetch.h"
@@ -15,17 +15,17 @@
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
-    struct sm_transaction *calls; /* one an object, in the order of their addresses */
+    struct sm_transaction *calls; /* one an object, ordered by the objects' addresses */
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
-    struct sm_fence **arrivals; /* of those that are staged, held */
+    struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
-    bool goes_on; /* what is staged to the host arrives by itself, after the call */
+    bool goes_on; /* staged pulls go on by themselves after the call */
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
-    struct sm_fence *wait; /* held: the host has to wait for it before anything, or the rest, can be queued */
+    struct sm_fence *wait; /* held: the host waits for it before all or the rest can be queued */
 };
 
 /* ---- Locks ---- */
@@ -107,7 +107,7 @@ static struct sm_transaction *call_of(const struct batch *batch, struct synced_m
     return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
 }
 
-/* One stream does for all, and all are of its device. */
+/* All objects use one stream and are on its device. */
 static synced_mem_status find_stream(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
     const int device = sm_device(mem);
@@ -123,7 +123,7 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
     return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: the transfer would become part of the graph");
 }
 
-/* What can be told before anything is queued. */
+/* Checks everything that can be checked before a transfer is queued. */
 static synced_mem_status check_one(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
     const synced_mem_state head = (synced_mem_state)sm_head(mem);
@@ -132,7 +132,7 @@ static synced_mem_status check_one(struct batch *batch, const struct synced_mem 
     return find_stream(batch, mem, handle);
 }
 
-/* What arrives by a staged pull no stream comes after. */
+/* A SYNCED object whose copy is still queueing needs nothing: no stream can come after a staged pull. */
 static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 {
     if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
@@ -147,8 +147,8 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
 
 /* ---- All ---- */
 
-/* All have what they need: the heads say so. A pull that the host waits for can fail still, and ends no open write
- * before. */
+/* All transfers are queued, so the heads are set. A pull that the host waits for can still fail, and ends no open write
+ * before it has succeeded. */
 static void commit_all(struct batch *batch)
 {
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
@@ -165,7 +165,7 @@ static void commit_all(struct batch *batch)
     }
 }
 
-/* What was queued is under way, also after a failure. */
+/* Enters the queued transfers. They run even after a failure. */
 static synced_mem_status enter_queued(struct batch *batch)
 {
     return batch->queued > 0 ? sm_transfer_enter(batch->transfers, batch->queued, batch->stream) : SYNCED_MEM_OK;
@@ -187,7 +187,7 @@ static synced_mem_status enter_and_commit(struct batch *batch)
     return status;
 }
 
-/* *without: an object that has no memory for what it is to receive, and an allocator to ask for some. NULL: none. */
+/* *without: an object without memory for the contents, and with an allocator. NULL: none. */
 static synced_mem_status find_memory(const struct batch *batch, struct synced_mem *mem, struct synced_mem **without)
 {
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
@@ -198,8 +198,7 @@ static synced_mem_status find_memory(const struct batch *batch, struct synced_me
     return status;
 }
 
-/* Nothing is queued before everything that can be told is known to be right, and all memory is there that allocators
- * are asked for. */
+/* Queues nothing until all checks have passed and all memory from allocators is there. */
 static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
 {
     *without = NULL;
@@ -221,8 +220,8 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
     return status == SYNCED_MEM_OK ? enter_and_commit(batch) : enter_after_failure(batch, status);
 }
 
-/* Another thread's push may be on its way to be queued. What one object's move has to wait for it finds out itself,
- * before anything is queued. */
+/* Another thread's push may still be queueing. The move of a single object finds its own wait before it queues
+ * anything. */
 static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *mem, struct sm_fence **wait)
 {
     if (sm_head(mem) == sm_bit(sm_other(batch->side)))
@@ -232,7 +231,7 @@ static synced_mem_status wait_of(const struct batch *batch, struct synced_mem *m
     return SYNCED_MEM_OK;
 }
 
-/* What the host has to wait for before anything can be queued. */
+/* Finds the fence that the host waits for before anything can be queued. */
 static synced_mem_status first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -244,8 +243,8 @@ static synced_mem_status first_wait(struct batch *batch)
     return status;
 }
 
-/* What is staged from the host is on its way when this returns, and the stream comes after it, or it has arrived; the
- * rest goes on by itself. */
+/* Makes the stream come after a staged push, or waits for it. Waits for a staged pull until it is no longer queueing:
+ * then it has arrived. */
 static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
 {
     const synced_mem_status status = sm_fence_wait_queued(arrival);
@@ -254,16 +253,16 @@ static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
     return sm_fence_wait(arrival);
 }
 
-/* Its contents have arrived, and no stream was given the device copy to write meanwhile: that one is not the
- * pull's. */
+/* Returns whether the transfer's contents have arrived and no stream was given the device copy to write meanwhile. Such
+ * an open write is not the pull's to end. */
 static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
 {
     const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
     return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
 }
 
-/* The objects notice what has failed when they are looked at; the open writes that a pull wanted to end have ended, or
- * go on: each object's by what became of its own transfer. To enter the objects can't fail, as below. */
+/* Enters each object once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
+ * has settled, each by the result of its own transfer. Entering cannot fail, as in supply(). */
 static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -284,7 +283,7 @@ static void drop_arrivals(struct batch *batch)
         sm_fence_drop(batch->arrivals[--batch->staged]);
 }
 
-/* Without copy threads nobody would work on what no head counts on. */
+/* Without copy threads nobody would work on a transfer that no head counts on. */
 static void cancel_arrivals(struct batch *batch)
 {
     const struct sm_detail first = sm_detail_get();
@@ -294,7 +293,7 @@ static void cancel_arrivals(struct batch *batch)
     drop_arrivals(batch);
 }
 
-/* The heads count on all of them, also after one has failed. */
+/* Waits for all staged transfers even after a failure, since the heads count on them. */
 static synced_mem_status follow_all(struct batch *batch)
 {
     synced_mem_status first = SYNCED_MEM_OK;
@@ -326,11 +325,12 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
     if (status != SYNCED_MEM_OK || is_pull(batch))
         look_again(batch, status);
     if (status != SYNCED_MEM_OK)
-        batch->failed = NULL; /* it may have been any of them */
+        batch->failed = NULL; /* any of the objects may have failed */
     return status;
 }
 
-/* One object's, with no other locked. To enter it can't fail: it was entered just before. */
+/* Gets memory from an allocator for one object, with no other object locked. Entering cannot fail, as it was entered
+ * just before. */
 static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
 {
     struct sm_transaction call;
@@ -350,7 +350,8 @@ static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
     return status;
 }
 
-/* What has been queued is entered, and made again. The stream may begin to capture while nothing is locked. */
+/* Resets the batch after a wait, as queued transfers were entered by then. The stream is found again, since it may
+ * begin to capture while nothing is locked. */
 static void begin_again(struct batch *batch)
 {
     sm_stream_drop(batch->stream);

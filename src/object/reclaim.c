@@ -1,4 +1,4 @@
-/* What is done when memory for contents is refused. */
+/* The steps when memory for contents is refused. */
 #include "object/reclaim.h"
 
 #include "base/caller.h"
@@ -22,7 +22,7 @@ static struct {
     void *user;
 } handler = {.lock = SM_LOCK_INITIALIZER};
 
-static _Thread_local bool in_handler; /* what fails there asks no further */
+static _Thread_local bool in_handler; /* a call inside the handler does not call it again */
 
 void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user)
 {
@@ -50,7 +50,7 @@ static void wait_for_pending(const struct sm_refusal *refusal)
     if (refusal->device < 0) {
         (void)sm_copy_reap(true);
     } else {
-        (void)sm_retired_reap(true); /* no bounce buffer is device memory */
+        (void)sm_retired_reap(true); /* bounce buffers are host memory */
         sm_stream_wait_for_frees(refusal->device);
     }
 }
@@ -99,7 +99,7 @@ static void say_who_holds_host_memory(const struct sm_detail *first)
                   (unsigned long long)sm_count_of(SM_COUNT_quarantined), largest.text);
 }
 
-/* What can't be learned is said to be 0. */
+/* Numbers that cannot be queried are printed as 0. */
 static void say_who_holds_device_memory(const struct sm_detail *first, int device)
 {
     const struct sm_objects_text largest = sm_objects_largest(device);
@@ -128,9 +128,9 @@ static void fail(const struct sm_detail *first, const struct sm_refusal *refusal
         say_who_holds_host_memory(first);
 }
 
-/* Whether another thread had memory in its hands while the steps were taken, or has let go of some: then they may have
- * missed it, or come too early for it. Where others always do there is an end to this, for a call that wants more than
- * there is. */
+/* Returns whether another thread had memory in its hands during the steps, or has passed some since they began. The
+ * steps may have missed that memory. The number of rounds is limited: other threads may pass memory without end, and
+ * the call may want more than there is. */
 static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
 {
     if (reclaim->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
@@ -139,7 +139,7 @@ static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
     return true;
 }
 
-/* After the handler has freed something all is tried again: that may be in flight still. */
+/* After the handler has freed something all steps are taken again, as the memory may still be in flight. */
 bool sm_reclaim_climb(struct sm_reclaim *reclaim)
 {
     struct sm_refusal refusal;

@@ -1,9 +1,13 @@
 /*
- * What is done when memory for contents is refused. A call that failed has left everything as it was and holds no lock,
- * so it is simply made again after each step that may have helped:
+ * Reclaim: the steps that are taken when memory for contents is refused. A call that failed has left everything as it
+ * was and holds no lock. So it is made again after each step that may have helped:
+ *
  *     do
  *         status = call_once(...);
  *     while (sm_reclaim_helps(&reclaim, status));
+ *
+ * The steps: dispose of retired copies whose work has ended; wait for the work on the others; trim the pools; call the
+ * caller's handler.
  */
 #ifndef SM_RECLAIM_H
 #define SM_RECLAIM_H
@@ -13,20 +17,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far a call has come; zeros at first. */
+/* How far a call has come. Zeros at first. */
 struct sm_reclaim {
-    unsigned char step[2]; /* for host memory and for device memory: the next one */
-    unsigned asked;        /* how often the caller's handler was */
-    unsigned rounds;       /* how often all steps were taken again, see hands.h */
-    uint64_t passed[2];    /* by other threads, before the first step; for each as above */
+    unsigned char step[2]; /* the next step, for host memory and for device memory */
+    unsigned asked;        /* counts the calls of the caller's handler */
+    unsigned rounds;       /* counts the rounds of all steps, see base/hands.h */
+    /* The count of passes by other threads before the first step, for host memory and for device memory; see
+     * base/hands.h. */
+    uint64_t passed[2];
 };
 
-/* The handler that is asked last; NULL: none. */
+/* Sets the handler that is called as the last step; NULL: none. */
 void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user);
 
+/* Takes the next step for the memory that was refused to this thread. Returns whether it may have helped. May block.
+ * Calls the caller's handler. If nothing helps, adds to the error's detail who holds memory. */
 bool sm_reclaim_climb(struct sm_reclaim *reclaim);
 
-/* With no lock held: does the next thing that may help. False: the call was not refused memory, or nothing helps. */
+/* Takes the next step if the call was refused memory. Returns whether to make the call again. No lock may be held. May
+ * block. */
 static inline bool sm_reclaim_helps(struct sm_reclaim *reclaim, synced_mem_status status)
 {
     const bool refused = status == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;

@@ -21,7 +21,7 @@ synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence *
     return status;
 }
 
-/* Waits until the sides that will go have nothing of the library's in flight, if they are borrowed. */
+/* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
     for (;;) {
@@ -41,7 +41,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 
 /* ---- Releasing one side ---- */
 
-/* The contents have to arrive on the other side, as this one is the last that has them. */
+/* Finds the wait for the contents on the other side, if this side is the last that has them. */
 static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -53,7 +53,7 @@ static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side,
     return status;
 }
 
-/* Leaves the other side with the contents, arrived, if this one has them; and nothing in flight on borrowed memory. */
+/* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. */
 static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
 {
     while (sm_copy_of(mem, side)) {
@@ -66,7 +66,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
             return status;
         bool over;
         status = sm_wait_unlocked(mem, wait, &over);
-        /* What has failed does no more to borrowed memory; but what was to arrive has not. */
+        /* Failed work no longer touches borrowed memory, but contents that were to arrive are missing. */
         if (status != SYNCED_MEM_OK && (arriving || !over))
             return status;
     }
@@ -99,7 +99,8 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 
 /* ---- Replacing ---- */
 
-/* Whether what is handed in begins in memory that is not the caller's to hand in, and would go when it comes. */
+/* Returns whether the incoming memory begins in memory of the object's. That is not the caller's to hand in, and would
+ * be given up. */
 static bool owns(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -153,7 +154,7 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
     return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
 }
 
-/* A fence for what the stream has queued up to now. */
+/* Records a fence for all work queued on the stream until now. */
 static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
 {
     struct sm_stream *stream;

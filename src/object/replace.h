@@ -4,20 +4,25 @@
 
 #include "object/transaction.h"
 
-/* Gives up one side's memory, contents kept. */
+/* Gives up one side's memory and keeps the contents. If this side alone has them, blocks until the other side has. Also
+ * blocks until the library's work on borrowed memory has ended. If memory is refused, reclaims some and tries again. On
+ * failure nothing is given up. */
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);
 
-/* Puts copies in place of what is there, as the current contents. NULL: that side keeps its memory, which is stale
- * then; both NULL: neither side keeps any. On failure the copies are still the caller's. */
+/* Replaces the object's copies by these, which hold the current contents. Takes them over; on failure they are still
+ * the caller's. NULL: that side keeps its memory, which is then stale. Both NULL: both sides give up theirs. Blocks
+ * until the library's work on borrowed memory has ended. ERR_INVALID_DEVICE: gpu is on another device than the object.
+ * ERR_INVALID_ARGUMENT: the memory is the object's own. ERR_INVALID_STATE: the placement is unified, or another call
+ * has resized the object. */
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu);
 
-/* As that, for contents that are ready in the order of a stream. The object's device, if it has one yet, must be the
- * stream's. */
+/* Does the same for contents that are ready in the order of a stream. If the object has a device it must be the
+ * stream's. ERR_CAPTURING: the stream captures. */
 synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu,
                                 synced_mem_stream handle);
 
-/* The library's work on borrowed memory that is about to be handed back; it may have got out of sight. *wait NULL: there
- * is none. */
+/* Finds the library's work on borrowed memory that is about to be handed back, even if it is untracked. *wait NULL:
+ * there is none. With the lock held. Does not block. A failure: the work is still untracked. */
 synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait);
 
 #endif

@@ -27,13 +27,13 @@ static void set_size(struct sm_transaction *call, size_t size, unsigned head)
     sm_set_head(mem, head);
 }
 
-/* Larger memory for the contents of a copy, which is not the object's yet: borrowed memory has to be read out before it
- * is let go of, and an allocator is called with nothing locked. */
+/* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed
+ * back, and an allocator is called with nothing locked. So this outlives an unlock. */
 struct growth {
-    struct sm_copy *spare[SM_SIDES]; /* contents undefined */
-    struct sm_copy *larger;          /* with the contents of the copy from */
+    struct sm_copy *spare[SM_SIDES]; /* with undefined contents */
+    struct sm_copy *larger;          /* with the contents of from */
     const struct sm_copy *from;
-    unsigned writes; /* to that when it was read */
+    unsigned writes; /* the writes of from when it was read */
     size_t size;     /* of the contents */
 };
 
@@ -44,7 +44,8 @@ static void drop_growth(struct growth *growth)
     sm_copy_retire(growth->larger);
 }
 
-/* Memory from an allocator, if there is one and nothing is at hand. *wait: afterwards all has to be looked at again. */
+/* Gets memory from an allocator, if there is one and no other memory. *wait: the caller reads the object's state
+ * again. */
 static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side side, size_t size, struct growth *growth,
                                          struct sm_fence **wait)
 {
@@ -69,7 +70,7 @@ static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
     return spare;
 }
 
-/* The contents, and zeros behind them, in larger host memory, or in memory that both sides use. */
+/* Moves the contents to larger host memory, or to memory that both sides use, and appends zeros. */
 static synced_mem_status grow_host(struct sm_transaction *call, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = call->mem;
@@ -97,7 +98,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
     return status;
 }
 
-/* The contents, and zeros behind them, in larger device memory, on a stream of the library's own. */
+/* Copies the contents to larger device memory on an internal stream, and appends zeros. */
 static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
@@ -124,7 +125,7 @@ static synced_mem_status grow_device(struct sm_transaction *call, size_t size, s
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
     if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
-        /* What was read before is stale, and its memory does for another try. */
+        /* The earlier copy is stale, but its memory serves for another try. */
         if (growth->larger)
             growth->spare[SM_GPU] = growth->larger;
         growth->larger = NULL;
@@ -160,7 +161,7 @@ static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
     return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
 }
 
-/* The host's part comes last, since it can't fail once the host copy may be written. */
+/* The host's part comes last: it cannot fail once the host copy may be written. */
 static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, unsigned sides)
 {
     struct synced_mem *const mem = call->mem;
@@ -174,8 +175,9 @@ static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, un
 }
 
 /*
- * Whether the host, which waits for that, moves the contents or fills what is new. Contents that both sides share the
- * host touches where they are its own; to move mapped memory, which the runtime would copy by the host as well, always.
+ * Returns whether the host moves the contents or fills the new bytes, and so waits for the work in flight. Shared
+ * contents are the host's work where they are AT_CPU. Moving mapped memory always is, as the runtime would copy it by
+ * the host too.
  */
 static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 {
@@ -188,8 +190,8 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
     return (head & sm_bit(SM_CPU)) && (has_room(mem, SM_CPU, size) || !(head & sm_bit(SM_GPU)));
 }
 
-/* Which sides will have the contents: those with room keep them, and get zeros behind; if none has, one grows. *wait:
- * not done yet, and the host has to wait for that first. */
+/* Grows the object. Sides with room keep the contents and get zeros behind them. If none has room, one side gets larger
+ * memory. *wait: not done yet, and the host waits for that first. */
 static synced_mem_status grow(struct sm_transaction *call, size_t size, struct growth *growth, struct sm_fence **wait)
 {
     struct synced_mem *const mem = call->mem;
@@ -209,8 +211,9 @@ static synced_mem_status grow(struct sm_transaction *call, size_t size, struct g
     return status;
 }
 
-/* What the host has to wait for before the size can change: to hand back borrowed memory that has no room, to queue
- * what comes after work that is not queued yet, and to write the host copy, or read all of it. */
+/* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
+ * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
+ * host copy. */
 static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;

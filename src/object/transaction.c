@@ -1,4 +1,4 @@
-/* The frame of a call on an object; the head, and what the hot path may hand out. */
+/* The begin and end of a call on an object; the head, and the pointers that the hot path may return. */
 #include "object/transaction.h"
 
 #include "base/caller.h"
@@ -11,10 +11,10 @@
 
 #include <assert.h>
 
-/* What on points to when no stream may have the pointer: its handle is nobody's. */
+/* The target of on while no stream may have the pointer. Its handle matches no stream. */
 static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
 
-/* ---- The head, and what the hot path may hand out ---- */
+/* ---- The head, and the pointers that the hot path returns ---- */
 
 static bool is_published_rightly(const struct synced_mem *mem, bool writing)
 {
@@ -50,17 +50,19 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 }
 
 /*
- * A device pointer is published once it was asked for in that mode: only then is there a use to wait for later. The
- * host's pointer to a shared copy is published to write only while no stream has it to read: there is no fence to wait
- * for yet, and the head does not always tell:
+ * Returns the pointer to publish for the side and mode, or NULL.
  *
- *   head      streams that have the pointer              the host may read at once   write
- *   AT_CPU    none                                       yes                         yes
- *   AT_CPU    to read: the device's side was released    yes                         no: these are to be waited for
- *   SYNCED    none, or to read                           yes, once arrived           no: the head changes
- *   AT_GPU    any                                        no: the open write ends  no
+ * A device pointer is published once an access in this mode has returned it. Only then is there a use to wait for
+ * later. The host's pointer to a shared copy is published to write only while no stream has it to read: there is no
+ * fence to wait for yet, and the head does not always show it:
  *
- * The open write ends where the head gets the host's bit, so that no stream has it then.
+ *    head      streams that have the pointer              the host may read at once   write
+ *    AT_CPU    none                                       yes                         yes
+ *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
+ *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *    AT_GPU    any                                        no: the open write ends     no
+ *
+ * The open write ends where the head gets the host's bit, so no stream has it then.
  */
 static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
@@ -74,7 +76,8 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
     return sm_copy_data(copy);
 }
 
-/* A stream that writes on after a call has failed comes behind what that call had begun to read. */
+/* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
+ * that the call has queued. */
 static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
@@ -84,7 +87,7 @@ static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-/* In debug mode an overwrite is to fill what it gives, each time. */
+/* In debug mode no pointer to write is published: each overwrite fills its memory. */
 static void publish_side(struct synced_mem *mem, enum sm_side side)
 {
     const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
@@ -98,7 +101,7 @@ static void publish(struct synced_mem *mem)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
             sm_inflight_prune(sm_copy_of(mem, side));
-    if (sm_guard_on()) /* before anybody is given a pointer */
+    if (sm_guard_on()) /* before any thread gets a pointer */
         sm_protect(mem);
     publish_side(mem, SM_CPU);
     publish_side(mem, SM_GPU);
@@ -108,7 +111,7 @@ static void publish(struct synced_mem *mem)
     atomic_store_explicit(&mem->on[true], to_write ? on_for(mem, true) : &no_stream, memory_order_release);
 }
 
-/* The one place where the head is written. Of a copy that does not have the contents, none arrive. */
+/* Only this function writes the head. A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     sm_trace_head(mem, sm_object_name(mem), sm_head(mem), head);
@@ -136,7 +139,7 @@ void sm_lock_object(struct synced_mem *mem)
     sm_mutex_lock(&mem->lock);
 }
 
-/* Until here the hot path hands out what was so when the lock was taken. */
+/* Until publish() the hot path returns the pointers that were valid when the lock was taken. */
 void sm_unlock_object(struct synced_mem *mem)
 {
     publish(mem);
@@ -147,7 +150,8 @@ void sm_unlock_object(struct synced_mem *mem)
 
 /* ---- Waiting ---- */
 
-/* An only copy on the host whose device was lost while it filled the memory: no access to the host tells otherwise. */
+/* Returns whether lost contents stay marked as lost. They do in an only copy on the host, whose device was lost while
+ * it filled the memory. No access to the host would otherwise notice that. */
 static bool stays_lost(const struct synced_mem *mem, enum sm_side side)
 {
     return side == SM_CPU && sm_head(mem) == SYNCED_MEM_AT_CPU && !sm_copy_is_shared(sm_copy_of(mem, side));
@@ -158,9 +162,9 @@ bool sm_is_lost(const struct synced_mem *mem)
     return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
 }
 
-/* Contents that were to arrive when the device was lost, or their transfer failed, are lost; the copy they came from is
- * valid still. Where there is none the head stays: each access to the only copy says that its device is lost. Of a
- * shared copy it is the host's side, which comes first, that they do not arrive on. */
+/* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
+ * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
+ * the host's bit, as the host's side comes first. */
 static void lose(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -220,9 +224,9 @@ synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* A call that failed leaves the head as it was, though another side may have become valid on the way: one that had the
- * contents before has them still. But what another thread's call has given out meanwhile stays valid. Device pointers
- * that were handed out before are good still, and their uses to be waited for. */
+/* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
+ * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. Device
+ * pointers that were returned earlier are still good, so their uses are open again. */
 static void put_back(const struct sm_transaction *call)
 {
     struct synced_mem *const mem = call->mem;
@@ -255,7 +259,7 @@ synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status
     return status;
 }
 
-/* After a failure too, which may be for want of the very memory that is due. */
+/* Reaps after a failure too: it may be for lack of the very memory that can be freed now. */
 synced_mem_status sm_reap_after(synced_mem_status status)
 {
     if (status == SYNCED_MEM_OK) {
@@ -276,5 +280,5 @@ synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_stat
 void sm_let_go(struct sm_transaction *call, enum sm_side side)
 {
     call->let_go[side] = sm_take_copy(call->mem, side);
-    sm_guard_forget(call->let_go[side]); /* the same memory may come again at once */
+    sm_guard_forget(call->let_go[side]); /* the same memory may be allocated again at once */
 }

@@ -1,63 +1,70 @@
 /*
- * What every call on an object does at its beginning and at its end, and how it waits in between. transaction.c is the
- * one file that writes the head.
+ * Transactions: the begin and end of every call on an object, and how it waits in between. A transaction holds the
+ * object's lock from sm_enter() to sm_leave(). Each unlock publishes the pointers that the hot path may return. After a
+ * failure the head is as it was at the beginning. Only transaction.c writes the head.
  */
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H
 
 #include "object/object.h"
 
-/* What a call keeps from its beginning to its end. */
+/* The record of one call. */
 struct sm_transaction {
     struct synced_mem *mem;
     unsigned head;                    /* at the beginning */
-    bool ends_nothing;                /* whose use another call wants to end is then that call's business */
-    unsigned given[SM_SIDES];         /* at the beginning, of the copies that were there */
-    struct sm_copy *let_go[SM_SIDES]; /* by the call if it succeeds */
-    struct sm_fence *lost;            /* held: contents that were to arrive with it had been lost at the beginning */
+    bool ends_nothing;                /* its failure reopens no uses, which another call may want to end */
+    unsigned given[SM_SIDES];         /* how often each copy's pointer had been given out at the beginning */
+    struct sm_copy *let_go[SM_SIDES]; /* the copies that sm_leave() retires */
+    struct sm_fence *lost;            /* held: the fence of contents that were lost on arrival before the call began */
     bool moves;                       /* its transfer is queued, see push_pull.c */
-    unsigned writes;                  /* to the device copy, when the head counted on that */
+    unsigned writes;                  /* writes to the device copy when the head was set, see push_pull.c */
 };
 
-/* Takes the object's lock. ERR_FORKED: a parent's object, of which a child can't know who holds the lock. */
+/* Begins a call: takes the object's lock, and takes lost contents out of the head. Waits only for the lock. On failure
+ * nothing is locked. ERR_FORKED: the object is the parent process's, and a child cannot know who holds its lock. */
 synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem);
 
-/* Releases the lock, and retires what the call let go of. After a failure all is as it was at the beginning. Returns
- * the status given. */
+/* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the
+ * head and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status);
 
-/* The call has succeeded, and no stream may write the device copy any more without asking again. Of calls that want
- * something else the open write is not to end: it may be one that another call, which fails yet, is about to end. */
+/* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
+ * does so: the fence may be another call's that can still fail. */
 void sm_close_write(struct synced_mem *mem);
 
-/* What calls had to leave behind is looked at, and the status answered; a failure's detail stays. */
+/* Reaps retired copies and bounce buffers without a wait. Returns status; a failure keeps its detail. No lock may be
+ * held. */
 synced_mem_status sm_reap_after(synced_mem_status status);
 
-/* As sm_leave(), for calls that may block, with that behind it. */
+/* Does the same as sm_leave() and then sm_reap_after(). For calls that may block. */
 synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status);
 
-/* The copy is the object's no more once the call succeeds. */
+/* Takes the side's copy out of the object. sm_leave() retires it. */
 void sm_let_go(struct sm_transaction *call, enum sm_side side);
 
-/* The one way to change the head. */
+/* Sets the head. No other function changes it. A copy that loses the contents has none arriving either. */
 void sm_set_head(struct synced_mem *mem, unsigned head);
 
-/* Around what the object's lock must not be held for: what the hot path may hand out meanwhile is what is so then. */
+/* Releases and retakes the object's lock around work that must not run under it. The unlock publishes the pointers that
+ * the hot path may return meanwhile. The caller must read the object's state again afterwards. */
 void sm_unlock_object(struct synced_mem *mem);
 void sm_lock_object(struct synced_mem *mem);
 
-/* Waits on the host with the lock released, so that everything has to be looked at again afterwards. If the work has
- * failed, contents that were to arrive are lost. *over: it has ended, if with a failure. */
+/* Waits on the host for the fence, with the lock released. Blocks. Returns the wait's status. The caller must read the
+ * object's state again. After failed work, contents that were to arrive are lost. *over: the work has ended, with or
+ * without success. */
 synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
-/* As that, but only until a stream can wait for the fence. */
+/* Does the same, but waits only until a stream can wait for the fence. */
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
-/* Whether the host copy alone is valid, and its contents never arrived: what relies on them fails. */
+/* Returns whether the host copy alone is valid and its contents are lost on arrival. An access that needs them
+ * fails. */
 bool sm_is_lost(const struct synced_mem *mem);
 
-/* Made before anything is published; what a new object has. */
+/* Initializes a new object, before other threads can find it. */
 void sm_object_init(struct synced_mem *mem);
+/* Returns whether the invariants in object.h hold. With the lock held. */
 bool sm_object_is_valid(const struct synced_mem *mem);
 
 #endif

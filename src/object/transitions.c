@@ -1,4 +1,4 @@
-/* The table of synced_mem.h: next head and work, by head, side and mode. */
+/* The table in synced_mem.h: work and next head, by head, side and mode. */
 #include "object/transitions.h"
 
 #include "synced_mem.h"

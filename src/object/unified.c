@@ -41,7 +41,7 @@ static synced_mem_status decide_on(int device, synced_mem_placement_kind *placem
     return SYNCED_MEM_OK;
 }
 
-/* Where there is no device to share memory with, there is only the host's side. */
+/* Without a usable device there is only the host's side. */
 static bool has_no_device(synced_mem_status status)
 {
     return status == SYNCED_MEM_ERR_NO_GPU || status == SYNCED_MEM_ERR_FORKED ||
@@ -108,7 +108,7 @@ static synced_mem_status check_contents(const struct sm_copy *shared)
                    shared->device, sm_copy_data(shared));
 }
 
-/* A hint: where it fails, pages come as they are touched; but for a device that is lost. */
+/* Prefetching is a hint: if it fails, pages move when they are touched. Only a lost device is a failure. */
 static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, bool host, const struct sm_stream *stream)
 {
     if (size == 0)
@@ -122,7 +122,8 @@ static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, boo
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? status : SYNCED_MEM_OK;
 }
 
-/* Without anything to queue a lost device would not be noticed; the contents would be written off to it. */
+/* If nothing is queued, only sm_device_check_mapped() notices a lost device. Without it the head would count on that
+ * device. */
 synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     struct sm_copy *const shared = sm_shared_copy(mem);
@@ -140,7 +141,7 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     return status;
 }
 
-/* Besides the open write, a fill that was out of sight for a while. */
+/* Returns whether there is a write besides the open write: a fill that was untracked for a while. */
 static bool has_write(const struct sm_copy *shared)
 {
     return !shared->write_is_covered && sm_fence_is_open(shared->write);
@@ -155,7 +156,7 @@ static struct sm_stream *internal_behind(struct sm_copy *shared)
     return status == SYNCED_MEM_OK ? internal : NULL;
 }
 
-/* Pages that were to come by a prefetch come without too, so that nothing is lost if no event can follow it. */
+/* If no event can follow a prefetch, nothing is lost: the pages also come without it. */
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
     struct sm_stream *const behind =

@@ -6,8 +6,7 @@
 #include "base/status.h"
 #include "copy/transfer.h"
 
-/* The device to page-lock host memory for; -1 for pageable memory: where no device can be used, and where nothing says
- * yet that one will be. */
+/* -1 means pageable memory: no device is usable, or nothing says yet that one will be used. */
 int sm_device_for_host(const struct synced_mem *mem)
 {
     int device = sm_device(mem);
@@ -23,7 +22,7 @@ const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem
     return sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);
 }
 
-/* Others may use the memory behind what the stream has got until now only. */
+/* Other streams may use the memory only behind the work queued on this stream until now. */
 static synced_mem_status follow_allocation(struct sm_copy *copy, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_transfer_none(copy, stream);
@@ -35,7 +34,7 @@ static synced_mem_status follow_allocation(struct sm_copy *copy, struct sm_strea
     return status;
 }
 
-/* With nothing locked. */
+/* Calls the allocator. No lock is held. */
 static synced_mem_status obtain(const struct synced_mem *mem, const struct sm_allocator *allocator, size_t size,
                                 struct sm_stream *stream, struct sm_copy **out)
 {
@@ -58,7 +57,7 @@ synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, cons
     return status;
 }
 
-/* Another thread may have given the object memory, another size, or a device. */
+/* Another thread may have changed the object's memory, size or device. */
 static bool is_still_wanted(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *copy)
 {
     const bool here = side == SM_CPU || sm_device(mem) < 0 || sm_device(mem) == copy->device;
@@ -72,7 +71,7 @@ static void give_back_unlocked(struct synced_mem *mem, struct sm_copy *copy)
     sm_lock_object(mem);
 }
 
-/* A stream of the caller's is one of the object's device, or the object has none. */
+/* A caller's stream must be on the object's device, if the object has one. */
 static synced_mem_status check_stream(const struct synced_mem *mem, const struct sm_stream *stream)
 {
     const int device = sm_device(mem);

@@ -1,5 +1,4 @@
-/* Work queued on a stream: reference-counted events from a pool per device. This file is the one that waits for
- * work on the host. */
+/* Fences: events from one pool per device, with counted holders. Only this file waits for work on the host. */
 #include "stream/fence.h"
 
 #include "base/slab.h"
@@ -11,7 +10,7 @@ static struct sm_slab fences = SM_SLAB_INITIALIZER(struct sm_fence);
 
 static struct {
     struct sm_lock lock;
-    struct sm_fence *idle[SM_MAX_DEVICES]; /* nobody holds them; their events exist */
+    struct sm_fence *idle[SM_MAX_DEVICES]; /* fences that nobody holds; their events exist */
 } pool = {.lock = SM_LOCK_INITIALIZER};
 
 static struct sm_fence *take_idle(int device)
@@ -122,7 +121,7 @@ static void end(struct sm_fence *fence, synced_mem_status status)
         atomic_store_explicit(&fence->state, SM_FENCE_LOST, memory_order_release);
 }
 
-/* The library's part may have succeeded, and the device's may not. */
+/* The library's part may succeed where the device's part fails. */
 static synced_mem_status why_lost(const struct sm_fence *fence)
 {
     SM_TRY(fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK);
@@ -154,7 +153,7 @@ static synced_mem_status wait_done(struct sm_fence *fence)
     return status;
 }
 
-/* Without a fence there was no wait to trace. */
+/* since 0: the fence was not open, so no wait is traced. */
 static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 {
     if (since != 0)
@@ -189,7 +188,7 @@ bool sm_fence_pending(struct sm_fence *fence)
     return sm_fence_state(fence) == SM_FENCE_PENDING;
 }
 
-/* An event that can't be destroyed stays in the pool, for a later try; one of a lost device went with it. */
+/* An event that cannot be destroyed stays in the pool for a later try. An event of a lost device is gone with it. */
 static synced_mem_status destroy_idle(int device)
 {
     struct sm_fence *fence;

@@ -1,6 +1,15 @@
 /*
- * A fence stands for work queued on a stream: a CUDA event, counted by those who may still wait for it. Events are
- * reused; one goes back to the pool, where it may be recorded again, only when nobody holds its fence.
+ * Fences. A fence stands for all work that is queued on a stream up to one point.
+ *
+ *    event       the CUDA event that the device records there
+ *    holder      whoever may still wait for the fence; the last one to drop it returns the event to the pool
+ *    queueing    threads of the library have yet to queue or do the work, so no event exists yet
+ *    host work   that part of the threads; whoever waits for the fence takes part in it
+ *    open        queueing or pending: the work may still run
+ *    lost        the work ended without success, and nobody knows how far it got
+ *    stray       lost, and a part of the work may run all the same
+ *
+ * An event returns to the pool only when nobody holds its fence. Then it may be recorded again.
  */
 #ifndef SM_FENCE_H
 #define SM_FENCE_H
@@ -12,51 +21,58 @@
 struct sm_fence;
 
 enum sm_fence_state {
-    SM_FENCE_QUEUEING, /* threads of the library's have yet to do their part: there is no event yet */
-    SM_FENCE_PENDING,  /* as far as anybody has asked */
-    SM_FENCE_DONE,     /* the work has finished */
-    SM_FENCE_LOST      /* the work has ended without success: nobody knows how far it got */
+    SM_FENCE_QUEUEING, /* threads of the library have yet to do their part: there is no event yet */
+    SM_FENCE_PENDING,  /* no poll has seen the end of the work */
+    SM_FENCE_DONE,     /* the work has ended with success */
+    SM_FENCE_LOST      /* the work has ended without success; nobody knows how far it got */
 };
 
-/* What threads of the library's do for fences, counted by those. */
+/* The part that threads of the library do for fences. Its fences count as its holders. */
 struct sm_host_work {
-    /* Does what is left to do until the fence is no longer being queued, or waits for whoever does it. Why it failed,
-     * if the fence is lost. */
+    /* Does the remaining work until the fence is no longer queueing, or waits for the thread that does it. Returns why
+     * the work failed if the fence is lost. Blocks. */
     synced_mem_status (*finish)(struct sm_host_work *work, const struct sm_fence *fence);
+    /* Gives up the hold that sm_fence_open() took over. */
     void (*drop)(struct sm_host_work *work);
 };
 
 struct sm_fence {
     atomic_uint holders;
-    atomic_uchar state; /* enum sm_fence_state; goes from one to a later one only while held */
-    atomic_bool stray;  /* lost, and a part of the work may be running all the same */
+    atomic_uchar state; /* enum sm_fence_state; only moves forward while the fence is held */
+    atomic_bool stray;  /* lost, and a part of the work may run all the same */
     int device;
-    uint64_t stream; /* the serial of the one it was recorded on */
+    uint64_t
+        stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
     sm_event event;
-    struct sm_host_work *work; /* of a fence that was made by sm_fence_open() */
-    struct sm_fence *next;     /* in the pool */
+    struct sm_host_work *work; /* of a fence from sm_fence_open(), else NULL */
+    struct sm_fence *next;     /* the next one in the pool */
 };
 
-/* A fence, held once, for all that is queued on the stream now. */
+/* Records an event on the stream and stores a fence for all work queued there until now. The caller holds the fence
+ * once. Does not block. On failure *out is unchanged. */
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out);
 
-/* A fence, held once, for work that threads of the library's have yet to queue or to do: it is being queued until one
- * of the next two functions is called. It holds the work, which drop() undoes. serial: no stream's, nor another
- * fence's. */
+/* Opens a fence for work that threads of the library have yet to queue or do. It is queueing until sm_fence_queued() or
+ * sm_fence_close() is called. The caller holds the fence once. The fence holds the work and drops it with drop().
+ * serial: equals no stream's and no other fence's. Does not block. On failure *out is unchanged. */
 synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out);
-/* All of it is queued on the stream. */
+/* Records the fence's event behind its work, which is all queued on the stream now. The fence is then pending. Does not
+ * block. On failure the fence is unchanged. */
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
-/* It is over: done, or lost. stray: a part of it may be running. */
+/* Ends the fence without an event. state: DONE or LOST. stray: a part of the work may be running. Does not block. */
 void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray);
 
+/* Adds a holder. Returns the fence. Does not block. */
 struct sm_fence *sm_fence_hold(struct sm_fence *fence);
-/* NULL is ignored. */
+/* Removes a holder. The last one returns the event to the pool and drops the host work. Ignores NULL. Does not
+ * block. */
 void sm_fence_drop(struct sm_fence *fence);
 
-/* Done from the beginning, for ever: who has released a lock meanwhile asks with it to look at everything again. */
+/* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
+ * reads the state again. */
 extern struct sm_fence *const sm_fence_done;
 
-/* What is known without asking the device. NULL is done. */
+/* Returns the state as last polled, without a query to the device. NULL is done. Does not block. */
 static inline enum sm_fence_state sm_fence_state(const struct sm_fence *fence)
 {
     if (!fence)
@@ -64,21 +80,24 @@ static inline enum sm_fence_state sm_fence_state(const struct sm_fence *fence)
     return (enum sm_fence_state)atomic_load_explicit(&fence->state, memory_order_acquire);
 }
 
-/* Whether the fence's work may still be going on, as far as is known without asking the device. */
+/* Returns whether the fence's work may still run, without a query to the device. NULL is done. Does not block. */
 static inline bool sm_fence_is_open(const struct sm_fence *fence)
 {
     return sm_fence_state(fence) <= SM_FENCE_PENDING;
 }
 
-/* Waits on the host until the fence is neither being queued nor pending. If it is lost: ERR_DEVICE_LOST, or why the
- * library's part failed. */
+/* Waits on the host until the fence is neither queueing nor pending. Blocks. A lost fence returns ERR_DEVICE_LOST, or
+ * the reason why the library's part failed. */
 synced_mem_status sm_fence_wait(struct sm_fence *fence);
-/* Waits on the host until the fence is no longer being queued, so that a stream can wait for it. Errors: as above. */
+/* Waits on the host until the fence is no longer queueing, so that a stream can wait for it. Blocks. Errors: as
+ * sm_fence_wait(). */
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence);
-/* Whether the fence is still being queued or pending, asking the device; pending too if it does not say. */
+/* Polls the event of a pending fence. Returns whether the fence is still queueing or pending. A failed query leaves it
+ * pending. Does not block. */
 bool sm_fence_pending(struct sm_fence *fence);
 
-/* Destroys the events in the pool. What fails stays there, and the next call tries again. */
+/* Destroys the events in the pool. An event that cannot be destroyed stays there, and the next call tries again.
+ * Returns the first failure. */
 synced_mem_status sm_fence_shutdown(void);
 
 #endif

@@ -1,11 +1,11 @@
-/* The library's own streams. */
+/* The internal streams. */
 #include "stream/stream.h"
 
 #include "base/process.h"
 #include "base/status.h"
 
 static struct {
-    struct sm_lock lock; /* held while one is made or destroyed */
+    struct sm_lock lock; /* held while a stream is created or destroyed */
     struct sm_stream stream[SM_MAX_DEVICES][SM_INTERNALS];
     atomic_bool made[SM_MAX_DEVICES][SM_INTERNALS];
 } internals = {.lock = SM_LOCK_INITIALIZER};
@@ -45,7 +45,7 @@ static synced_mem_status destroy_internal(int device, enum sm_internal internal)
     if (!atomic_load_explicit(&internals.made[device][internal], memory_order_relaxed))
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_device_stream_destroy(device, internals.stream[device][internal].handle);
-    /* What was on a lost device went with it; what fails otherwise stays, for a later try. */
+    /* A stream of a lost device is gone with it. After any other failure the stream stays, for a later try. */
     if (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST)
         atomic_store_explicit(&internals.made[device][internal], false, memory_order_relaxed);
     return status;

@@ -1,4 +1,4 @@
-/* The streams that the library knows. This file is the one that makes a stream wait. */
+/* The callers' streams that the library knows. Only this file makes a stream wait. */
 #include "stream/stream.h"
 
 #include "base/process.h"
@@ -9,11 +9,11 @@
 
 #include <pthread.h>
 
-/* What became of a caller's stream. */
+/* The states of a caller's stream. */
 enum state {
     KNOWN,
-    DONE,    /* synced_mem_forget_stream(); last stands for its work */
-    VANISHED /* its handle was found to be another stream's, and it was never done */
+    DONE,    /* synced_mem_forget_stream() was called; last stands for its work */
+    VANISHED /* its handle was found to name another stream, and it was never done */
 };
 
 static _Atomic uint64_t last_thread;
@@ -66,8 +66,9 @@ struct sm_stream *sm_stream_any(int device)
 
 /* ---- Callers' streams ---- */
 
-/* Known streams, by handle. A created one is held by being known. A thread's default stream, and a created one that the
- * runtime has no id for, so that its handle may become another's, is known while somebody else holds it. */
+/* Known streams, by handle. The bucket holds a created stream. It does not hold two kinds, which are known only while
+ * somebody else holds them. One is a thread's default stream. The other is a created stream without an id from the
+ * runtime, whose handle may come to name another stream. */
 enum { BUCKETS = 16 };
 static struct bucket {
     struct sm_lock lock;
@@ -133,7 +134,7 @@ void sm_stream_drop(struct sm_stream *stream)
         sm_stream_record_give(stream);
 }
 
-/* With the bucket locked. It is known no more: its record lives as long as somebody refers to it. */
+/* With the bucket locked. Makes the stream unknown. Its record lives as long as somebody refers to it. */
 static void forget(struct bucket *bucket, struct sm_stream *stream, enum state state)
 {
     unlink_from(bucket, stream);
@@ -141,16 +142,17 @@ static void forget(struct bucket *bucket, struct sm_stream *stream, enum state s
     atomic_store_explicit(&stream->state, (unsigned char)state, memory_order_release);
 }
 
-/* With the bucket unlocked, after forget(). */
+/* With the bucket unlocked, after forget(). Gives up the bucket's hold. */
 static void drop_known(struct sm_stream *stream)
 {
     if (stream && !is_known_while_held(stream))
         sm_stream_drop(stream);
 }
 
-/* A destructor that runs later may use the thread's default stream once more, which may be another one by then: the
- * runtime has destructors too. So what is met from then on is another thread's, whose end comes in the next round of
- * destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, nobody is told. */
+/* Runs when a thread ends. A later destructor may use the thread's default stream once more, as the runtime has
+ * destructors too. That may be another stream by then. So this_thread is reset, and a later use counts as another
+ * thread's, which ends in the next round of destructors. After the last round, PTHREAD_DESTRUCTOR_ITERATIONS, no
+ * destructor runs. */
 static void orphan_streams(void *thread)
 {
     this_thread = 0;
@@ -171,7 +173,8 @@ static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream 
     return stream;
 }
 
-/* Memory is found with no lock of the library's held; of two threads that meet a stream at once one comes too late. */
+/* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
+ * record. */
 static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
                               struct sm_stream **out)
 {
@@ -236,7 +239,8 @@ static void vanish(struct sm_stream *stream)
         drop_known(stream);
 }
 
-/* The one that is known by this handle, held; NULL if none is, or it has become another stream's. */
+/* Returns the stream that is known by this handle, held. NULL: none is known, or the handle names another stream
+ * now. */
 static struct sm_stream *find_known(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
 {
     struct sm_stream *const stream = find_held(bucket, handle, 0, 0);
@@ -295,7 +299,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
     if (!is_legacy)
         return find_created(device, resolved, handle, facts.id, out);
     *out = described(legacy, resolved);
-    atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles mean it */
+    atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles name the legacy stream */
     return SYNCED_MEM_OK;
 }
 
@@ -306,8 +310,9 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **o
     return sm_fence_record(stream->device, stream->handle, stream->serial, out);
 }
 
-/* Whose event covers it: a thread can't record one on another thread's default stream, but the legacy stream, which
- * waits for those as for all blocking streams, can stand for it; as it does where no stream was named. */
+/* Returns the stream whose event covers the stream's work. A thread cannot record an event on another thread's default
+ * stream. The legacy stream waits for such streams as for all blocking ones, so it stands for them. It also stands for
+ * the stream of an access that names none. */
 static struct sm_stream *recordable(struct sm_stream *stream)
 {
     const bool others = stream->kind == SM_STREAM_PER_THREAD && stream->thread != thread_number();
@@ -331,7 +336,7 @@ static synced_mem_status last_of(struct sm_stream *stream, struct sm_fence **out
     return SYNCED_MEM_OK;
 }
 
-/* With the stream locked: a caller who is done with it may destroy it the moment its lock is free. */
+/* With the stream locked. A caller that is done with the stream may destroy it as soon as the lock is free. */
 static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out)
 {
     switch (state_of(stream)) {
@@ -386,7 +391,7 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     return sm_device_stream_wait(stream->device, stream->handle, fence->event);
 }
 
-/* What the legacy stream waits for, blocking streams do too. */
+/* Blocking streams wait for the work that the legacy stream waits for. */
 static bool hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
     struct sm_stream *const on = recordable(stream);
@@ -403,7 +408,7 @@ bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
     return held;
 }
 
-/* ---- For what is freed in the order of a stream ---- */
+/* ---- For memory that is freed in the order of a stream ---- */
 
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
 {
@@ -458,14 +463,14 @@ bool sm_stream_is_over(const struct sm_stream *stream)
            (is_counted(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
 }
 
-/* Whether anything was given to the stream, which the caller of this holds. */
+/* Returns whether the stream was given any use. The caller holds the stream. */
 static bool has_uses(const struct sm_stream *stream)
 {
     const unsigned others = is_known_while_held(stream) ? 1 : 2;
     return atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
 }
 
-/* On a lost device nothing runs any more, and the stream's handle may be gone before anybody asks again. */
+/* On a lost device nothing runs, and the stream's handle may be invalid by the next query. So the stream is done. */
 static synced_mem_status end(struct bucket *bucket, struct sm_stream *stream)
 {
     struct sm_fence *last = NULL;

@@ -1,7 +1,16 @@
 /*
- * Streams as the library knows them: its own, and those that callers name. A caller's stream is known from its first
- * use on until synced_mem_forget_stream(), by a record that nobody else's handle ever leads to; what was given to the
- * stream refers to that record, and one event can end all of it.
+ * Streams: those of the library, and those that callers name.
+ *
+ *    handle            the runtime's name for a stream; after a destruction it may name another one
+ *    record            the library's knowledge of one stream; no other stream's handle ever leads to it
+ *    serial            the number of a record, which is never used again
+ *    known             found by its handle: from the first use until synced_mem_forget_stream()
+ *    done              forgotten by the caller; the fence in last stands for all of its work
+ *    vanished          destroyed without synced_mem_forget_stream(): its work can no longer be tracked
+ *    any stream        stands for a device pointer that was given out without a stream
+ *    internal stream   a stream of the library, of which each device has a set
+ *
+ * Uses that a stream was given refer to its record, so one event can end all of them.
  */
 #ifndef SM_STREAM_H
 #define SM_STREAM_H
@@ -10,12 +19,12 @@
 #include "stream/fence.h"
 #include "trace/trace.h"
 
-/* The library's own streams, one set a device; none of them blocks with the legacy stream. */
+/* The internal streams, one set a device. None of them blocks with the legacy stream. */
 enum sm_internal {
     SM_INTERNAL_H2D,
     SM_INTERNAL_D2H,
     SM_INTERNAL_ALLOC,
-    SM_INTERNAL_FREE,        /* frees that come after nothing: it never waits */
+    SM_INTERNAL_FREE,        /* frees that come after no work: this stream never waits */
     SM_INTERNAL_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
     SM_INTERNAL_FREE_LAST = SM_INTERNAL_FREE_BEHIND + 3,
     SM_INTERNALS
@@ -25,64 +34,70 @@ enum sm_stream_kind {
     SM_STREAM_CREATED,    /* by the caller */
     SM_STREAM_PER_THREAD, /* one thread's default stream */
     SM_STREAM_LEGACY,     /* the legacy default stream */
-    SM_STREAM_ANY,        /* none was named: the legacy stream, or blocking ones. Nothing can be queued on it */
+    SM_STREAM_ANY, /* none was named: the legacy stream or a blocking one; nothing can be queued on this record */
     SM_STREAM_INTERNAL
 };
 
-/* An address of the library's own, which matches no handle. The hot path compares with it where no stream may match. */
+/* An address that matches no handle. The hot path compares with it where no stream may match. */
 extern char sm_no_stream;
 #define SM_NO_HANDLE ((synced_mem_stream)(void *)&sm_no_stream)
 
-/* Many programs use this handle for no stream; a record never has it. */
+/* Many programs use this handle for no stream. No record ever has it. */
 #define SM_HANDLE_OF_NONE ((synced_mem_stream)UINTPTR_MAX)
 
 struct sm_stream {
-    _Atomic(synced_mem_stream) hot; /* the caller's handle for it, or SM_NO_HANDLE */
+    _Atomic(synced_mem_stream) hot; /* the caller's handle, or SM_NO_HANDLE */
     synced_mem_stream handle;
-    uint64_t serial; /* no other stream's, ever */
-    uint64_t id;     /* the runtime's, of a created stream; 0 if it does not say */
-    uint64_t thread; /* whose default stream it is */
+    uint64_t serial; /* never used again */
+    uint64_t id;     /* the runtime's id of a created stream; 0 if the runtime gives none */
+    uint64_t thread; /* the number of the thread whose default stream it is; else 0 */
     struct sm_stream *next;
-    _Atomic(struct sm_fence *) last; /* once it is done: for all that it was given */
-    atomic_uint holders;             /* of created and per-thread streams; those it is known by are one */
-    struct sm_mutex lock; /* of created and per-thread streams: held from a look at the state to what follows from it */
+    _Atomic(struct sm_fence *) last; /* once the stream is done: for all work that it was given */
+    atomic_uint holders;             /* of created and per-thread streams; a bucket that keeps the record is one */
+    /* Of created and per-thread streams. Held from a read of the state until the work that depends on it is queued. */
+    struct sm_mutex lock;
     int device;
     unsigned char kind;
-    atomic_uchar state;   /* of a created or per-thread stream, see stream.c; DONE and what comes after it are final */
-    atomic_bool orphaned; /* its thread has ended */
-    atomic_uint frees;    /* counts those in its order */
-    atomic_uint awaited;  /* so many of them were waited for */
+    atomic_uchar state;   /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
+    atomic_bool orphaned; /* the thread of this per-thread stream has ended */
+    atomic_uint frees;    /* counts the frees in the stream's order */
+    atomic_uint awaited;  /* the number of these frees that are known to be over */
 };
 
-/* One of the library's own, made at its first use; good until the shutdown. */
+/* Stores an internal stream, which the first call creates. It stays valid until the shutdown. Waits for no work. On
+ * failure *out is unchanged. */
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
-/* As that, but NULL if it is not made yet. */
+/* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
 
-/* Destroys them. What fails is tried again by the next call. */
+/* Destroys the internal streams. A stream that cannot be destroyed stays, and the next call tries again. Returns the
+ * first failure other than ERR_DEVICE_LOST; if there is none, OK or ERR_DEVICE_LOST. */
 synced_mem_status sm_internal_streams_shutdown(void);
 
-/* What stands for the use of a pointer that was asked for without a stream. */
+/* Returns the record that stands for uses of a device pointer given out without a stream. Does not block. */
 struct sm_stream *sm_stream_any(int device);
 
 /*
- * The caller's stream by its handle, held. device: the object's; for SYNCED_MEM_DEVICE_CURRENT any will do.
- * A stream that captures: *out is NULL. ERR_INVALID_DEVICE: it is another device's.
+ * Finds or creates the record of the caller's stream. The caller holds it. device: the object's device;
+ * SYNCED_MEM_DEVICE_CURRENT accepts a stream of any device. While the stream captures *out is NULL. Does not block. On
+ * failure *out is unchanged. ERR_INVALID_DEVICE: the stream belongs to another device. ERR_CAPTURING: the legacy stream
+ * cannot be used, as a blocking stream captures. ERR_INVALID_ARGUMENT: no stream has this handle.
  */
 synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm_stream **out);
 
+/* Adds a holder of a caller's stream. Returns the record. Does not block. */
 struct sm_stream *sm_stream_hold(struct sm_stream *stream);
-/* NULL is ignored. */
+/* Removes a holder. The last one returns the record. Ignores NULL and streams whose holders are not counted. */
 void sm_stream_drop(struct sm_stream *stream);
 
-/* A serial number that is no stream's. */
+/* Returns a serial number that belongs to no stream. */
 uint64_t sm_stream_new_serial(void);
 
-/* Fills in a record, with a serial number of its own. */
+/* Fills in a record and gives it a serial number. */
 void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int device, synced_mem_stream hot);
 
-/* What a trace calls each kind. */
+/* The name of each kind in a trace. */
 extern const char *const sm_stream_kinds[];
 
 static inline struct sm_trace_stream sm_stream_traced(const struct sm_stream *stream)
@@ -93,54 +108,60 @@ static inline struct sm_trace_stream sm_stream_traced(const struct sm_stream *st
                                     .device = stream->device};
 }
 
-/* Whether the hot path may hand out pointers on it. */
+/* Returns whether the hot path may return pointers for this stream. */
 static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
 {
     return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_LEGACY;
 }
 
-/* A fence for what the library has just queued on the stream. */
+/* Records a fence for all work that is queued on the stream, after the library queued some. The caller holds it. Does
+ * not block. On failure *out is unchanged. */
 synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out);
 
-/* A fence for all that the stream was given until now, or until it was done. ERR_CAPTURING while it captures;
- * ERR_INVALID_STATE if it went away and was never done: then nobody can tell any more. */
+/* Stores a fence for all work that the stream was given until now, or until it was done. The caller holds it. Does not
+ * block. On failure *out is unchanged. ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: the stream vanished, so
+ * nobody can track its work. ERR_DEVICE_LOST: the device was lost before the stream was done. */
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out);
 
-/* Work queued on the stream from now on runs after the fence's. Asks nothing of the device when the fence is not
- * pending, or its work is on that very stream. Where threads of the library's have yet to queue that, the host waits
- * until they have. */
+/* Makes work that is queued on the stream from now on run after the fence's work. Makes no call to the runtime if the
+ * fence is not pending, or if its work is on this stream. Blocks only while the fence is queueing. A lost fence that
+ * was queueing returns why it failed. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 
-/* As sm_stream_wait(), for work of the caller's, whatever kind of stream it is on. Whether that could be done: not
- * while the stream captures, nor once it is done or gone. */
+/* Does the same as sm_stream_wait() for the caller's work, on a stream of any kind. Returns whether that succeeded. It
+ * fails while the stream captures, and once the stream is done or vanished. */
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
 
-/* Frees device memory behind all that the stream was given until now; *freed: so it did, or failed to. False: the
- * stream is done, or gone, or captures. */
+/* Frees device memory behind all work that the stream was given until now. Returns the status of that free, or of the
+ * query before it. *freed: the free was tried. Otherwise the stream is done or vanished, or it captures, and the memory
+ * is still the caller's. */
 synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *freed);
 
-/* Has the runtime see which frees are done: until then it keeps their memory. */
+/* Synchronizes with each stream that has nothing to do, so that the runtime learns which frees are done. Until then the
+ * runtime keeps their memory. Does not wait for pending work. */
 void sm_stream_look_at_frees(int device);
 
-/* Waits on the host until what was freed in the order of any stream of the device has been freed. */
+/* Waits on the host until all frees in the order of any stream of the device are done. Blocks. */
 void sm_stream_wait_for_frees(int device);
 
-/* Locks the record of the caller's stream, if something can be freed in its order: the stream is known still, its
- * handle is not another's, and it does not capture. */
+/* Locks the record of the caller's stream if memory can be freed in its order. Returns whether it did. The stream is
+ * then known, its handle is not another stream's, and it does not capture. *status: the status of the query. */
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status);
 void sm_stream_unlock(struct sm_stream *stream);
 
-/* Visits the known streams that are wanted, held and with nothing locked. */
+/* Calls visit() for each known stream that is wanted. The stream is held, and nothing is locked. */
 void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), int device,
                     void (*visit)(struct sm_stream *stream));
 
-/* Whether it takes no more work: synced_mem_forget_stream() was called for it, or its thread has ended. */
+/* Returns whether the stream gets no more work: synced_mem_forget_stream() was called, or its thread has ended. */
 bool sm_stream_is_over(const struct sm_stream *stream);
 
-/* Ends the uses of the caller's stream and forgets it. */
+/* Ends the uses of the caller's stream and forgets the stream. Does not block. On failure the stream stays known. After
+ * ERR_DEVICE_LOST it is forgotten all the same. */
 synced_mem_status sm_stream_forget(synced_mem_stream handle);
 
-/* Forgets all callers' streams, which nobody may hold, and destroys the library's own. */
+/* Forgets all callers' streams, which nobody may hold, and destroys the internal ones. Errors: as
+ * sm_internal_streams_shutdown(). */
 synced_mem_status sm_stream_shutdown(void);
 
 #endif

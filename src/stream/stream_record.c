@@ -1,4 +1,4 @@
-/* The records of callers' streams, and when one can become another stream's. */
+/* The records of callers' streams, and when a record can become another stream's. */
 #include "stream/stream_record.h"
 
 #include "base/slab.h"
@@ -30,8 +30,8 @@ void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int 
 
 static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_stream);
 
-/* Those of created streams that nobody refers to any more, the longest gone first. Another thread's hot path may have
- * loaded one and be about to compare its handle, so each waits here until so many have gone after it. */
+/* The records of created streams that nobody refers to, the longest unused first. The hot path of another thread may
+ * have loaded one and be about to compare its handle. So each waits here until LAID_BY others came after it. */
 enum { LAID_BY = 4096 };
 static struct {
     struct sm_lock lock;
@@ -53,7 +53,7 @@ static void lay_by(struct sm_stream *stream)
     sm_unlock(&laid_by.lock);
 }
 
-/* The longest gone, where there are more than so many. */
+/* Makes the longest unused record available if there are more than so many. Returns whether there were. */
 static bool reuse_beyond(unsigned most)
 {
     sm_lock(&laid_by.lock);

@@ -1,17 +1,17 @@
-/* The records of callers' streams. */
+/* The memory for records of callers' streams. */
 #ifndef SM_STREAM_RECORD_H
 #define SM_STREAM_RECORD_H
 
 #include "stream/stream.h"
 
-/* NULL when the system has no memory. */
+/* Returns a record, which the caller owns; NULL if the system has no memory. */
 struct sm_stream *sm_stream_record_take(void);
 
-/* Nobody refers to it any more. One that the hot path may have met is used again only after many others. NULL is
- * ignored. */
+/* Takes back a record that nobody refers to any more. The hot path may still read the record of a created stream. So
+ * such a record is used again only after many others. Ignores NULL. */
 void sm_stream_record_give(struct sm_stream *stream);
 
-/* For the shutdown: all that were given back are free to be used again, or returned to the system. */
+/* Makes all returned records available again or returns them to the system. For the shutdown. */
 void sm_stream_records_trim(void);
 
 #endif
