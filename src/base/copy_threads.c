@@ -67,8 +67,8 @@ static bool take_out(struct sm_task *task)
     return true;
 }
 
-/* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches, so that no
- * task is held back by the source of another. NULL: none. */
+/* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches. So no task
+ * is held back by another's source. NULL: none. */
 static struct sm_task *next_task(void)
 {
     struct sm_task *task = queue.first;

@@ -1,6 +1,6 @@
 /*
- * A lock of four bytes that does not depend on the C library, and a count of events that threads can wait for. Neither
- * records its waiters. So both keep working in a forked child, which has none of the waiting threads.
+ * A lock of four bytes, whatever the C library, and a count of events that threads can wait for. Neither records its
+ * waiters. So both keep working in a forked child, which has none of the waiting threads.
  */
 #ifndef SM_MUTEX_H
 #define SM_MUTEX_H

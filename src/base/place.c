@@ -59,9 +59,8 @@ static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const ch
     return !info.dli_sname || strcmp(info.dli_sname, function) != 0;
 }
 
-/* Depending on the compiler, the chain may still begin with the public function's frame, or with that of a function
- * between it and the caller of sm_place_of(). The frames up to the public function are the library's and are left
- * out. */
+/* Depending on the compiler, the chain may begin with the public function's frame or with one inside that. Frames up to
+ * the public function are the library's and are left out. */
 static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char frame[SM_PLACE_FRAME];

@@ -1,6 +1,6 @@
 /*
- * Shards: a structure that all threads use is split into SM_SHARDS parts, each with a lock or a cache line of its own.
- * So threads seldom contend. A thread gets its shard at first use, in rotation.
+ * Shards: a structure that all threads use is split into SM_SHARDS parts. Each has a lock or a cache line of its own,
+ * so threads seldom contend. A thread gets its shard at first use, in rotation.
  */
 #ifndef SM_SHARD_H
 #define SM_SHARD_H

@@ -93,7 +93,7 @@ void sm_traced_end(const void *object);
 size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP]);
 void sm_traced_clear(void);
 
-/* As sm_traced_top(), without the lock. Without a trace: the last trace's objects, as at its end. */
+/* As sm_traced_top(), but takes the lock itself. Without a trace: the last one's objects, as at its end. */
 size_t sm_trace_top(struct sm_traced top[SM_TRACED_TOP]);
 
 /* Writes an object's name and number, as the trace shows them. */

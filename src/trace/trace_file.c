@@ -277,7 +277,7 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 /* ---- The file ---- */
 
 /* Moves a descriptor above the standard ones. A program that has closed a standard descriptor may still print to it, or
- * reopen it, so the trace's file must not have its number. */
+ * reopen it. So the trace's file must not have its number. */
 static int above_standard(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)

@@ -31,7 +31,8 @@ struct sm_timing {
 };
 
 /*
- * - BASE_LASTS_S: a base this old is replaced, since the runtime reports times as a float of milliseconds.
+ * - BASE_LASTS_S: a base this old is replaced. The runtime reports times as a float of milliseconds, so their precision
+ *   falls with the base's age.
  * - PATIENCE_US, PATIENCE: a device that is not done after both this time and this many queries has no base.
  * - NEXT_TRY_MS: the next try for a base comes after this time. Other processes may have their time slices before this
  *   one. Failed tries thus take at most a twentieth of the time.
@@ -277,8 +278,8 @@ static struct sm_timing *take_all(void)
     return all;
 }
 
-/* Appends the timing before it records the second event. If two threads queue on one stream, a transfer that is over
- * then precedes in the list all that are appended later. */
+/* Appends the timing before it records the second event. Two threads may queue on one stream: a transfer that is over
+ * is then already in the list, in front of later ones. */
 bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, const struct sm_trace_event *event)
 {
     if (!timing)
