@@ -1,4 +1,4 @@
-/* The calling thread's public function, and its call place. */
+/* The calling thread's caller. */
 #include "base/caller.h"
 
 _Thread_local struct sm_caller sm_caller;

@@ -1,7 +1,7 @@
 /*
  * The caller: the public function that a thread is in, its call place and its object. A trace names the caller as the
- * cause of an event, and debug mode as the cause of an expired pointer. The library puts the caller aside around a call
- * of the user's code, since that code may call the library.
+ * cause of an event. Debug mode names it as the cause of an expired pointer. A user's callback may call the
+ * library, so the library puts the caller aside around each one.
  */
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
@@ -19,23 +19,23 @@ struct sm_caller {
     const char *function;         /* NULL: none */
     const struct sm_place *place; /* NULL: not known */
     const void *object;           /* NULL: none, or not known yet */
-    const char *name;             /* the object's, which lives as long as the call */
-    bool ranged;                  /* a range is open for the function, see device.h */
+    const char *name;             /* the object's name, which lives as long as the call */
+    bool ranged;                  /* a profiler's range is open for the function, see device.h */
 };
 
 extern _Thread_local struct sm_caller sm_caller;
 
-/* A copy of the caller, and of the thread's scopes, that outlives the call. */
+/* A copy of the caller and of the thread's scopes that outlives the call. */
 struct sm_by {
-    const char *function; /* NULL: nobody, or a thread of the library's */
+    const char *function; /* NULL: none, or a thread of the library */
     const struct sm_place *place;
     char scope[SM_SCOPE_TEXT];
 };
 
-/* Fills by with the calling thread's. */
+/* Fills *by with the calling thread's caller and scopes. */
 void sm_by_caller(struct sm_by *by);
 
-/* Set by the first trace, or debug mode, and never cleared: all threads then keep their caller. */
+/* The first trace, or debug mode, sets it, and nothing clears it. Once it is set, all threads record their caller. */
 extern atomic_bool sm_caller_wanted;
 
 static inline bool sm_caller_is_wanted(void)
@@ -43,7 +43,7 @@ static inline bool sm_caller_is_wanted(void)
     return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
 }
 
-/* Names the call's object, which was not known when the call began. */
+/* Records the call's object, which was not known when the call began. No effect while no caller is wanted. */
 static inline void sm_caller_is_about(const void *object, const char *name)
 {
     if (!sm_caller_is_wanted())
@@ -52,7 +52,8 @@ static inline void sm_caller_is_about(const void *object, const char *name)
     sm_caller.name = name;
 }
 
-/* Puts the caller aside before a call of the user's code, and returns it for sm_caller_put_back(). */
+/* Clears the caller before a user's callback. Returns the old one for sm_caller_put_back(). The thread must hold
+ * no lock of an object or of the library. */
 static inline struct sm_caller sm_caller_put_aside(void)
 {
     assert(!sm_process_is_inside());
@@ -61,6 +62,7 @@ static inline struct sm_caller sm_caller_put_aside(void)
     return before;
 }
 
+/* Restores the caller that sm_caller_put_aside() has returned. */
 static inline void sm_caller_put_back(struct sm_caller before)
 {
     sm_caller = before;

@@ -1,4 +1,4 @@
-/* Threads that help to copy. They are started when there is something to do for them, and then kept. */
+/* Copy threads. They start when a task needs them, and then stay. */
 #include "base/copy_threads.h"
 
 #include "base/process.h"
@@ -14,9 +14,9 @@ static struct {
     struct sm_task *first;
     pthread_t ids[MAX_THREADS];
     unsigned count;
-    unsigned watching; /* of them wait for a task that is not ready: all but one may */
+    unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
     bool ending;
-    unsigned generation; /* of the process that has the threads */
+    unsigned generation; /* the process that has the threads */
 } queue = {.lock = SM_LOCK_INITIALIZER};
 
 void sm_task_hold(struct sm_task *task)
@@ -32,7 +32,7 @@ void sm_task_drop(struct sm_task *task)
 
 /* ---- The queue, locked ---- */
 
-/* A child has none of its parent's threads, and no business with what they copy. */
+/* After a fork: forgets the parent's threads, which the child does not have, and the parent's tasks. */
 static void leave_to_parent(void)
 {
     if (queue.generation == sm_process_generation())
@@ -67,8 +67,8 @@ static bool take_out(struct sm_task *task)
     return true;
 }
 
-/* The oldest that can be worked on; else the oldest that nobody watches, so that none is held back by another's
- * source. */
+/* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches. So no task
+ * is held back by another's source. NULL: none. */
 static struct sm_task *next_task(void)
 {
     struct sm_task *task = queue.first;
@@ -84,7 +84,7 @@ static struct sm_task *next_task(void)
 
 /* ---- The threads ---- */
 
-/* With the queue locked before and after. */
+/* Waits until the task is ready. The queue is locked before and after. */
 static void watch(struct sm_task *task)
 {
     queue.watching++;
@@ -135,7 +135,7 @@ static void *copy_thread(void *unused)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Starts threads up to the given number. All signals are blocked in them: they are for the program's own threads. */
 static void start(unsigned threads)
 {
     sigset_t all;

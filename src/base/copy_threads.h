@@ -1,36 +1,39 @@
-/* The library's copy threads, and the queue of what they help with. */
+/* Copy threads: worker threads of the library, and the queue of tasks that they share. */
 #ifndef SM_COPY_THREADS_H
 #define SM_COPY_THREADS_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Something that any number of threads can work on at once. */
+/* A task: work that any number of threads can do together. Who holds it keeps it alive. */
 struct sm_task {
-    void (*work)(struct sm_task *task); /* until there is nothing left to take */
-    void (*wait)(struct sm_task *task); /* until it can be worked on */
+    void (*work)(struct sm_task *task); /* works until no piece is left to take */
+    void (*wait)(struct sm_task *task); /* blocks until the work can begin */
     void (*free)(struct sm_task *task);
     atomic_uint holders;
-    /* The rest is the queue's. */
+    /* The queue uses the rest. */
     struct sm_task *next;
     bool queued;
     bool ready;
-    bool watched; /* a thread waits until it is ready */
+    bool watched; /* a copy thread has called wait() */
 };
 
+/* Adds a holder. */
 void sm_task_hold(struct sm_task *task);
+/* Removes a holder. The last one calls free(). */
 void sm_task_drop(struct sm_task *task);
 
-/* Puts a task in the queue, which holds it, and starts threads up to the number, as far as the system has any. ready:
- * it can be worked on without a wait. */
+/* Appends the task to the queue, which holds it. Starts copy threads until there are as many as given, or until the
+ * system refuses one. ready: the work can begin without a wait. Does not wait for the task. */
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads);
-/* It can be worked on. */
+/* Marks the task as ready: its work can begin. */
 void sm_copy_threads_ready(struct sm_task *task);
-/* There is nothing left to take. Threads that are at work on it go on. */
+/* Removes the task from the queue, which drops it. For a task with no piece left to take. Threads already in work() go
+ * on. No effect if the task is not queued. */
 void sm_copy_threads_remove(struct sm_task *task);
-/* How many there are. */
+/* Returns the number of copy threads. */
 unsigned sm_copy_threads_count(void);
-/* Ends all of them. The queue must be empty. */
+/* Ends all copy threads and waits for them. The queue must be empty. */
 void sm_copy_threads_end(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Memory in the hands of threads. */
+/* Which threads have memory in their hands. */
 #include "base/hands.h"
 
 #include "base/mutex.h"
@@ -7,22 +7,22 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* A thread empties its hands and then reads whether anybody waits; a thread that waits says so and then reads whether
- * hands are full. All of that is sequentially consistent, so one of the two sees the other. */
+/* A thread that empties its hands then reads whether any thread waits. A waiting thread announces itself and then reads
+ * whether hands are full. All of this is sequentially consistent, so at least one of the two sees the other. */
 static struct {
     struct sm_events passed;
     atomic_uint waiting;
-    char apart[SM_CACHE_LINE]; /* all threads read the above, and each writes its shard */
+    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
     struct shard {
         atomic_uint full;       /* threads with full hands */
-        _Atomic uint64_t times; /* that anything was passed */
+        _Atomic uint64_t times; /* how often memory was passed */
         char apart[SM_CACHE_LINE];
     } shards[SM_SHARDS];
 } hands;
 
 static _Thread_local struct {
     bool full;
-    uint64_t times; /* of those above */
+    uint64_t times; /* how often this thread has passed memory */
 } self;
 
 static struct shard *own_shard(void)
@@ -30,7 +30,7 @@ static struct shard *own_shard(void)
     return &hands.shards[sm_shard()];
 }
 
-/* Whoever else had full hands, or waited, is not in the child. */
+/* In a forked child: only the thread that forked may have full hands, and none waits. */
 static void forget_in_child(void)
 {
     atomic_store(&hands.waiting, 0);

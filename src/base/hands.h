@@ -1,10 +1,10 @@
 /*
- * Memory on its way: a thread that takes memory off a list, to look at it or to free it, has it in its hands until it
- * is freed or on a list again. Meanwhile no other thread finds it. So a thread that is refused memory waits until the
- * hands of the others are empty before it believes that there is none.
+ * Hands: memory that a thread has taken off a list, to query or to free it, is in that thread's hands. It stays there
+ * until it is freed or on a list again. Meanwhile no other thread finds it. So a thread that is refused memory first
+ * waits until other threads have empty hands; only then is memory really missing.
  *
- * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a fence, and
- * while code of the caller's runs.
+ * Hands are full for some calls of the runtime, at most for a free. They are empty during a wait for a fence and during
+ * users' callbacks.
  */
 #ifndef SM_HANDS_H
 #define SM_HANDS_H
@@ -12,17 +12,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* From here on the calling thread may have memory in its hands. They must be empty. */
+/* From now on the calling thread may have memory in its hands. They must be empty before. */
 void sm_hands_fill(void);
-/* Something is freed, or where others find it; the next may be in the hands already. */
+/* Reports that one piece of memory was freed or is back on a list. The next may already be in the hands. */
 void sm_hands_pass(void);
-/* Nothing is in them any more. passed: something was. */
+/* Empties the calling thread's hands. passed: memory was freed or put back on a list. */
 void sm_hands_empty(bool passed);
 
-/* Counts the times that other threads have passed something. */
+/* Returns how often other threads have passed memory: freed it or put it back on a list. */
 uint64_t sm_hands_passed(void);
-/* Waits, with empty hands, while the hands of other threads are full and nothing has been passed since then. Whether
- * something has. */
+/* Waits while other threads have full hands and sm_hands_passed() still returns since. Returns whether any memory was
+ * passed. Blocks. The calling thread's hands must be empty. */
 bool sm_hands_wait(uint64_t since);
 
 #endif

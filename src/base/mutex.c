@@ -1,4 +1,4 @@
-/* Locks and counts of events on Linux's futexes. Elsewhere this file is the one to replace. */
+/* Locks and counts of events on Linux futexes. A port to another system replaces this file. */
 #ifndef __linux__
 #error "mutex.c is for Linux: elsewhere sm_mutex_wait(), sm_mutex_wake() and sm_events_*() have to be written"
 #endif
@@ -15,10 +15,10 @@
 
 static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
 
-/* As often as that a thread polls a lock before it sleeps. */
+/* How often a thread polls a lock before it sleeps. */
 enum { POLLS = 100 };
 
-/* errno is the caller's. */
+/* Calls futex() and keeps the caller's errno. */
 static void futex(atomic_uint *word, int operation, unsigned value)
 {
     const int before = errno;
@@ -44,7 +44,7 @@ static bool poll_and_take(struct sm_mutex *mutex)
     return sm_mutex_try(mutex);
 }
 
-/* A thread that has slept does not know whether others sleep still: so it leaves the lock as awaited. */
+/* A thread that has slept does not know whether others still sleep. So it takes the lock as SM_MUTEX_AWAITED. */
 void sm_mutex_wait(struct sm_mutex *mutex)
 {
     for (int i = 0; i < POLLS; i++)

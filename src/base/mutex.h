@@ -1,6 +1,6 @@
 /*
- * A lock of four bytes, whatever C library there is, and a count of events that threads can wait for. Neither keeps
- * anything about its waiters: in a forked child, which has none of them, both work on.
+ * A lock of four bytes, whatever the C library, and a count of events that threads can wait for. Neither records its
+ * waiters. So both keep working in a forked child, which has none of the waiting threads.
  */
 #ifndef SM_MUTEX_H
 #define SM_MUTEX_H
@@ -8,16 +8,17 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* it is held, and threads may sleep */ };
+enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* held, and threads may sleep */ };
 
-/* All zeros: open. */
+/* A lock. All zeros: open. */
 struct sm_mutex {
     atomic_uint state; /* enum sm_mutex_state */
 };
 
-/* Takes a lock that another thread holds. */
+/* Takes a lock that another thread holds. Blocks. */
 void sm_mutex_wait(struct sm_mutex *mutex);
-/* Wakes one thread that sleeps in sm_mutex_wait(). The lock may be another object's by now. */
+/* Wakes one thread that sleeps in sm_mutex_wait(). The lock is open already, so its memory may belong to another
+ * object by now. */
 void sm_mutex_wake(struct sm_mutex *mutex);
 
 static inline bool sm_mutex_try(struct sm_mutex *mutex)
@@ -27,7 +28,7 @@ static inline bool sm_mutex_try(struct sm_mutex *mutex)
                                                    memory_order_relaxed);
 }
 
-/* Not recursive. Most locks are held for a few instructions: a thread polls for a moment before it sleeps. */
+/* Takes the lock. Not recursive. Blocks: most locks are held for a few instructions, so it polls before it sleeps. */
 static inline void sm_mutex_lock(struct sm_mutex *mutex)
 {
     if (!sm_mutex_try(mutex))
@@ -40,7 +41,7 @@ static inline void sm_mutex_unlock(struct sm_mutex *mutex)
         sm_mutex_wake(mutex);
 }
 
-/* For memory that may have been something else. */
+/* Opens a lock in memory that may have had another use. */
 static inline void sm_mutex_init(struct sm_mutex *mutex)
 {
     atomic_store_explicit(&mutex->state, SM_MUTEX_OPEN, memory_order_relaxed);
@@ -51,15 +52,15 @@ struct sm_events {
     atomic_uint count;
 };
 
-/* To be called before the condition is read that the thread then may wait for. */
+/* Returns the count. Call it before reading the condition that the thread may then wait for. */
 static inline unsigned sm_events_seen(struct sm_events *events)
 {
     return atomic_load(&events->count);
 }
 
-/* Returns once there are more events than were seen; it may return earlier, so callers read their condition again. */
+/* Blocks until the count differs from seen. It may return earlier, so callers read their condition again. */
 void sm_events_wait(struct sm_events *events, unsigned seen);
-/* Another event. Wakes all threads that wait. */
+/* Counts one event and wakes all waiting threads. */
 void sm_events_add(struct sm_events *events);
 
 #endif

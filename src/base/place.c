@@ -1,4 +1,4 @@
-/* Call places. */
+/* The table of call places, and their text. */
 #include "base/place.h"
 
 #include "base/process.h"
@@ -9,18 +9,18 @@
 #include <string.h>
 #include <unwind.h>
 
-/* Of places, and those that are looked at to find one. */
+/* PLACES: slots of the table. NEIGHBOURS: slots that are searched for one place. */
 enum { PLACES = 2048, NEIGHBOURS = 16, ADDRESSES = SM_PLACE_DEPTH + SM_PLACE_OWN };
 
 static struct {
     struct sm_lock lock;
-    struct sm_place places[PLACES]; /* by the hash of their addresses; without addresses: free */
+    struct sm_place places[PLACES]; /* by the hash of their addresses; the first address of a free slot is 0 */
 } seen = {.lock = SM_LOCK_INITIALIZER};
 
 /* ---- The stack ---- */
 
 struct walk {
-    uintptr_t from; /* frames up to the one that goes on there are the library's */
+    uintptr_t from; /* frames up to and including the one at this address are the library's */
     bool reached;
     unsigned count;
     uintptr_t addresses[ADDRESSES];
@@ -36,7 +36,7 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *frame, void *data)
     return walk->count < ADDRESSES ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
-/* ---- Words ---- */
+/* ---- Text ---- */
 
 static const char *last_part(const char *path)
 {
@@ -44,8 +44,8 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* "symbol+0x1f", else "file+0x1f" from where it is loaded. A call may be a function's last instruction. False: it is in
- * the public function itself. */
+/* Writes "symbol+0x1f", or "file+0x1f" relative to the load address. The symbol is that of the byte before the address,
+ * since a call may be a function's last instruction. Returns false if the frame is the public function's own. */
 static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const char *function)
 {
     Dl_info info = {.dli_fname = ""};
@@ -59,8 +59,8 @@ static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const ch
     return !info.dli_sname || strcmp(info.dli_sname, function) != 0;
 }
 
-/* The compiler may or may not have left the public function's frame, and that of a function between it and the one that
- * asks: what is up to the public function is the library's. */
+/* Depending on the compiler, the chain may begin with the public function's frame or with one inside that. Frames up to
+ * the public function are the library's and are left out. */
 static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char frame[SM_PLACE_FRAME];
@@ -75,7 +75,7 @@ static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSE
     }
 }
 
-/* ---- Places; with the lock held ---- */
+/* ---- Places, with the lock held ---- */
 
 static uint64_t hash_of(const uintptr_t addresses[ADDRESSES])
 {
@@ -85,7 +85,7 @@ static uint64_t hash_of(const uintptr_t addresses[ADDRESSES])
     return hash >> 32;
 }
 
-/* The one with these addresses, else a free one for them; NULL: there is no room. */
+/* Returns the slot with these addresses, else a free slot for them. NULL: there is no room. */
 static struct sm_place *slot_of(const uintptr_t addresses[ADDRESSES])
 {
     const uint64_t hash = hash_of(addresses);
@@ -97,9 +97,9 @@ static struct sm_place *slot_of(const uintptr_t addresses[ADDRESSES])
     return NULL;
 }
 
-/* ---- What others call ---- */
+/* ---- Search and add ---- */
 
-/* *place: the one there is; NULL: there is no room for it. False: it is to be added. */
+/* Looks the addresses up. *place: NULL if there is no room. Returns false if the place has yet to be added. */
 static bool find(const uintptr_t addresses[ADDRESSES], const struct sm_place **place)
 {
     sm_lock(&seen.lock);
@@ -109,7 +109,7 @@ static bool find(const uintptr_t addresses[ADDRESSES], const struct sm_place **p
     return found;
 }
 
-/* Of two threads that see a place first the one adds it. */
+/* Adds the place. Of two threads that see a place first, only one adds it. */
 static const struct sm_place *add(const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char text[SM_PLACE_TEXT];

@@ -1,14 +1,14 @@
 /*
- * Call places. A place is the chain of return addresses behind a call of a public function, up to eight. The library
- * keeps each place for the rest of the process. The place has its text, so that a signal's handler can print it.
+ * Call places. A place is the chain of up to eight return addresses behind a call of a public function. The library
+ * keeps each place for the rest of the process. A place includes its text, so that a signal handler can print it.
  */
 #ifndef SM_PLACE_H
 #define SM_PLACE_H
 
 #include <stdint.h>
 
-/* Frames that are shown, frames of the library's that may be in front of them, and room for the text of a frame and of
- * a place. */
+/* SM_PLACE_DEPTH: frames shown. SM_PLACE_OWN: frames of the library that may precede them. SM_PLACE_FRAME and
+ * SM_PLACE_TEXT: bytes for the text of a frame and of a place. */
 enum {
     SM_PLACE_DEPTH = 8,
     SM_PLACE_OWN = 2,
@@ -17,15 +17,15 @@ enum {
 };
 
 struct sm_place {
-    /* Return addresses, the innermost first; 0 behind the last. */
+    /* Return addresses, innermost first. The unused ones at the end are 0. */
     uintptr_t addresses[SM_PLACE_DEPTH + SM_PLACE_OWN];
-    /* "inner+0x1f < outer+0x20": printable, without characters that JSON escapes */
+    /* "inner+0x1f < outer+0x20". Printable, without characters that JSON escapes. */
     char text[SM_PLACE_TEXT];
 };
 
-/* The call place of the named public function, which return_address is in. The library owns it and keeps it for the
- * life of the process. NULL: the stack can't be read, or the table is full. Takes the dynamic linker's lock, so none
- * may be held. */
+/* Returns the call place of the named public function. return_address lies in that function. NULL: the stack can't be
+ * read, or the table is full. The library owns the place and keeps it for the life of the process. The call takes the
+ * dynamic linker's lock, so the thread must hold no lock of the library. */
 const struct sm_place *sm_place_of(const char *function, const void *return_address);
 
 #endif

@@ -1,4 +1,4 @@
-/* Forks: POSIX leaves a child with the locks as they were held, by threads it does not have. */
+/* Locks and forks. POSIX leaves a forked child with locks held by threads that the child does not have. */
 #include "base/process.h"
 
 #include "base/shard.h"
@@ -11,36 +11,36 @@ static struct {
     struct sm_lock *first;
 } locks;
 
-/* By the calling thread, of these locks: two threads that each held one and wanted the other's, or a fork that wants
- * all, would wait for ever. */
+/* The calling thread holds a library lock. Two threads that each held one and wanted the other's would deadlock. So
+ * would such a thread and a fork, which takes all locks. */
 static _Thread_local bool holds_one;
 
 static atomic_uint generation;
 static atomic_bool uses_gpu;
 static atomic_bool lost_gpu;
 
-/* ---- Calls that are inside an object ---- */
+/* ---- Threads that are inside an object ---- */
 
 /*
- * A thread counts itself and then reads whether the gate is closed; a fork closes the gate and then reads the counts.
- * Both are sequentially consistent, so one of the two sees the other: a thread that sees the gate closed goes back, a
- * fork that sees a count waits. While the gate is closed, whoever makes a count smaller says so.
+ * A thread counts itself and then reads whether the gate is closed. A fork closes the gate and then reads the counts.
+ * Both are sequentially consistent, so at least one of the two sees the other. A thread that sees the gate closed goes
+ * back; a fork that sees a count waits. While the gate is closed, a thread that decrements a count signals the fork.
  */
 static struct {
     struct sm_mutex mutex; /* held by the one fork that is under way */
     atomic_bool closed;
     struct sm_events opened;
     struct sm_events left;
-    char apart[SM_CACHE_LINE]; /* all threads read the above, and each writes its shard */
+    char apart[SM_CACHE_LINE]; /* all threads read the members above; each writes its own shard */
     struct shard {
-        atomic_uint inside; /* threads */
+        atomic_uint inside; /* threads that are inside */
         char apart[SM_CACHE_LINE];
     } shards[SM_SHARDS];
 } gate;
 
 static _Thread_local struct {
     unsigned depth;
-    bool counted; /* it was when the thread entered */
+    bool counted; /* the thread was counted when it entered */
 } self;
 
 static void count_out(void)
@@ -50,7 +50,7 @@ static void count_out(void)
         sm_events_add(&gate.left);
 }
 
-/* Whether the gate was open; else the thread is not counted. */
+/* Counts the thread and returns true if the gate is open. Otherwise the thread is not counted. */
 static bool count_in(void)
 {
     atomic_fetch_add(&gate.shards[sm_shard()].inside, 1);
@@ -95,8 +95,9 @@ static unsigned threads_inside(void)
     return sum;
 }
 
-/* Not for the calling thread itself, which may have been interrupted inside by a signal whose handler forks. Between
- * its count and the note of that, in either order, nobody can tell the thread from another one: a fork there waits. */
+/* Waits until no other thread is inside. The calling thread may be inside: a signal has interrupted it there, and the
+ * handler forks. The thread's count and self.counted do not change at once. If the signal comes between the two
+ * changes, the thread looks like another one, and the fork waits. */
 static void close_gate(void)
 {
     sm_mutex_lock(&gate.mutex);
@@ -126,7 +127,7 @@ static void forget_others(void)
 
 /* ---- Forks ---- */
 
-/* The gate comes first: nothing that a thread inside an object waits for is held here. */
+/* Closes the gate first: a thread that is inside an object may need any of the locks taken next. */
 static void before_fork(void)
 {
     close_gate();
@@ -152,7 +153,7 @@ static void in_child(void)
     in_parent();
 }
 
-/* When the library is loaded: a fork may come while its first lock is taken. */
+/* Registers when the library is loaded: a fork may come while the library's first lock is being taken. */
 static __attribute__((constructor)) void watch_forks(void)
 {
     (void)pthread_atfork(before_fork, in_parent, in_child);
@@ -186,14 +187,14 @@ void sm_unlock(struct sm_lock *lock)
     sm_mutex_unlock(&lock->mutex);
 }
 
-/* ---- What a child may do ---- */
+/* ---- Forked children ---- */
 
 unsigned sm_process_generation(void)
 {
     return atomic_load_explicit(&generation, memory_order_relaxed);
 }
 
-/* A fork that waits need not wait any longer, and must not: calls may block from now on. */
+/* Wakes a fork that waits for threads inside. From now on calls may block there, so the fork must not wait for them. */
 void sm_process_uses_gpu(void)
 {
     if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))

@@ -1,6 +1,17 @@
 /*
- * The process: the locks of the whole library, which are held across a fork so that the child finds whole what they
- * guard; calls that are inside an object, which a fork waits for; and what a forked child may still do.
+ * The process: library-wide locks, forks, and what a forked child may do. The words of base/:
+ *
+ * - caller: the public function that a thread is in, with its call place and object (caller.h).
+ * - place: the chain of return addresses behind a public call (place.h). Scope: a name for a thread's work (scope.h).
+ * - library lock: a struct sm_lock. A fork takes all of them, so that the child finds whole what they guard.
+ * - inside: a thread is inside while it holds or awaits an object's lock. A fork waits until no thread is inside.
+ * - generation: the number of forks between the process that loaded the library and this one.
+ * - detail: the text of a recorded failure (status.h). Refusal: memory for contents was refused (refusal.h).
+ * - shard: one of SM_SHARDS parts of a structure that all threads use (shard.h). Counters have one array each
+ *   (stats.h).
+ * - slab: a pool of structs of one size; a cell is one of them (slab.h).
+ * - hands: memory that a thread has taken off a list, so that no other thread finds it (hands.h).
+ * - task: work that copy threads share (copy_threads.h).
  */
 #ifndef SM_PROCESS_H
 #define SM_PROCESS_H
@@ -9,39 +20,41 @@
 
 #include <stddef.h>
 
-/* A lock of the whole library. No other of them is taken while one is held. */
+/* A library lock. A thread that holds one takes no other. */
 struct sm_lock {
     struct sm_mutex mutex;
-    atomic_bool known;    /* to the fork */
-    struct sm_lock *next; /* of those that are */
+    atomic_bool known;    /* it is in the list that a fork takes */
+    struct sm_lock *next; /* in that list */
 };
 
 #define SM_LOCK_INITIALIZER                                                                                            \
     {                                                                                                                  \
         .next = NULL                                                                                                   \
     }
-/* For the initializers of arrays whose members have a lock. */
+/* Repeat an initializer, for arrays whose members have a lock. */
 #define SM_FOUR_TIMES(...) __VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__
 #define SM_SIXTEEN_TIMES(...)                                                                                          \
     SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__), SM_FOUR_TIMES(__VA_ARGS__)
 
+/* Takes the lock. Blocks while another thread holds it. The thread must hold no library lock. */
 void sm_lock(struct sm_lock *lock);
 void sm_unlock(struct sm_lock *lock);
 
-/* Around the time in which the calling thread holds locks of objects, or waits for them. They nest. A fork waits until
- * no thread is inside, and none enters meanwhile: so a child finds all objects whole and open. In a process that uses
- * a GPU no fork waits: a call may block there, and a child is refused the objects. */
+/* Mark the time in which the calling thread holds or awaits locks of objects. Calls nest. sm_process_enter() blocks
+ * while a fork is under way, and a fork waits until no thread is inside. So the child finds every object whole and
+ * unlocked. Once the process uses a GPU, neither waits: a call inside may then block, and the child is refused the
+ * objects. */
 void sm_process_enter(void);
 void sm_process_leave(void);
-/* Whether the calling thread is inside, or holds a lock of the library: then no code of the caller's may run in it. */
+/* Returns whether the calling thread is inside or holds a library lock. If so, no user's callback may run in it. */
 bool sm_process_is_inside(void);
 
-/* How many forks lie between the process that loaded the library and this one. */
+/* Returns the number of forks between the process that loaded the library and this one. */
 unsigned sm_process_generation(void);
 
-/* The process uses a GPU from now on: its children can't. */
+/* Records that the process uses a GPU from now on. Its forked children can't use one. */
 void sm_process_uses_gpu(void);
-/* Whether this is such a child. */
+/* Returns whether this process is a forked child of one that used a GPU. */
 bool sm_process_lost_gpu(void);
 
 #endif

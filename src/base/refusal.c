@@ -3,7 +3,7 @@
 
 static _Thread_local struct {
     struct sm_refusal last;
-    bool noted; /* and nothing was done about it yet */
+    bool noted; /* not taken yet */
 } self;
 
 synced_mem_status sm_refusal_note(synced_mem_status status, int device, size_t bytes)

@@ -1,4 +1,7 @@
-/* Memory for contents that was refused: noted where it is first known, read where something can be done about it. */
+/*
+ * Refusals: a failure to get memory for contents is noted where it is first known. It is read where memory can be
+ * reclaimed.
+ */
 #ifndef SM_REFUSAL_H
 #define SM_REFUSAL_H
 
@@ -8,15 +11,15 @@
 #include <stddef.h>
 
 struct sm_refusal {
-    int device; /* -1: of the host's memory */
+    int device; /* -1: host memory */
     size_t bytes;
 };
 
-/* Notes, for the thread, that memory for contents was refused, if that is the status. device: -1 for the host's.
- * Returns the status. */
+/* Notes for the calling thread that memory for contents was refused, if status is an out-of-memory error; otherwise
+ * clears the note. device: -1 for host memory. Returns status. */
 synced_mem_status sm_refusal_note(synced_mem_status status, int device, size_t bytes);
 
-/* The thread's last refusal. False: there was none since the last call. */
+/* Gets the calling thread's last refusal and clears it. Returns false if there was none since the last call. */
 bool sm_refusal_take(struct sm_refusal *out);
 
 #endif

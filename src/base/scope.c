@@ -1,4 +1,4 @@
-/* Scopes. All of it is the thread's own: no lock, and a forked child has those of the thread that forked. */
+/* Scopes. They are thread-local, so no lock guards them, and a forked child has those of the thread that forked. */
 #include "base/scope.h"
 
 #include <stdbool.h>
@@ -7,7 +7,7 @@
 enum { DEPTH = 16, NAME = 48 };
 
 static _Thread_local struct {
-    size_t open; /* deeper ones are counted, and have no name here */
+    size_t open; /* scopes deeper than DEPTH are counted, but their names are not kept */
     char names[DEPTH][NAME];
 } scopes;
 
@@ -28,7 +28,7 @@ void sm_scope_end(void)
         scopes.open--;
 }
 
-/* Puts the name in front of what there is; false: there is no room. */
+/* Puts the name and a slash in front of the text. Returns false if there is no room. */
 static bool put_in_front(char out[SM_SCOPE_TEXT], size_t *start, const char *name)
 {
     const size_t length = strlen(name);

@@ -1,4 +1,4 @@
-/* Which of the parts of what all threads use is a thread's. */
+/* Assigns shards to threads. */
 #include "base/shard.h"
 
 #include <stdatomic.h>
@@ -6,7 +6,7 @@
 unsigned sm_shard(void)
 {
     static atomic_uint threads;
-    static _Thread_local unsigned mine; /* 0: not settled */
+    static _Thread_local unsigned mine; /* plus one; 0: none yet */
     if (mine == 0)
         mine = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SM_SHARDS;
     return mine - 1;

@@ -1,11 +1,11 @@
-/* The two sides of an object, and the ways between them. */
+/* The two sides of an object, and the directions of its transfers. */
 #ifndef SM_SIDE_H
 #define SM_SIDE_H
 
 enum sm_side { SM_CPU, SM_GPU, SM_SIDES };
 enum sm_direction { SM_H2D, SM_D2H, SM_D2D };
 
-/* The side's bit in a synced_mem_state. */
+/* Returns the side's bit in a synced_mem_state. */
 static inline unsigned sm_bit(enum sm_side side)
 {
     return 1u << side;

@@ -1,4 +1,4 @@
-/* Small structs of one size, in chunks that keep their type. */
+/* Slabs and their chunks. */
 #include "base/slab.h"
 
 #include <assert.h>
@@ -7,11 +7,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* Each chunk is twice as large as the one before, up to a point, beyond which the C library maps it: what no cell of it
- * was taken of is then not touched. With the C library's own record it is a whole number of pages. */
+/* Each chunk is twice as large as the one before, up to LARGEST_CHUNK. The C library maps chunks of that size, so pages
+ * without a taken cell stay untouched. ROOM_FOR_RECORD is for the C library's own record: the two fill whole pages. */
 enum { FIRST_CHUNK = 16384, LARGEST_CHUNK = 1048576, ROOM_FOR_RECORD = 64 };
 
-/* At the beginning of a chunk. */
+/* Begins each chunk. */
 struct chunk {
     struct chunk *next;
     size_t bytes;
@@ -22,7 +22,7 @@ static void **link_of(const struct sm_cells *cells, void *cell)
     return (void **)((char *)cell + cells->cell - sizeof(void *));
 }
 
-/* A chunk's first cell; there is room for the struct. */
+/* Returns the offset of a chunk's first cell, which begins a cache line. struct chunk fits in front of it. */
 static size_t offset_in(const struct chunk *chunk)
 {
     return SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE;
@@ -115,7 +115,7 @@ static void *pop(const struct sm_slab *slab, void **list)
     return cell;
 }
 
-/* With the slab locked. */
+/* Gives each of the batch's cells back to the slab, which is locked. */
 static void dissolve(struct sm_slab *slab, void *batch)
 {
     void *cell;
@@ -123,7 +123,7 @@ static void dissolve(struct sm_slab *slab, void *batch)
         sm_cells_give(&slab->cells, cell);
 }
 
-/* With the slab locked. New cells go out in the order of their addresses. */
+/* Takes a batch of cells from the slab, which is locked. New cells leave in the order of their addresses. */
 static void *make_batch(struct sm_slab *slab)
 {
     void *cells[BATCH];
@@ -172,7 +172,8 @@ static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
     return cell;
 }
 
-/* Another thread of the shard may do so at the same time. */
+/* Gives the shelf a batch. Returns false if there is none. Another thread of the shard may have restocked it
+ * meanwhile. */
 static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     void *batch = take_batch(slab);
@@ -188,7 +189,7 @@ static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
     return true;
 }
 
-/* Where the system has no memory. */
+/* Takes a cell from any shard's shelf: the system has no memory. */
 static void *take_from_any(struct sm_slab *slab)
 {
     void *cell = NULL;
@@ -251,10 +252,11 @@ void sm_slab_trim(struct sm_slab *slab)
 
 /* ---- Walks ---- */
 
-/* The number of cells that are looked at before others get the lock. */
+/* The number of cells that a walk visits before it unlocks the slab. */
 enum { AT_ONCE = 1024 };
 
-/* With the slab locked. Chunks that are new since the walk has begun come before those that it looks at. */
+/* Begins a walk, or ends it if the slab was trimmed. The slab is locked. Chunks added after the walk began precede
+ * those that it visits, so it does not see them. */
 static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
 {
     if (!walk->begun)
@@ -263,7 +265,7 @@ static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
         walk->chunk = NULL;
 }
 
-/* With the slab locked. */
+/* Visits up to AT_ONCE cells of the walk's chunk. The slab is locked. */
 static void *find_in(const struct sm_cells *cells, struct sm_slab_walk *walk,
                      bool (*wanted)(void *cell, const void *user), const void *user)
 {
@@ -294,6 +296,6 @@ void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wante
         sm_unlock(&slab->lock);
         if (found || !walk->chunk)
             return found;
-        (void)sched_yield(); /* else the lock is taken again before others see that it was open */
+        (void)sched_yield(); /* otherwise this thread may retake the lock before others get it */
     }
 }

@@ -1,7 +1,7 @@
 /*
- * Small structs of one size, from chunks that keep their type: a cell that was given back stays readable memory of the
- * same struct until the library shuts down. That is what makes a release past zero detectable without undefined
- * behaviour.
+ * Slabs: pools of small structs of one size. A slab takes chunks from the system; a cell is one struct in a chunk. A
+ * chunk keeps its type: a cell that was given back stays readable memory of the same struct until the library shuts
+ * down. So a release past zero is detected without undefined behaviour.
  */
 #ifndef SM_SLAB_H
 #define SM_SLAB_H
@@ -12,13 +12,13 @@
 #include <stddef.h>
 
 struct sm_cells {
-    const size_t cell;  /* size of the struct; its last pointer-sized bytes are not the user's while the cell is free */
-    void *free;         /* cells that were given back, linked through those bytes */
-    void *fresh;        /* cells that nobody has had yet follow one another from here */
-    size_t fresh_cells; /* so many */
+    const size_t cell;  /* size of the struct; the last pointer-sized bytes of a free cell are its link */
+    void *free;         /* cells that were given back, linked */
+    void *fresh;        /* the first of the cells that were never taken; they are contiguous */
+    size_t fresh_cells; /* their number */
     void *chunks;
-    size_t used;    /* cells given out */
-    unsigned trims; /* how often all chunks have gone */
+    size_t used;    /* cells that are taken */
+    unsigned trims; /* how often all chunks were freed */
 };
 
 #define SM_CELLS_INITIALIZER(type)                                                                                     \
@@ -26,18 +26,19 @@ struct sm_cells {
         .cell = sizeof(type)                                                                                           \
     }
 
-/* As those of a slab below, for whoever has a lock of its own. */
+/* As the functions of a slab below, but without a lock: the caller has one. */
 void *sm_cells_take(struct sm_cells *cells);
 void sm_cells_give(struct sm_cells *cells, void *cell);
 void sm_cells_trim(struct sm_cells *cells);
 
-/* Batches are lists of cells, which go from hand to hand as one, however long that takes to read. */
+/* A batch is a list of cells. It moves between a shelf and the slab as a whole, in constant time whatever its
+ * length. */
 enum { SM_BATCHES = 256 };
 
-/* Cells that a shard has at hand. They count as given out. */
+/* A shard's stock of free cells. The slab counts them as taken. */
 struct sm_shelf {
     struct sm_lock lock; /* guards the rest */
-    unsigned count;      /* on the list, at most */
+    unsigned count;      /* at least the number of cells on the list */
     void *list;
     void *batch; /* NULL: none */
     char apart[SM_CACHE_LINE];
@@ -46,7 +47,7 @@ struct sm_shelf {
 struct sm_slab {
     struct sm_lock lock; /* guards the cells and the batches */
     struct sm_cells cells;
-    void *batches[SM_BATCHES]; /* they count as given out */
+    void *batches[SM_BATCHES]; /* counted as taken */
     unsigned batch_count;
     struct sm_shelf shelves[SM_SHARDS];
 };
@@ -57,22 +58,23 @@ struct sm_slab {
         .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
     }
 
-/* A cell: zeros when new, else as it was given back. NULL when the system has no memory. */
+/* Takes a cell: zeros if it is new, otherwise as it was given back. Returns NULL when the system has no memory. */
 void *sm_slab_take(struct sm_slab *slab);
+/* Gives a cell back. */
 void sm_slab_give(struct sm_slab *slab, void *cell);
 
-/* Returns the chunks to the system if no cell is given out. */
+/* Frees all chunks if no cell is taken; otherwise frees none. */
 void sm_slab_trim(struct sm_slab *slab);
 
-/* A walk over the cells: its progress; zeros at first. */
+/* The progress of a walk over all cells. All zeros at first. */
 struct sm_slab_walk {
     bool begun;
-    const void *chunk; /* NULL, once it has begun: there are no more */
-    size_t cell;       /* of the chunk's, the next to be looked at */
-    unsigned trims;    /* of the slab's when it began */
+    const void *chunk; /* NULL after the beginning: the end */
+    size_t cell;       /* index in the chunk of the next cell to visit */
+    unsigned trims;    /* the slab's trims when the walk began */
 };
-/* The next cell that is wanted, of all that were ever given out; NULL: there are no more. wanted() is called with the
- * slab locked, which is unlocked for a moment after some cells. A walk that a trim overtakes is at its end. */
+/* Returns the next cell, of all that were ever taken, for which wanted() returns true. NULL: the end of the walk.
+ * wanted() runs with the slab locked; the slab is unlocked for a moment every so many cells. A trim ends the walk. */
 void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wanted)(void *cell, const void *user),
                    const void *user);
 

@@ -1,9 +1,10 @@
-/* The library's counters. */
+/* The arrays of counters. */
 #include "base/stats.h"
 
 struct sm_counts sm_counts[SM_SHARDS];
 
-/* What one thread has counted up another may count down in its own shard, between two looks: not below nothing. */
+/* One thread may count up in its shard, and another count down in its own, between two loads. The sum can thus be
+ * negative: it is then reported as 0. */
 uint64_t sm_count_of(enum sm_counter counter)
 {
     uint64_t sum = 0;

@@ -1,5 +1,7 @@
-/* The library's counters: relaxed atomics, touched off the hot path only. Each shard's are apart; what counts is the
- * sum. */
+/*
+ * Counters: relaxed atomics, updated off the hot path only. Each shard has its own. A counter's value is the sum over
+ * all shards.
+ */
 #ifndef SM_STATS_H
 #define SM_STATS_H
 
@@ -9,7 +11,7 @@
 #include <stdalign.h>
 #include <stdatomic.h>
 
-/* Every counter: its field in synced_mem_stats. */
+/* Every counter, by its field in synced_mem_stats. */
 #define SM_COUNTER_MAP(X)                                                                                              \
     X(objects)                                                                                                         \
     X(h2d_transfers)                                                                                                   \
@@ -61,7 +63,8 @@ static inline void sm_count_down(enum sm_counter counter, uint64_t by)
     atomic_fetch_sub_explicit(&sm_counts[sm_shard()].of[counter], by, memory_order_relaxed);
 }
 
-/* While others count, what one has added and another taken away may be in it by half. */
+/* Returns the counter's value. While other threads count, it may include a decrement without the matching increment, or
+ * the reverse. */
 uint64_t sm_count_of(enum sm_counter counter);
 
 #endif

@@ -9,19 +9,19 @@
 
 #define SM_DETAIL_BYTES 896
 
-/* Records what failed for the calling thread and returns the status. */
+/* Records the failure for the calling thread: the status, with its detail as for printf(). Returns the status. */
 #if defined(__GNUC__)
 __attribute__((cold, format(printf, 2, 3)))
 #endif
 synced_mem_status
 sm_fail(synced_mem_status status, const char *format, ...);
 
-/* Whether a struct that begins with its size has the size that this version knows; there are no others yet. what: how
- * the detail names it. ERR_INVALID_ARGUMENT: another size, or NULL. */
+/* Checks the first member of a struct, its own size. what: the struct's name in the detail. ERR_INVALID_ARGUMENT: the
+ * pointer is NULL, or the size is not the one this version knows. No other size exists yet. */
 #define SM_CHECK_STRUCT(given, what) sm_check_struct((given) ? &(given)->struct_size : NULL, sizeof *(given), (what))
 synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *what);
 
-/* Returns the status from the function if the call fails. For calls before which there is nothing to undo. */
+/* Returns the status from the calling function if the call fails. Only where nothing has to be undone. */
 #define SM_TRY(call)                                                                                                   \
     do {                                                                                                               \
         const synced_mem_status tried_ = (call);                                                                       \
@@ -29,7 +29,7 @@ synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *
             return tried_;                                                                                             \
     } while (0)
 
-/* The recorded detail, so that cleaning up after a failure, which may fail too, does not replace it. */
+/* The recorded detail. Cleaning up after a failure may fail too: the caller saves and restores the first detail. */
 struct sm_detail {
     char text[SM_DETAIL_BYTES];
 };

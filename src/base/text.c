@@ -1,4 +1,4 @@
-/* Text for people: words for states and sources, and numbers of bytes. */
+/* Text for people. */
 #include "base/text.h"
 
 #include <stdio.h>

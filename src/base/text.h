@@ -1,4 +1,4 @@
-/* Text for people: words for states and sources, and numbers of bytes. */
+/* Text for people: names of sources and heads, sizes, names of objects. */
 #ifndef SM_TEXT_H
 #define SM_TEXT_H
 
@@ -7,13 +7,13 @@
 const char *sm_source_name(unsigned source);
 const char *sm_head_name(unsigned head);
 
-/* "1.5 MiB"; below 1 KiB "17 B". */
+/* A number of bytes: "1.5 MiB"; below 1 KiB "17 B". */
 struct sm_size_text {
     char text[16];
 };
 struct sm_size_text sm_size_text(uint64_t bytes);
 
-/* A name on one line: what would break it is '?'. */
+/* An object's name on one line: control characters become '?'. */
 struct sm_name_text {
     char text[48];
 };

@@ -1,16 +1,27 @@
 /*
- * The seam: everything the library needs from a GPU runtime. Exactly one device_*.c fulfils it; nothing else knows
- * which.
+ * The seam: everything that the library needs from a GPU runtime. Exactly one implementation is linked: device/cuda/,
+ * on the CUDA runtime or the emulated one, or device/none.c. No file outside device/ knows which. Its words:
+ *
+ * - device: a GPU, by its number. The current device is the one that the runtime uses for a thread's calls.
+ * - stream: a queue of work on a device. Blocking streams and the device's legacy stream wait for each other.
+ * - event: a mark in a stream's work. It is recorded, and then queried, or waited for by the host or by another stream.
+ * - capture: a stream that captures records its work in a graph and does not run it.
+ * - page-locked: host memory that devices access directly. Registered: page-locked after its allocation.
+ * - mapped: page-locked memory that a device uses at the host's address.
+ * - managed: memory that host and device both use, and whose pages the runtime moves.
+ * - pool: the library's own pool of memory on a device. Peer: another device that may use memory of the pool.
+ * - range: a named span of a thread's work that a profiler shows.
  *
  * Contract for all functions:
- * - A status other than SYNCED_MEM_OK has been recorded with sm_fail() (detail: call, size, device, runtime error), and
- *   nothing has changed. Outputs are set only on success.
- * - Any thread may call them. The caller's current device, its stream capture mode and, unless a call of ours failed,
- *   the runtime's last error are left as they were. No capture that is under way is disturbed, if no function is
- *   given a stream that captures, nor the legacy stream while sm_device_stream_look() says that it is capturing.
- * - device is a number below sm_device_count(), checked by sm_device_resolve() before anything else.
- * - Streams are the runtime's handles; NULL is the legacy stream of the device.
- * - In a forked child of a process that used a GPU all but the first two answer ERR_FORKED.
+ * - A status other than SYNCED_MEM_OK has been recorded with sm_fail(), and nothing has changed. The detail names the
+ *   call, the size, the device and the runtime's error. Outputs are set only on success.
+ * - Any thread may call them. They leave the caller's current device and stream capture mode as they were. The
+ *   runtime's last error stays too, unless a call of the library fails.
+ * - They disturb no capture under way, provided that no function gets a stream that captures. The legacy stream counts
+ *   as one while sm_device_stream_look() reports that it captures.
+ * - device is a number below sm_device_count(). sm_device_resolve() checks it before any other function gets it.
+ * - Streams are the runtime's handles; NULL is the device's legacy stream.
+ * - In a forked child of a process that used a GPU, a function that needs the runtime returns ERR_FORKED.
  */
 #ifndef SM_DEVICE_H
 #define SM_DEVICE_H
@@ -21,87 +32,93 @@
 
 typedef struct CUevent_st *sm_event;
 
-/* Handles that name a stream without one having been created; NULL is the first one too. */
+/* The runtime's handles of streams that exist without being created. NULL names the legacy stream too. */
 #define SM_HANDLE_LEGACY ((synced_mem_stream)0x1)
 #define SM_HANDLE_PER_THREAD ((synced_mem_stream)0x2)
 
-/* Devices beyond these are not seen. */
+/* The library does not see further devices. */
 enum { SM_MAX_DEVICES = 64 };
 
 /* ---- The machine ---- */
 
-/* Devices this process can use; 0 without a runtime, driver or device, and in a forked child. */
+/* Returns the number of devices that this process can use. 0: no runtime, driver or device, or a forked child of a
+ * process that used a GPU. */
 int sm_device_count(void);
 
-/* Whether this process has used a device through this library: page-locked memory is then worth its price. */
+/* Returns whether this process has used a device through this library. If so, page-locked memory is worth its cost. */
 bool sm_device_in_use(void);
 
-/* The number of the device meant by wanted: itself, or for SYNCED_MEM_DEVICE_CURRENT the calling thread's current one.
- * ERR_NO_GPU, ERR_INVALID_DEVICE; from then on sm_device_in_use() is true. */
+/* Sets *device to wanted, or to the calling thread's current device for SYNCED_MEM_DEVICE_CURRENT. From then on
+ * sm_device_in_use() returns true. ERR_NO_GPU, ERR_INVALID_DEVICE. */
 synced_mem_status sm_device_resolve(int wanted, int *device);
 
-/* Makes the device current in a thread of the library's own, once and for all: the calls it makes need not change
- * it. */
+/* Makes the device current in a thread of the library, for good. The thread's later calls then need not switch
+ * devices. */
 void sm_device_stay(int device);
 
-/* What memory is at a pointer given by a caller, as far as the runtime knows. */
+/* The kind of memory behind a pointer from the user, as far as the runtime knows. */
 enum sm_pointer_kind {
-    SM_POINTER_HOST, /* pageable; also what the runtime has never heard of */
+    SM_POINTER_HOST, /* pageable, or unknown to the runtime */
     SM_POINTER_PINNED,
     SM_POINTER_DEVICE,
     SM_POINTER_MANAGED
 };
 struct sm_pointer_facts {
     enum sm_pointer_kind kind;
-    int device;      /* of all but pageable memory: whose it is, or in whose context it was page-locked */
-    bool concurrent; /* managed memory that the host may touch while kernels run */
+    int device;      /* for all but pageable memory: its device, or the one in whose context it was page-locked */
+    bool concurrent; /* managed memory that the host may access while kernels run */
 };
-/* device: is asked while that one is current; -1: the caller's current one. */
+/* Queries the runtime for the memory's kind, with the device current. device: -1 for the caller's current device. */
 synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts);
 
-/* Where the device is on the PCI bus: "0000:3B:00.0". */
+/* Writes the device's address on the PCI bus: "0000:3B:00.0". */
 enum { SM_PCI_ID_BYTES = 32 };
 synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES]);
 
-/* Gives back the pools of all devices, and what was set on them. */
+/* Destroys the pools of all devices and resets what was set on them. */
 synced_mem_status sm_device_shutdown(void);
 
-/* What the device can do; as for sm_device_resolve(), but sm_device_in_use() is as before. */
+/* Describes a device. wanted: as for sm_device_resolve(), but sm_device_in_use() does not change. ERR_NO_GPU,
+ * ERR_INVALID_DEVICE. */
 synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info);
-/* Its memory, as the runtime counts it. */
+/* Sets *free and *total to the device's memory in bytes, as the runtime counts it. */
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total);
 
 /* ---- Memory ---- */
 
-/* What the two allocation functions below align their memory to. */
+/* Alignment, in bytes, of memory from sm_device_alloc() and sm_device_managed_alloc(). */
 enum { SM_DEVICE_ALIGNMENT = 256 };
 
-/* Page-locks memory of the host that is there already, so that all devices can reach it, by its own address too where
- * they have unified addressing. Ranges may share a page, but no byte. *locked: how many bytes from data on are
- * page-locked then; after a failure 0, but where what was done could not be undone. ERR_OUT_OF_HOST_MEMORY. */
+/* Page-locks existing host memory, so that every device can access it. With unified addressing, devices use the host's
+ * address. Ranges may share a page, but no byte. *locked: the page-locked bytes from data on. After a failure *locked
+ * is 0, unless a part could not be unregistered again. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked);
-/* data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in flight on the memory.
- * May wait for the device. */
+/* Ends the registration. data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in
+ * flight on the memory. May wait for the device. */
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);
 
-/* Device memory, contents undefined, usable by work on the stream queued from now on.
- * ERR_OUT_OF_DEVICE_MEMORY. Where pools do not exist it is usable at once, everywhere. */
+/* Allocates device memory with undefined contents. Work that is queued on the stream from now on may use it. Without
+ * pools, any work on any stream may use it at once. ERR_OUT_OF_DEVICE_MEMORY. */
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out);
-/* Frees it behind what the stream has queued. Where pools do not exist it waits for the device. */
+/* Frees device memory behind the work that is queued on the stream. Without pools it waits for that work and the
+ * device. */
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream);
 
-/* Whether sm_device_free() only queues: memory can then be freed on any stream of the device. */
+/* Returns whether sm_device_free() only queues. If so, memory can be freed on any stream of the device. */
 bool sm_device_frees_in_order(int device);
 
-/* ---- The library's own pool on each device, from which the above takes memory ---- */
+/* ---- The library's own pool on each device, which sm_device_alloc() takes memory from ---- */
 
-/* The first three make the pool if it is not there yet; where pools do not exist the first two have no effect. */
+/* Set how many unused bytes the pool keeps, and SYNCED_MEM_GPU_POOL_REUSE_* policies. Create the pool if there is none
+ * yet. No effect without pools. */
 synced_mem_status sm_device_pool_set_threshold(int device, uint64_t bytes);
 synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies);
-/* Whether the peer's kernels and transfers may use memory of the device. ERR_INVALID_DEVICE: they can't. */
+/* Allows or forbids a peer's kernels and transfers to use the device's memory. Creates the pool if there is none yet.
+ * ERR_INVALID_DEVICE: the peer can't reach it. */
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow);
-/* No effect where there is no pool. */
+/* Frees unused memory of the pool, down to keep bytes held. No effect without a pool. */
 synced_mem_status sm_device_pool_trim(int device, size_t keep);
+/* Sets the pool's peaks to the current values. No effect without a pool. */
 synced_mem_status sm_device_pool_reset_peaks(int device);
 
 struct sm_pool_numbers {
@@ -114,49 +131,54 @@ synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *num
 
 struct sm_unified_facts {
     bool integrated; /* the device has no memory of its own */
-    bool managed;    /* there is managed memory, and the host may touch it while kernels run */
+    bool managed;    /* there is managed memory, and the host may access it while kernels run */
 };
 synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *facts);
 
-/* Whether the device reaches page-locked memory at the host's address. ERR_INVALID_STATE if at another. */
+/* Checks that the device reaches page-locked memory at the host's address. ERR_INVALID_STATE: it does so at another
+ * one. */
 synced_mem_status sm_device_check_mapped(int device, void *data);
 
-/* Managed memory, contents undefined, aligned as the functions above do. ERR_OUT_OF_DEVICE_MEMORY. */
+/* Allocates managed memory, contents undefined, aligned to SM_DEVICE_ALIGNMENT. ERR_OUT_OF_DEVICE_MEMORY. */
 synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out);
-/* May wait for the device. */
+/* Frees managed memory. May wait for the device. */
 synced_mem_status sm_device_managed_free(int device, void *data);
-/* Moves its pages to the device or to the host, in the stream's order; a hint, as it can be used without. */
+/* Moves the pages to the device or to the host, in the stream's order. It is a hint: without it the memory works
+ * too. */
 synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_t size, bool host,
                                              synced_mem_stream stream);
-/* Prefers the pages to be on the device. */
+/* Prefers the device as the pages' location. */
 synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size);
 
 /* ---- Streams ---- */
 
-/* A stream that does not block with the legacy stream. */
+/* Creates a stream that does not block with the legacy stream. */
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out);
-/* Its work goes on. */
+/* Destroys the stream. Its queued work still runs. */
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream);
+/* Blocks until the stream's work is done. */
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream);
-/* Whether all its work is done. */
+/* Sets *done to whether all work on the stream is done. Does not block. */
 synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done);
-/* Work queued on the stream from now on runs after the event's last record. */
+/* Makes the stream's later work wait for the event's last record. Does not block the host. */
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event);
 
 struct sm_stream_facts {
-    bool capturing; /* for the legacy stream: itself, or a blocking stream of the device */
-    uint64_t id; /* given to no other stream, ever; 0 for a stream that captures, and where the runtime does not say */
+    bool capturing; /* of the legacy stream: it or a blocking stream of the device captures */
+    uint64_t id;    /* the stream's alone, for ever; 0: the stream captures, or the runtime has no ids */
 };
-/* Disturbs no capture. The device is that of the stream, or the one whose legacy or per-thread stream is meant. */
+/* Queries whether the stream captures, and its id. Disturbs no capture. device: the stream's, or the one whose legacy
+ * or per-thread stream is meant. */
 synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts);
-/* The device of a created stream, which must not capture. likely: tried first where the runtime does not say. */
+/* Finds the device of a created stream, which must not capture. likely: the device tried first if the runtime can't
+ * report it. */
 synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device);
 
 /* ---- Work on a stream ---- */
 
-/* Return when queued, or later: pageable memory may be read or written before the call returns, and until the copy is
- * done. Page-locked memory may have been registered in pieces. What is refused half way has ended when the call
- * returns. */
+/* Queue a copy or a fill on the stream. They return once it is queued, or later. Pageable memory may be read or written
+ * before the call returns, and until the copy is done. Page-locked memory may have been registered in pieces. If a part
+ * is refused, the parts queued before it are done when the call returns. */
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
@@ -166,20 +188,22 @@ synced_mem_status sm_device_fill(int device, void *data, unsigned char value, si
 
 synced_mem_status sm_device_event_create(int device, sm_event *out);
 synced_mem_status sm_device_event_destroy(int device, sm_event event);
-/* stream NULL: covers the legacy stream and with it all blocking streams of the device. */
+/* Records the event on the stream. stream NULL: the legacy stream; the record covers all blocking streams of the
+ * device. */
 synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream);
-/* Blocks the host. ERR_DEVICE_LOST when the work, or the device, has failed. */
+/* Blocks the host until the event is done. ERR_DEVICE_LOST: the work or the device has failed. */
 synced_mem_status sm_device_event_sync(int device, sm_event event);
+/* Sets *done to whether the event is done. Does not block. */
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done);
 
 /* ---- For traces ---- */
 
-/* An event that keeps its time. */
+/* Creates an event that keeps its time. */
 synced_mem_status sm_device_timing_create(int device, sm_event *out);
-/* The device's time between two such events, both done, in nanoseconds. */
+/* Sets *nanoseconds to the device's time between two such events, both done. */
 synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds);
 
-/* Ranges of the calling thread that a profiler shows; no effect without one. They are nested. */
+/* Open and close a range of the calling thread. Ranges nest. No effect without a profiler. */
 void sm_device_range_begin(const char *text);
 void sm_device_range_end(void);
 

@@ -1,4 +1,4 @@
-/* The seam where there is no GPU runtime: no devices, and nothing that needs one works. */
+/* The seam without a GPU runtime: there are no devices, and whatever needs one fails with ERR_NO_GPU. */
 #include "device/device.h"
 
 #include "base/status.h"

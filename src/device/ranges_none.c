@@ -1,4 +1,4 @@
-/* Ranges for a profiler, where there is no header for them. */
+/* Ranges in a build without NVTX: no effect. */
 #include "device/device.h"
 
 void sm_device_range_begin(const char *text)

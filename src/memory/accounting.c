@@ -1,11 +1,11 @@
-/* What the library holds on each device. */
+/* Counts the device memory that the library holds. */
 #include "memory/accounting.h"
 
 #include "base/stats.h"
 
 static struct held {
     _Atomic uint64_t now, high;
-    _Atomic uint64_t spare; /* kept for reuse, and not in now */
+    _Atomic uint64_t spare; /* in the device cache, and not in now */
 } held[SM_MAX_DEVICES];
 
 void sm_gpu_obtained(int device, size_t bytes)
@@ -39,7 +39,7 @@ void sm_gpu_kept_no_more(int device, size_t bytes)
     sm_count_down(SM_COUNT_gpu_spare_bytes, bytes);
 }
 
-/* Again, if meanwhile there was more than ever. */
+/* Repeats if the held bytes have grown beyond the new peak meanwhile. */
 void sm_gpu_begin_peak(int device)
 {
     struct held *const on = &held[device];

@@ -1,4 +1,4 @@
-/* The caller's own allocators. */
+/* Records of users' allocators, and calls through them. */
 #include "memory/allocator.h"
 
 #include "base/caller.h"
@@ -12,7 +12,7 @@
 struct sm_allocator {
     synced_mem_allocator table;
     enum sm_side side;
-    struct sm_allocator *next; /* of the same bucket */
+    struct sm_allocator *next; /* in the bucket */
 };
 
 enum { BUCKETS = 256, KNOWN_FLAGS = SYNCED_MEM_ALLOCATOR_PINNED };
@@ -50,7 +50,8 @@ static bool is_equal(const struct sm_allocator *record, const synced_mem_allocat
            record->table.user == table->user && record->table.flags == table->flags;
 }
 
-/* With the records locked. Many tables differ in the user pointer only. */
+/* Returns the record of an equal table, or a new one. NULL: no memory. The records are locked. The hash is of the user
+ * pointer, since many tables differ in that only. */
 static struct sm_allocator *find_or_make(const synced_mem_allocator *table, enum sm_side side)
 {
     struct sm_allocator **const bucket = &records.buckets[((uintptr_t)table->user >> 4) % BUCKETS];
@@ -119,7 +120,8 @@ void sm_allocator_shutdown(void)
 
 /* ---- Calls ---- */
 
-/* The runtime is asked what the memory is, unless the process uses no device; what it does not say is believed. */
+/* Returns whether the memory fits the request. Queries the runtime for its kind, unless the process uses no device.
+ * Where the runtime can't report it, the allocator is trusted. */
 static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data, bool *pinned)
 {
     struct sm_pointer_facts facts;

@@ -1,4 +1,4 @@
-/* The caller's own allocators: the tables that were given, and the calls through them. */
+/* User allocators: records of the tables that users set, and calls through them. */
 #ifndef SM_ALLOCATOR_H
 #define SM_ALLOCATOR_H
 
@@ -7,10 +7,10 @@
 
 #include <stdbool.h>
 
-/* A table, constant and never freed before the library shuts down; those that are equal are one. */
+/* The record of a table. It never changes and is freed only at shutdown. Equal tables have one record. */
 struct sm_allocator;
 
-/* What is asked for, and given back with the same sizes. */
+/* The arguments of an allocation. The free function gets the same ones. */
 struct sm_request {
     size_t size;
     size_t alignment;
@@ -18,26 +18,28 @@ struct sm_request {
     synced_mem_stream stream;
 };
 
-/* The record for a table that a caller gave for one side; NULL for NULL. ERR_INVALID_ARGUMENT for a bad one. */
+/* Finds or creates the record of a user's table for one side. Sets *out; NULL if table is NULL. The library owns the
+ * record. ERR_INVALID_ARGUMENT: the table is invalid. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm_side side,
                                       const struct sm_allocator **out);
 
-/* The tables for objects that have none of their own; NULL: the library's own memory. ERR_INVALID_ARGUMENT for a bad
- * one, and then nothing has changed. */
+/* Sets the tables for objects without one of their own. NULL: the library's own memory. On failure nothing has changed.
+ * ERR_INVALID_ARGUMENT: a table is invalid. */
 synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu);
 
-/* The one for objects that have none of their own. NULL: the library's own memory. */
+/* Returns the record for objects without one of their own. NULL: the library's own memory. */
 const struct sm_allocator *sm_allocator_of_all(enum sm_side side);
 
 bool sm_allocator_is_of_host(const struct sm_allocator *allocator);
 
-/* Memory from the allocator, if it is of use: aligned, and of the right kind as far as the runtime knows; else it is
- * given back. pinned: host memory that is page-locked. With no lock held. */
+/* Allocates memory through the allocator. *pinned: it is page-locked host memory. Memory that is not aligned, or of the
+ * wrong kind as far as the runtime knows, is given back: ERR_INVALID_STATE. The thread must hold no lock. */
 synced_mem_status sm_allocator_take(const struct sm_allocator *allocator, const struct sm_request *request, void **out,
                                     bool *pinned);
+/* Frees memory through the allocator. The thread must hold no lock. */
 void sm_allocator_give(const struct sm_allocator *allocator, const struct sm_request *request, void *data);
 
-/* Forgets all tables, which nobody may use. */
+/* Frees all records, which must be unused. */
 void sm_allocator_shutdown(void);
 
 #endif

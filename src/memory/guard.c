@@ -1,4 +1,4 @@
-/* Which ranges of host memory are protected, and from what. */
+/* Guards: which ranges of host memory are protected, and against what. */
 #include "memory/guard.h"
 
 #include "base/caller.h"
@@ -14,10 +14,10 @@
 
 atomic_bool sm_guard_flag;
 
-/* The pool gives no more than this from pages that are shared. */
+/* Memory up to SHARED_PAGES bytes may share its pages in the pool; larger memory has whole pages. */
 enum { PAGE = 4096, SHARED_PAGES = 4 * PAGE, GUARDS = 256, BUCKETS = 1024, NOTICE = 400 };
 
-/* Each may cost the process two mappings more, of which Linux gives it 65530. */
+/* Each guard may add two mappings to the process. Linux limits these to 65530. */
 enum { MOST_GUARDS = 16384 };
 
 struct chunk {
@@ -25,7 +25,7 @@ struct chunk {
     struct chunk *next;
 };
 
-/* Chunks are added and never taken away, so that the handler may go through them at any time. */
+/* Chunks are added and never freed, so that the signal handler can read them at any time. */
 static struct {
     struct sm_lock lock;
     _Atomic(struct chunk *) chunks;
@@ -34,11 +34,11 @@ static struct {
     size_t page;
     size_t used;         /* guards */
     bool off;            /* nothing is protected any more */
-    bool told;           /* that some memory is not protected */
-    char notice[NOTICE]; /* to be printed with nothing locked */
+    bool told;           /* there was a notice about unprotected memory */
+    char notice[NOTICE]; /* printed after unlocking */
 } guards = {.lock = SM_LOCK_INITIALIZER};
 
-/* Safe in a signal's handler. */
+/* Returns the guard that protects the address, or NULL. Safe in a signal handler. */
 static const struct sm_guard *find(uintptr_t address)
 {
     for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
@@ -126,8 +126,8 @@ static bool open_now(struct sm_guard *guard)
     return true;
 }
 
-/* Where the system has no more mappings, to open a part of one can't be had; but one that is open is one with its
- * neighbours. So all are opened, as often as that is of use, and nothing is protected any more. */
+/* Opens all guards and turns protection off, since the system has no mapping left. Opening a part of a mapping would
+ * need one more. But a mapping that opens may merge with its neighbours. So all are tried again while any succeeds. */
 static void open_all(void)
 {
     for (bool changed = true; changed;) {
@@ -151,7 +151,7 @@ static void open_guard(struct sm_guard *guard)
     open_all();
 }
 
-/* The handler may read it meanwhile. */
+/* Records the cause of the protection. The handler may read it meanwhile. */
 static void set_since(struct sm_guard *guard)
 {
     struct sm_by by;
@@ -193,7 +193,7 @@ static void give_up(struct sm_guard *guard, const char *why)
     tell_once(guard, why);
 }
 
-/* Whether what the one protects has bytes of the other. */
+/* Returns whether the guard's pages overlap the bytes from first to past. */
 static bool covers(const struct sm_guard *one, uintptr_t first, uintptr_t past)
 {
     return one->start < past && first < one->end;
@@ -220,7 +220,7 @@ bool sm_guard_pool_has_pages(void)
     return guards.page == PAGE;
 }
 
-/* Of other memory the pages that the range has all of. */
+/* Sets the pages to protect. If the range is not alone on its pages, these are only the pages that lie inside it. */
 static void measure(struct sm_guard *guard, const struct sm_guarded *range)
 {
     const size_t page = guards.page;
@@ -281,7 +281,7 @@ static void forget(struct sm_guard *guard)
     guards.used--;
 }
 
-/* What there is to say is said once, by then. */
+/* Unlocks, and then prints the notice if there is one. */
 static void unlock(void)
 {
     char notice[NOTICE];
@@ -292,7 +292,7 @@ static void unlock(void)
     (void)wrote;
 }
 
-/* ---- What others call ---- */
+/* ---- Interface ---- */
 
 bool sm_guard_knows(const void *key)
 {

@@ -1,4 +1,7 @@
-/* What is said when an old pointer is used. In a signal's handler: no lock, no memory, no stdio. */
+/*
+ * The signal handler that reports the use of an expired pointer. It takes no lock, allocates no memory and uses no
+ * stdio.
+ */
 #include "memory/guard.h"
 
 #include "base/place.h"
@@ -34,7 +37,7 @@ static void add_number(struct text *text, uintptr_t number, unsigned base)
     add(text, digits + at);
 }
 
-/* "synced_mem: that call was made in 'train/conv1', at forward+0x1f < main+0x88" */
+/* Adds a line: "synced_mem: that call was made in 'train/conv1' at forward+0x1f < main+0x88". */
 static void add_since(struct text *text, const struct sm_guard *guard)
 {
     char scope[SM_SCOPE_TEXT];
@@ -52,8 +55,8 @@ static void add_since(struct text *text, const struct sm_guard *guard)
     add(text, known ? "\n" : "");
 }
 
-/* "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data; the
- * pointer used at 0x7f08 expired then" */
+/* Prints: "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data;
+ * the pointer used at 0x7f08 expired then". */
 static void say(const struct sm_guard *guard, uintptr_t address)
 {
     struct text text = {.used = 0};
@@ -75,8 +78,8 @@ static void say(const struct sm_guard *guard, uintptr_t address)
     (void)wrote;
 }
 
-/* The instruction faults again, and the default action is at that instruction; what was sent by a process is sent
- * again. */
+/* Restores the program's action. A real fault repeats at its instruction, with the default action. A signal that a
+ * process sent is raised again. */
 static void by_default(int number, const siginfo_t *info)
 {
     (void)sigaction(number, &before, NULL);
@@ -84,7 +87,7 @@ static void by_default(int number, const siginfo_t *info)
         (void)raise(number);
 }
 
-/* Who is to be called once gets the first fault, and the next has the default action. */
+/* Returns the program's handler. One with SA_RESETHAND gets only the first fault; the next has the default action. */
 static struct sigaction next_handler(void)
 {
     const struct sigaction next = before;

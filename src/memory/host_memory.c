@@ -1,7 +1,6 @@
 /*
- * Host memory from the system: from the C library's heap, where what was used before comes without page faults, and
- * what is new without a fill; pages of its own for what is so large that the heap would map it each time, and in debug
- * mode for everything.
+ * Host memory from the system. Most memory comes from the C library's heap: reused memory causes no page faults, and
+ * new memory needs no fill. Sizes that the heap would map each time get pages of their own. In debug mode all sizes do.
  */
 #include "memory/host_memory.h"
 
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* The most that glibc takes from its heap. */
+/* From this size on, glibc does not use its heap. */
 enum { OWN_PAGES_BYTES = 33554432 };
 
 static bool has_own_pages(size_t size)
@@ -19,7 +18,7 @@ static bool has_own_pages(size_t size)
     return size >= OWN_PAGES_BYTES || sm_guard_on();
 }
 
-/* The heap aligns to 16 bytes only: where its memory begins stands in front of what is given on. */
+/* The heap aligns to 16 bytes only. The start of its memory is stored in front of the aligned pointer. */
 static void **front_of(void *data)
 {
     return (void **)data - 1;

@@ -1,4 +1,4 @@
-/* Managed memory by rounded size, so that few sizes are told apart. */
+/* The pool of managed memory. Sizes are rounded, so that few different ones are kept. */
 #include "memory/managed_pool.h"
 
 #include "memory/accounting.h"
@@ -7,13 +7,13 @@
 #include "base/stats.h"
 #include "base/status.h"
 
-/* So much is kept at most; what is more is freed at once. */
+/* The most blocks and bytes that are kept. More memory is freed at once. */
 enum { MOST_KEPT = 64, MOST_KEPT_BYTES = 1 << 30 };
 
-/* Eight sizes to each power of two, so that at most an eighth is wasted, and no two blocks share a page. */
+/* Eight sizes to each power of two: at most an eighth is wasted, and no two blocks share a page. */
 enum { SMALLEST_STEP = 4096, STEPS = 8 };
 
-/* Not in the memory itself: to touch that from the host would bring its pages there. */
+/* A kept block. Its record is not in the memory itself: access by the host would move the pages there. */
 struct block {
     void *data;
     size_t bytes;
@@ -27,7 +27,7 @@ static struct {
     size_t bytes;
 } pool = {.lock = SM_LOCK_INITIALIZER};
 
-/* In bytes: what is in use, kept, or being asked for. */
+/* Bytes of managed memory by device: in use, kept, or being allocated. */
 static atomic_size_t held[SM_MAX_DEVICES];
 
 static size_t rounded(size_t size)
@@ -38,7 +38,7 @@ static size_t rounded(size_t size)
     return (size + step - 1) / step * step;
 }
 
-/* ---- What is kept ---- */
+/* ---- Kept blocks ---- */
 
 /* With the pool locked. */
 static void take_at(unsigned i, struct block *out)
@@ -83,10 +83,11 @@ static bool keep(const struct block *block)
     return has_room;
 }
 
-/* ---- The runtime's ---- */
+/* ---- Blocks from the runtime ---- */
 
-/* How much of what is held is on the device nobody knows: as much as can be, seeing what is in use there and is not of
- * the library's own pool. The rest will want room too. */
+/* Checks that the device has room for bytes more. before: the managed bytes held so far. How many of them are on the
+ * device is not known. They are assumed to be there as far as memory in use there, beyond the library's own pool,
+ * allows. The others may move there and need room too. */
 static synced_mem_status check_room(int device, size_t before, size_t bytes)
 {
     size_t left;
@@ -108,7 +109,7 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
                    bytes, device, total, left, elsewhere);
 }
 
-/* The request counts as held during the call, so another thread may be refused memory for it. */
+/* Allocates a block. It counts as held during the call, so another thread may be refused memory meanwhile. */
 static synced_mem_status ask(int device, size_t bytes, void **out)
 {
     sm_hands_fill();
@@ -122,7 +123,7 @@ static synced_mem_status ask(int device, size_t bytes, void **out)
     return status;
 }
 
-/* The preferred location is a hint: the call succeeds also where it is refused. */
+/* Allocates a block and advises its location. The advice is a hint, so a failure of it is ignored. */
 static synced_mem_status obtain(int device, size_t bytes, void **out)
 {
     SM_TRY(ask(device, bytes, out));
@@ -131,7 +132,7 @@ static synced_mem_status obtain(int device, size_t bytes, void **out)
     return SYNCED_MEM_OK;
 }
 
-/* What was on a lost device went with it. */
+/* Frees a block. On a lost device it is gone already. */
 static synced_mem_status give_back(const struct block *block)
 {
     const synced_mem_status status = sm_device_managed_free(block->device, block->data);
@@ -148,7 +149,7 @@ static void keep_or_leave(const struct block *block)
         sm_count_up(SM_COUNT_quarantined, 1);
 }
 
-/* *any: whether a block was taken off the list. */
+/* Frees all kept blocks. *any: a block was taken off the list. */
 static synced_mem_status give_back_all(bool *any)
 {
     struct block block;

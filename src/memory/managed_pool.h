@@ -1,4 +1,4 @@
-/* Managed memory, kept for reuse: to free it may wait for the device. */
+/* The pool of managed memory. It keeps memory for reuse, since freeing may wait for the device. */
 #ifndef SM_MANAGED_POOL_H
 #define SM_MANAGED_POOL_H
 
@@ -6,18 +6,18 @@
 
 #include <stdbool.h>
 
-/* At least size bytes, aligned to SM_DEVICE_ALIGNMENT, contents undefined, preferred to be on the device. Never more
- * than fits on it beside what others have there: ERR_OUT_OF_DEVICE_MEMORY. */
+/* Allocates at least size bytes of managed memory with undefined contents, aligned to SM_DEVICE_ALIGNMENT. The device
+ * is its preferred location. ERR_OUT_OF_DEVICE_MEMORY, also if it does not fit on the device beside what others hold
+ * there. */
 synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out);
 
-/* Keeps the memory for the next that asks for as much, or frees it: no work may be in flight on it. device and size: as
- * asked for. */
+/* Keeps the memory for reuse, or frees it. device, size: as allocated. No work may be in flight on the memory. */
 void sm_managed_pool_free(int device, void *data, size_t size);
 
-/* Frees what is kept, for want of memory. Whether that was any. */
+/* Frees all kept memory, because memory is short. Returns whether any was freed. */
 bool sm_managed_pool_reclaim(void);
 
-/* Frees what is kept. What fails stays, for a later try. */
+/* Frees all kept memory. If the runtime refuses, the rest is kept and can be freed later. */
 synced_mem_status sm_managed_pool_shutdown(void);
 
 #endif

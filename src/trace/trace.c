@@ -1,4 +1,4 @@
-/* Recording what happens, in memory. */
+/* The trace's buffer in memory, and the probes that record to it. */
 #include "trace/trace_event.h"
 
 #include "base/caller.h"
@@ -16,21 +16,21 @@
 
 atomic_bool sm_trace_flag;
 
-/* Of each half of the buffer. Only as much of it is ever touched as there are events between two writes to the file. */
+/* Events in each half of the buffer. Only pages that events were written to are ever touched. */
 enum { ROOM = 1 << 18 };
 
 static struct {
     struct sm_lock lock;
     struct sm_trace_event *halves[2];
     bool on;                     /* there is a trace */
-    struct sm_trace_event *open; /* the half that is recorded to; NULL: the trace has no file, or there is none */
-    size_t count;                /* in it */
+    struct sm_trace_event *open; /* the half that is recorded to; NULL: no trace, or one without a file */
+    size_t count;                /* its events */
     uint64_t lost;
     struct sm_traced top[SM_TRACED_TOP]; /* of the last trace */
     size_t top_count;
 } trace = {.lock = SM_LOCK_INITIALIZER};
 
-/* The trace has a file: events are kept, and transfers timed. */
+/* The trace has a file: events are kept and transfers are timed. */
 static atomic_bool keeps_events;
 
 uint64_t sm_trace_time(void)
@@ -56,7 +56,7 @@ void sm_trace_free_buffer(void)
             (void)munmap(trace.halves[i], ROOM * sizeof(struct sm_trace_event));
         trace.halves[i] = NULL;
     }
-    if (trace.on) { /* in a forked child; else threads that record look at it, and it is closed */
+    if (trace.on) { /* only in a forked child: elsewhere the buffer is closed by now, and other threads may read it */
         trace.on = false;
         trace.open = NULL;
     }
@@ -131,7 +131,7 @@ uint64_t sm_trace_lost(void)
     return lost;
 }
 
-/* With the lock held. */
+/* Appends the event, with the lock held. Without room it counts it as lost. */
 static void put(const struct sm_trace_event *event)
 {
     if (trace.open && trace.count < ROOM)
@@ -152,9 +152,9 @@ void sm_trace_record(const struct sm_trace_event *event)
     sm_unlock(&trace.lock);
 }
 
-/* ---- Who ---- */
+/* ---- Causes ---- */
 
-/* With the lock held. The object's record; NULL: there is no object, no trace any more, or no memory. */
+/* Fills *who, with the lock held. Returns the object's record. NULL: no object, no trace any more, or no memory. */
 static struct sm_traced *identify(const void *object, const char *name, struct sm_trace_who *who)
 {
     struct sm_traced *const record = object && trace.on ? sm_traced_find(object, name) : NULL;
@@ -167,7 +167,7 @@ static struct sm_traced *identify(const void *object, const char *name, struct s
     return record;
 }
 
-/* As that, of the call's object. */
+/* As identify(), for the call's object. */
 static struct sm_traced *identify_caller(struct sm_trace_who *who)
 {
     return identify(sm_caller.object, sm_caller.name, who);
@@ -210,7 +210,7 @@ static enum sm_side side_of(unsigned direction)
     return direction == SM_H2D ? SM_GPU : SM_CPU;
 }
 
-/* Who it was for, who is counted as having moved it. Copies within the device move nothing to a side. */
+/* Fills *who with the cause, and counts the transfer for its object. A copy within the device is not counted. */
 void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     sm_lock(&trace.lock);
@@ -244,7 +244,7 @@ void sm_trace_range(const char *function, const char *object_name)
     sm_device_range_begin(text);
 }
 
-/* ---- The rest ---- */
+/* ---- Other probes ---- */
 
 uint64_t sm_trace_open_wait(void)
 {

@@ -1,9 +1,18 @@
 /*
- * The trace: what other files tell it. While it is off each of these is one look at a flag, and none is on the hot
- * path. Probes take numbers and strings: the trace knows no object, copy, stream or fence.
+ * The trace: probes that other folders call, and the words of trace/:
  *
- * Events go to a buffer in memory, with a lock of the library held for as long as it takes to write one there. They are
- * written to the file at the end of a public function, with no lock of an object's held; see trace_file.h.
+ * - trace: a recording of events. At most one is under way; it may have a file, or only count for the summary.
+ * - probe: a function that records an event. While no trace is under way it costs one load and one branch. None is on
+ *   the hot path. Probes take numbers and strings: the trace knows no object, copy, stream or fence.
+ * - event: something that happened, at a moment or during a span. Its cause is the caller, see base/caller.h.
+ * - track: the line of a viewer that shows the events of a host thread or of a stream.
+ * - serial: a stream's number, which no other stream ever gets. Part: a piece of a staged transfer.
+ * - timing: two device events around a transfer, which say when it ran. Base: a device event whose host time is known.
+ * - turn: a transfer of an object in the other direction than the one before. The summary lists objects with most
+ *   turns.
+ *
+ * A probe writes its event to a buffer in memory, under a library lock. The end of a public function writes the buffer
+ * to the file, with no object's lock held; see trace_writer.h.
  */
 #ifndef SM_TRACE_H
 #define SM_TRACE_H
@@ -18,14 +27,14 @@
 
 struct sm_timing;
 
-/* The cause of an event, and its object. */
+/* An event's cause, and its object. */
 struct sm_trace_who {
     struct sm_by by;
     uint64_t id; /* the object's number in this trace; 0: no object */
     char name[48];
 };
 
-/* A stream, as a trace shows it. */
+/* A stream as a trace shows it. */
 struct sm_trace_stream {
     synced_mem_stream handle;
     uint64_t serial; /* no other stream's, ever */
@@ -40,8 +49,9 @@ static inline bool sm_trace_on(void)
     return atomic_load_explicit(&sm_trace_flag, memory_order_relaxed);
 }
 
-/* ---- Spans: a time, 0 while nothing is traced ---- */
+/* ---- Spans: each has a start in nanoseconds, 0 while no trace is under way ---- */
 
+/* Returns the host's time in nanoseconds. */
 uint64_t sm_trace_time(void);
 
 static inline uint64_t sm_trace_begin(void)
@@ -49,7 +59,8 @@ static inline uint64_t sm_trace_begin(void)
     return sm_trace_on() ? sm_trace_time() : 0;
 }
 
-/* The host waits from now on; and has waited since then, which is not 0, for work on the stream of that serial. */
+/* Open and close a span in which the host waits for work. since: from sm_trace_open_wait(), not 0. serial: of the
+ * stream whose work the host waits for. */
 uint64_t sm_trace_open_wait(void);
 void sm_trace_close_wait(uint64_t since, int device, uint64_t serial);
 
@@ -58,7 +69,8 @@ static inline uint64_t sm_trace_wait_begin(void)
     return sm_trace_on() ? sm_trace_open_wait() : 0;
 }
 
-/* A thread has copied a part of a staged transfer between pageable memory and a buffer since then. */
+/* Records that the calling thread has copied a part of a staged transfer between pageable memory and a staging buffer.
+ * up: towards the device. */
 void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up);
 
 static inline void sm_trace_part(uint64_t since, const struct sm_trace_who *who, size_t bytes, bool up)
@@ -69,26 +81,26 @@ static inline void sm_trace_part(uint64_t since, const struct sm_trace_who *who,
 
 /* ---- Transfers ---- */
 
-/* What is known of one while it is queued. */
+/* A transfer that is being queued. */
 struct sm_trace_copy {
-    uint64_t since; /* 0: it is not traced */
+    uint64_t since; /* 0: not traced */
     struct sm_timing *timing;
 };
 
-/* What it moves. */
+/* A transfer's contents. */
 struct sm_trace_moved {
     size_t bytes;
-    unsigned char direction;        /* enum sm_direction */
-    unsigned char from, to;         /* synced_mem_source */
-    const struct sm_trace_who *who; /* of a part of a staged transfer; NULL: this is all of one, of the calling thread's
-                                       object */
+    unsigned char direction; /* enum sm_direction */
+    unsigned char from, to;  /* synced_mem_source */
+    /* For a part of a staged transfer. NULL: it is a whole transfer, of the calling thread's object. */
+    const struct sm_trace_who *who;
 };
 
 void sm_trace_open_copy(struct sm_trace_copy *copy, struct sm_trace_stream stream);
 void sm_trace_close_copy(const struct sm_trace_copy *copy, const struct sm_trace_moved *moved,
                          struct sm_trace_stream stream, synced_mem_status status);
 
-/* Around the call that queues it; the stream does not capture. */
+/* Surround the call that queues the transfer. The stream does not capture. */
 static inline struct sm_trace_copy sm_trace_copy_begin(struct sm_trace_stream stream)
 {
     struct sm_trace_copy copy = {.since = 0};
@@ -104,7 +116,7 @@ static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const str
         sm_trace_close_copy(copy, moved, stream, status);
 }
 
-/* ---- What happens at one moment ---- */
+/* ---- Events at one moment ---- */
 
 void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after);
 void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from);
@@ -118,14 +130,14 @@ static inline void sm_trace_head(const void *object, const char *name, unsigned 
         sm_trace_write_head(object, name, before, after);
 }
 
-/* from: what gave the memory. */
+/* Records an allocation. from: its origin. */
 static inline void sm_trace_allocation(size_t bytes, int device, unsigned source, const char *from)
 {
     if (sm_trace_on())
         sm_trace_write_allocation(bytes, device, source, from);
 }
 
-/* after: the serial of the stream that is waited for. */
+/* Records that the stream waits for another one. after: the other stream's serial. */
 static inline void sm_trace_stream_wait(struct sm_trace_stream stream, uint64_t after)
 {
     if (sm_trace_on())
@@ -138,7 +150,8 @@ static inline void sm_trace_prefetch(unsigned source, size_t bytes, bool host, s
         sm_trace_write_prefetch(source, bytes, host, stream);
 }
 
-/* A staged transfer has begun. *who: for its parts, as the object may go before they are done. */
+/* Records that a staged transfer has begun. Fills *who for its parts, as the object may be gone before they are
+ * done. */
 static inline void sm_trace_staged_begun(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     if (sm_trace_on())
@@ -147,7 +160,7 @@ static inline void sm_trace_staged_begun(unsigned direction, size_t bytes, struc
 
 /* ---- Objects, calls, the process ---- */
 
-/* The object goes: its name and number are no longer another's at the same address. */
+/* Ends the object's record. A later object at the same address gets another name and number. */
 void sm_trace_end_object(const void *object);
 
 static inline void sm_trace_forget(const void *object)
@@ -156,7 +169,7 @@ static inline void sm_trace_forget(const void *object)
         sm_trace_end_object(object);
 }
 
-/* A profiler's range for the function, which sm_device_range_end() ends. */
+/* Opens a profiler's range for the function. sm_device_range_end() closes it. */
 void sm_trace_range(const char *function, const char *object_name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The end of the process. */
+/* Calls a function when the process ends. */
 #include "trace/trace_exit.h"
 
 #include <stdatomic.h>

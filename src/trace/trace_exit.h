@@ -1,13 +1,17 @@
-/* When the process ends, the trace is written: before the runtime ends, if that was started meanwhile. */
+/*
+ * Writes the trace when the process ends. If the GPU runtime has started meanwhile, the trace is written before that
+ * ends.
+ */
 #ifndef SM_TRACE_EXIT_H
 #define SM_TRACE_EXIT_H
 
 #include <stdbool.h>
 
-/* What is called when the process ends; the same for the rest of the process. */
+/* Sets the function to call at the end of the process. It stays the same for the rest of the process. */
 void sm_trace_set_exit(void (*function)(void));
 
-/* Registers it with the C library, once before the runtime starts and once after that. */
+/* Registers the call with atexit(), once for each value. with_runtime: the runtime has started, so that the call
+ * precedes the runtime's end. */
 void sm_trace_watch_exit(bool with_runtime);
 
 #endif

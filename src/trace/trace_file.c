@@ -1,4 +1,4 @@
-/* Chrome's JSON. */
+/* Writes events as JSON in Chrome's trace format. */
 #include "trace/trace_file.h"
 
 #include "base/side.h"
@@ -13,17 +13,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Numbers of processes are smaller: the devices' tracks are apart from those of the host's threads. */
+/* FIRST_DEVICE: a device's process number in the file; numbers of real processes are smaller. So the tracks of devices
+ * are apart from those of host threads. */
 enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 16384, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
 enum { MORE = 2048 };
 
 static struct {
-    int fd; /* never one of the standard descriptors; 0: there is none */
+    int fd; /* never a standard descriptor; 0: none */
     int error;
-    bool begun; /* there is an event already */
+    bool begun; /* an event was written */
     uint64_t start;
     long process;
-    /* Streams that have been introduced, by their serials' last bits, and until when each was at work. */
+    /* Streams that have a named track, by their serials' last bits, and when the last transfer on each ended. */
     struct known {
         uint64_t serial;
         uint64_t end;
@@ -56,7 +57,7 @@ static void put(const char *text, size_t bytes)
     file.used += bytes;
 }
 
-/* One event. */
+/* Writes one event. */
 static __attribute__((format(printf, 1, 2))) void put_line(const char *format, ...)
 {
     va_list arguments;
@@ -68,7 +69,7 @@ static __attribute__((format(printf, 1, 2))) void put_line(const char *format, .
     file.begun = true;
 }
 
-/* How many bytes the character has that the text begins with; 0: it is no UTF-8. */
+/* Returns the length of the text's first character in bytes. 0: not UTF-8. */
 static size_t length_of_character(const unsigned char *text)
 {
     const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
@@ -98,7 +99,7 @@ void sm_trace_escape(char *out, const char *text)
     *out = 0;
 }
 
-/* ---- Words ---- */
+/* ---- Text ---- */
 
 static const char *const directions[] = {[SM_H2D] = "h2d", [SM_D2H] = "d2h", [SM_D2D] = "d2d"};
 
@@ -120,7 +121,7 @@ static struct number since_start(uint64_t time)
     return micros(time > file.start ? time - file.start : 0);
 }
 
-/* "name#5", escaped; "" without an object. */
+/* Writes "name#5", escaped; "" without an object. */
 static void escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
 {
     char name[SM_TRACE_NAME_BYTES];
@@ -133,7 +134,7 @@ static const char *function_of(const struct sm_by *by)
     return by->function ? by->function : "";
 }
 
-/* More of who it was, each under that key; nothing of what is not known. */
+/* The scope and the call place of a cause, under the given keys. Unknown ones are left out. */
 struct by {
     char text[MORE];
 };
@@ -163,7 +164,7 @@ static void name_stream(const struct sm_trace_event *event)
              (unsigned long long)event->stream, (void *)event->handle);
 }
 
-/* Each is introduced when it comes first, perhaps again when it comes later. */
+/* Returns the event's stream. Names its track at its first event, and again after another stream took its slot. */
 static struct known *stream_of(const struct sm_trace_event *event)
 {
     struct known *const known = &file.streams[event->stream % STREAMS];
@@ -176,8 +177,8 @@ static struct known *stream_of(const struct sm_trace_event *event)
 
 /* ---- Events ---- */
 
-/* The device works on a stream's transfers one after the other; what the clocks differ by, or two threads that queue on
- * it at once, must not make them overlap. */
+/* Moves a transfer behind the stream's last one. A device does a stream's transfers one after the other. Different
+ * clocks, or two threads that queue on the stream at once, must not make them overlap. */
 static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
 {
     *begin = *begin > stream->end ? *begin : stream->end;
@@ -185,7 +186,7 @@ static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
     stream->end = *end;
 }
 
-/* Without the device's times all that is known is when the host's thread queued it: that is where it is shown. */
+/* Without the device's times, a transfer is shown on the host thread's track, at the time it was queued. */
 static void write_copy(const struct sm_trace_event *event)
 {
     char name[ESCAPED];
@@ -209,7 +210,7 @@ static void write_copy(const struct sm_trace_event *event)
              more_of(&event->who.by, "scope", "at").text);
 }
 
-/* What a thread of the host's does, for a while or at once, with more to say about it. */
+/* Writes an event on a host thread's track, with or without a duration. format: more of its arguments. */
 static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct sm_trace_event *event, const char *what,
                                                                   const char *category, bool while_it_lasts,
                                                                   const char *format, ...)
@@ -275,8 +276,8 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 
 /* ---- The file ---- */
 
-/* A program that has closed standard input, output or error may print there all the same, or open it again: the trace
- * takes no such descriptor. */
+/* Moves a descriptor above the standard ones. A program that has closed a standard descriptor may still print to it, or
+ * reopen it. So the trace's file must not have its number. */
 static int above_standard(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)

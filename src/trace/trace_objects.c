@@ -1,4 +1,4 @@
-/* The objects of a trace: their numbers, and how their contents went back and forth. */
+/* Records of a trace's objects: their numbers, and how often their contents went back and forth. */
 #include "trace/trace_event.h"
 
 #include "base/side.h"
@@ -13,7 +13,7 @@ static struct {
     struct sm_cells cells;
     struct sm_traced *buckets[BUCKETS];
     uint64_t last_id;
-    struct sm_traced gone[SM_TRACED_TOP]; /* the first of those that are no more, most first */
+    struct sm_traced gone[SM_TRACED_TOP]; /* of the objects that are gone, those of most turns, in falling order */
     size_t gone_count;
 } objects = {.cells = SM_CELLS_INITIALIZER(struct sm_traced)};
 
@@ -49,7 +49,7 @@ void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, cons
     object->stale_by[to] = object->lost_by[to];
 }
 
-/* ---- Who went back and forth most ---- */
+/* ---- Objects with most turns ---- */
 
 static uint64_t transfers_of(const struct sm_traced *object)
 {
@@ -65,7 +65,7 @@ static bool comes_before(const struct sm_traced *a, const struct sm_traced *b)
     return a->id < b->id;
 }
 
-/* Keeps the first of all that were ever put in. */
+/* Inserts the object if it is among the first SM_TRACED_TOP of all that were inserted. Returns the new count. */
 static size_t put_in(struct sm_traced top[SM_TRACED_TOP], size_t count, const struct sm_traced *object)
 {
     size_t at = count;
@@ -91,7 +91,7 @@ size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP])
     return count;
 }
 
-/* ---- The end ---- */
+/* ---- End of records ---- */
 
 static void remove_first(struct sm_traced **link)
 {

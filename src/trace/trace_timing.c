@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* A moment on a device whose time on the host is known. */
+/* A base: an event on a device whose host time is known. */
 struct base {
     sm_event event;
     uint64_t host;
@@ -17,24 +17,29 @@ struct base {
 enum state {
     BEING_QUEUED, /* a thread has yet to record the second event */
     QUEUED,
-    UNTIMED /* it could not be recorded */
+    UNTIMED /* the second event could not be recorded */
 };
 
 struct sm_timing {
     struct sm_timing *next;
     struct base *base; /* held */
     int device;
-    atomic_uchar state; /* enum state, of one that is pending */
+    atomic_uchar state; /* enum state, of a pending one */
     sm_event begin;
     sm_event end;
     struct sm_trace_event event;
 };
 
-/* The runtime tells times as a float of milliseconds: after so long another base is better. A device that does not get
- * to an event within a short time and some questions has no base, and is asked again after a while: other processes
- * may have their time slices before it is this one's turn. So failed tries take no more than a twentieth of the time.
- * An answer that took long says little of when the event was. No more than that many transfers wait to be done. While
- * many do they are asked for again after a while, or when there are many more. */
+/*
+ * - BASE_LASTS_S: a base this old is replaced. The runtime reports times as a float of milliseconds, so their precision
+ *   falls with the base's age.
+ * - PATIENCE_US, PATIENCE: a device that is not done after both this time and this many queries has no base.
+ * - NEXT_TRY_MS: the next try for a base comes after this time. Other processes may have their time slices before this
+ *   one. Failed tries thus take at most a twentieth of the time.
+ * - PRECISE_US: an answer that took longer says little about the event's time.
+ * - MOST_PENDING: no more transfers are timed at once.
+ * - NEXT_QUESTION_MS: many pending transfers are queried after this time, or when there are SM_TRACE_MANY more.
+ */
 enum {
     BASE_LASTS_S = 8,
     PATIENCE_US = 50000,
@@ -47,14 +52,14 @@ enum {
 
 struct list {
     struct sm_timing *first;
-    struct sm_timing **end; /* where the next goes; NULL: there is none */
+    struct sm_timing **end; /* where the next one is linked; NULL: the list is empty */
 };
 
 static struct {
     struct sm_lock lock;
-    struct list waiting; /* for the device, those of a stream in its order */
-    size_t pending;      /* they, and those whose transfers are just being queued */
-    size_t left;         /* of them, by the last look at all */
+    struct list waiting; /* not known to be done; each stream's in its order */
+    size_t pending;      /* those in waiting, and those whose transfers are being queued */
+    size_t left;         /* of them, after the last call of sm_timing_resolve() */
     uint64_t looked;     /* when that was */
     struct sm_timing *idle[SM_MAX_DEVICES];
     struct base *bases[SM_MAX_DEVICES];
@@ -78,7 +83,8 @@ static void drop_base(int device, struct base *base)
         destroy_base(device, base);
 }
 
-/* The event's time is between that of its record and that of the answer. *took: from the one to the other. */
+/* Records the base's event and waits, with patience, until it is done. The event's time is between its record and the
+ * answer, *took nanoseconds apart. Returns whether it is done. */
 static bool locate(int device, struct base *base, synced_mem_stream clock, uint64_t *took)
 {
     bool done = false;
@@ -92,7 +98,7 @@ static bool locate(int device, struct base *base, synced_mem_stream clock, uint6
     return done;
 }
 
-/* On a stream of its own, which waits for nothing. */
+/* Uses a new stream, which waits for nothing else. */
 static bool locate_on_a_stream(int device, struct base *base, uint64_t *took)
 {
     synced_mem_stream clock;
@@ -118,7 +124,7 @@ static struct base *try_base(int device, uint64_t *took)
     return NULL;
 }
 
-/* After an answer that took long it is likely to be this process's turn, and the next one comes soon. */
+/* After a slow answer it is probably this process's time slice, so that the second try gets a fast one. */
 static struct base *make_base(int device)
 {
     uint64_t took;
@@ -133,7 +139,7 @@ static struct base *make_base(int device)
     return again;
 }
 
-/* The device's newest one, held; NULL: there is none yet. *old: another would be better. */
+/* Returns the device's newest base, held. NULL: there is none yet. *old: the caller should make a new one. */
 static struct base *hold_base(int device, bool *old)
 {
     const uint64_t now = sm_trace_time();
@@ -158,7 +164,7 @@ static struct base *find_base(int device)
     base = make_base(device);
     if (!base)
         return NULL;
-    base->holders = 2; /* the device, and the caller */
+    base->holders = 2; /* the device and the caller */
     sm_lock(&timings.lock);
     struct base *const before = timings.bases[device];
     timings.bases[device] = base;
@@ -201,7 +207,7 @@ static struct sm_timing *create(int device)
     return NULL;
 }
 
-/* One more that is pending; NULL: there are too many, or it can't be made. */
+/* Returns a new pending timing. NULL: there are too many, or its events can't be created. */
 static struct sm_timing *obtain(int device)
 {
     sm_lock(&timings.lock);
@@ -245,7 +251,7 @@ struct sm_timing *sm_timing_begin(struct sm_trace_stream stream)
     return NULL;
 }
 
-/* ---- Those that wait; with the lock held, but for a list of one's own ---- */
+/* ---- Pending timings, with the lock held unless the list is local ---- */
 
 static void append(struct list *list, struct sm_timing *timing)
 {
@@ -272,8 +278,8 @@ static struct sm_timing *take_all(void)
     return all;
 }
 
-/* It waits before its second event is recorded: of two threads that queue on one stream none can then put its transfer
- * in front of one that was over before. */
+/* Appends the timing before it records the second event. Two threads may queue on one stream: a transfer that is over
+ * is then already in the list, in front of later ones. */
 bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, const struct sm_trace_event *event)
 {
     if (!timing)
@@ -310,7 +316,7 @@ bool sm_timing_is_to_look(void)
     return pending >= left + SM_TRACE_MANY || sm_trace_time() - looked >= NEXT_QUESTION_MS * 1000000u;
 }
 
-/* What the runtime does not say keeps the host's times. */
+/* Records the transfer's event with the device's times. If the runtime can't report them, the host's times stay. */
 static void record(struct sm_timing *timing, bool done)
 {
     uint64_t before;
@@ -330,7 +336,7 @@ static void record(struct sm_timing *timing, bool done)
     sm_timing_drop(timing);
 }
 
-/* Whether it need not wait any longer. *status: whether the device can be asked for the times. */
+/* Returns whether the timing has to wait no longer. *status: OK if the device's times can be queried. */
 static bool is_over(struct sm_timing *timing, bool wait, synced_mem_status *status)
 {
     bool done = wait;
@@ -343,11 +349,11 @@ static bool is_over(struct sm_timing *timing, bool wait, synced_mem_status *stat
     return done || *status != SYNCED_MEM_OK;
 }
 
-/* A stream's transfers are done one after the other. What is done later by a microsecond than one before it that was
- * just asked for must not overtake that: so the rest of its stream is not asked for. */
+/* Records each stream's transfers in order. Once one of them is not done, the stream's later ones are not queried. One
+ * that is done a microsecond later would otherwise overtake it. */
 void sm_timing_resolve(bool wait)
 {
-    static uint64_t streams[MOST_PENDING]; /* whose transfers are left */
+    static uint64_t streams[MOST_PENDING]; /* streams with a transfer that is not done */
     size_t count = 0;
     struct list left = {.first = NULL};
     struct sm_timing *timing = take_all();
@@ -373,7 +379,7 @@ void sm_timing_resolve(bool wait)
     sm_unlock(&timings.lock);
 }
 
-/* ---- The end ---- */
+/* ---- Shutdown ---- */
 
 static struct base *take_base(int device)
 {
@@ -403,7 +409,7 @@ void sm_timing_rest(void)
     }
 }
 
-/* But those that a thread is about to record the second event of. */
+/* Keeps only timings whose second event a thread is about to record. */
 void sm_timing_forget(void)
 {
     struct list left = {.first = NULL};

@@ -1,4 +1,4 @@
-/* Recording transfers, with the device's times where they can be had. */
+/* Probes of transfers, with the device's times where the runtime reports them. */
 #include "device/device.h"
 #include "base/status.h"
 #include "trace/trace_timing.h"

@@ -1,4 +1,4 @@
-/* Who holds the trace's file, when it is written, and the summary. */
+/* Starting and stopping the trace, writing its file, and the summary. */
 #include "trace/trace_writer.h"
 
 #include "base/process.h"
@@ -17,19 +17,19 @@
 
 enum { LAST_PATIENCE_S = 1 };
 
-/* Held by whoever uses the file. No lock of process.h's, as to write may take a while; a fork needn't wait for it. */
+/* Held by the user of the file. It is no library lock: writing may take a while, and a fork need not wait for that. */
 static pthread_mutex_t writer = PTHREAD_MUTEX_INITIALIZER;
 
-/* The trace has a file; guarded by that lock. */
+/* The trace has a file. Guarded by writer. */
 static bool to_file;
 
-/* The environment asks for the summary when the process ends; guarded by that lock. */
+/* The environment requests the summary at the end of the process. Guarded by writer. */
 static bool summary_at_exit;
 
-/* Why the trace that the environment asked for could not begin, until there is another; guarded by that lock. */
+/* Why the trace that the environment requested could not begin; until another trace begins. Guarded by writer. */
 static char refused[SM_DETAIL_BYTES + 32];
 
-/* ---- Writing; with the writer's lock held ---- */
+/* ---- Writing, with writer held ---- */
 
 static void write_all(bool wait)
 {
@@ -43,7 +43,7 @@ static void write_all(bool wait)
 
 static void at_exit(void);
 
-/* Without a path: only what the summary tells is kept. */
+/* Begins a trace. path NULL: only the data of the summary is kept. */
 static synced_mem_status begin(const char *path)
 {
     if (sm_trace_on())
@@ -71,7 +71,7 @@ static synced_mem_status end(void)
     atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
     write_all(true);
     sm_trace_close_buffer();
-    const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* by threads that go on meanwhile */
+    const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* of threads that still queue transfers */
     sm_trace_free_buffer();
     sm_timing_rest();
     return to_file ? sm_trace_file_close(top, sm_trace_top(top), lost) : SYNCED_MEM_OK;
@@ -104,7 +104,7 @@ void sm_trace_rest(void)
 
 /* ---- The summary ---- */
 
-/* "name in 'outer/inner'" */
+/* Prints the words, then "name in 'outer/inner'". */
 static void print_by(FILE *file, const char *words, const struct sm_by *by)
 {
     if (by->function)
@@ -151,7 +151,8 @@ void sm_trace_print_summary(FILE *file)
 
 /* ---- The process ---- */
 
-/* Not for ever, as a thread may be held up by the file, or be the very one that was interrupted to exit. */
+/* Waits for writer only LAST_PATIENCE_S seconds. The file may block another thread that holds it; or the exiting thread
+ * itself holds it, interrupted by a signal whose handler exits. */
 static void at_exit(void)
 {
     struct timespec until;
@@ -167,8 +168,8 @@ static void at_exit(void)
     pthread_mutex_unlock(&writer);
 }
 
-/* The file is the parent's, and so are the events; the thread that held the lock may not be here. The library's other
- * locks may not be free yet; what they guard is seen to by the next trace. */
+/* Ends the trace in a forked child: the file and the events are the parent's. The thread that held writer may be
+ * missing here. The library's other locks may not be free yet, so the next trace cleans up what they guard. */
 static void in_child(void)
 {
     (void)pthread_mutex_init(&writer, NULL);
@@ -183,7 +184,7 @@ static __attribute__((constructor)) void watch_forks(void)
     (void)pthread_atfork(NULL, NULL, in_child);
 }
 
-/* ---- What others call ---- */
+/* ---- Interface ---- */
 
 synced_mem_status sm_trace_start(const char *path)
 {

@@ -1,9 +1,9 @@
-/* The seam on the CUDA runtime: host memory that is page-locked where it is. */
+/* The seam on the CUDA runtime: registering host memory. */
 #include "device/cuda/runtime.h"
 
 #include "base/status.h"
 
-/* One piece is registered as it is, wherever it lies. */
+/* Returns the bytes of the next piece. Memory of at most SM_CUDA_PIECE bytes is one piece, wherever it begins. */
 static size_t next_piece(const char *data, size_t left, size_t size)
 {
     return size <= SM_CUDA_PIECE ? left : sm_cuda_in_piece(data, left);
@@ -22,7 +22,7 @@ static synced_mem_status register_one(int device, char *data, size_t size)
                       "cudaHostRegister", device, size);
 }
 
-/* From the end, so that what is left is always the beginning. */
+/* Unregisters the last piece first, so that the page-locked bytes are always the first ones. */
 static synced_mem_status unregister_here(int device, char *data, size_t size, size_t *locked)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -35,7 +35,7 @@ static synced_mem_status unregister_here(int device, char *data, size_t size, si
     return status;
 }
 
-/* A failure would leave memory page-locked, so there is a second try. */
+/* Unregisters the pieces of a failed registration. It tries twice, since a failure leaves memory page-locked. */
 static void undo(int device, char *data, size_t size, size_t *locked)
 {
     const struct sm_detail first = sm_detail_get();

@@ -1,18 +1,18 @@
-/* The seam on the CUDA runtime: what a device can do. */
+/* The seam on the CUDA runtime: properties of a device. */
 #include "device/cuda/runtime.h"
 
 #include <string.h>
 
-/* Drivers before these do not know the attribute. */
+/* Older drivers don't know the attribute. */
 enum { DRIVER_WITH_POOLS = 11020, DRIVER_WITH_HANDLE_TYPES = 11030, DRIVER_WITH_HOST_NUMA_ID = 12030 };
 
-/* Named by newer headers only. */
+/* Only newer headers name it. */
 enum { HOST_NUMA_ID = 134 };
 
 static const struct attribute {
-    size_t where; /* an int of synced_mem_device_info */
+    size_t where; /* offset of an int in synced_mem_device_info */
     int number;   /* enum cudaDeviceAttr */
-    int driver;   /* asked of no older one */
+    int driver;   /* the oldest that knows the attribute */
 } attributes[] = {
     {offsetof(synced_mem_device_info, memory_pools), cudaDevAttrMemoryPoolsSupported, DRIVER_WITH_POOLS},
     {offsetof(synced_mem_device_info, pool_handles), cudaDevAttrMemoryPoolSupportedHandleTypes,
@@ -50,7 +50,7 @@ static synced_mem_status ask_attributes(int device, synced_mem_device_info *info
     return status;
 }
 
-/* A runtime that does not know the attribute refuses it. */
+/* Returns the node, or -1. A runtime that does not know the attribute refuses it. */
 static int ask_numa_node(int device, int driver)
 {
     int node = -1;

@@ -55,7 +55,7 @@ synced_mem_status sm_device_managed_free(int device, void *data)
     return leave(device, &before, check(cudaFree(data), "cudaFree", device, 0));
 }
 
-/* CUDA 13 names places by a struct, where before there was the number of a device. */
+/* CUDA 13 names a location by a struct, earlier versions by a device's number. */
 #if CUDART_VERSION >= 13000
 static struct cudaMemLocation place(int device, bool host)
 {

@@ -1,4 +1,4 @@
-/* The seam on the CUDA runtime: memory, and the library's own pool on each device. */
+/* The seam on the CUDA runtime: device memory, and the library's own pool on each device. */
 #include "device/cuda/runtime.h"
 
 #include "base/process.h"
@@ -6,18 +6,18 @@
 
 #include <stdatomic.h>
 
-/* Drivers before 11.2 know no pools, nor the attribute that says so. */
+/* Drivers before 11.2 have no pools, and don't know the attribute that reports them. */
 enum { DRIVER_WITH_POOLS = 11020 };
 
 enum pools { POOLS_UNKNOWN, POOLS_USED, POOLS_MISSING };
 
-/* What the library keeps on each device, made at first use. */
+/* The library's pool on each device, created at first use. */
 static struct device {
     atomic_int pools; /* enum pools; once it is POOLS_USED, pool is set */
     cudaMemPool_t pool;
 } devices[SM_MAX_DEVICES];
 
-static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is made or destroyed */
+static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is created or destroyed */
 
 /* ---- The library's own pool ---- */
 
@@ -32,7 +32,7 @@ static synced_mem_status ask_for_pools(int device, int *supported)
                  device, 0);
 }
 
-/* Memory that was freed stays in the pool: to give it to the system and take it back is what costs. */
+/* Creates a pool that keeps all freed memory: returning memory to the system and allocating it again is expensive. */
 static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
 {
     const struct cudaMemPoolProps properties = {
@@ -61,7 +61,7 @@ static synced_mem_status make_pool(int device)
     return status;
 }
 
-/* Which of the two allocators the device has, with the device current. */
+/* Sets *pools to the kind of allocator that the device has. The device is current. */
 static synced_mem_status pools_of(int device, enum pools *pools)
 {
     const atomic_int *const made = &devices[device].pools;
@@ -131,7 +131,7 @@ synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
     return leave(device, &before, check(cudaMemGetInfo(free, total), "cudaMemGetInfo", device, 0));
 }
 
-/* ---- The end ---- */
+/* ---- Shutdown ---- */
 
 static synced_mem_status destroy_pool(int device)
 {

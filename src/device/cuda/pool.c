@@ -1,4 +1,4 @@
-/* The seam on the CUDA runtime: how the library's own pools behave, who may reach their memory, what they hold. */
+/* The seam on the CUDA runtime: settings, peers and statistics of the library's own pools. */
 #include "device/cuda/runtime.h"
 
 #include "base/process.h"
@@ -34,7 +34,7 @@ static synced_mem_status set_reuse(int device, cudaMemPool_t pool, void *policie
     return status;
 }
 
-/* The runtime is not asked to keep more than there is: told to keep SIZE_MAX bytes it keeps none (seen with CUDA
+/* Does not trim a pool that holds no more than keep: cudaMemPoolTrimTo() with SIZE_MAX frees everything (seen with CUDA
  * 13.0). */
 static synced_mem_status trim(int device, cudaMemPool_t pool, void *keep)
 {
@@ -73,7 +73,7 @@ static synced_mem_status get_stats(int device, cudaMemPool_t pool, void *numbers
     return status;
 }
 
-/* Does it to the device's pool, if there is one. */
+/* Calls act() with the device's pool. No effect if there is none and make is false, or without pools. */
 static synced_mem_status with_pool(int device, bool make, synced_mem_status (*act)(int, cudaMemPool_t, void *),
                                    void *argument)
 {
@@ -114,8 +114,8 @@ synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *num
 
 /* ---- Peers ---- */
 
-/* Where there are no pools: which peers the library itself has let into the device's memory, a bit each. What the
- * caller has allowed is the caller's to forbid. */
+/* For devices without pools: a bit for each peer that the library has given access to the device's memory. Access that
+ * the user has enabled stays the user's to disable. */
 static _Atomic uint64_t let_in[SM_MAX_DEVICES];
 
 static synced_mem_status check_possible(int device, int peer)
@@ -148,7 +148,7 @@ static synced_mem_status allow_in_pool(int device, cudaMemPool_t pool, const str
     return status;
 }
 
-/* With the peer current. */
+/* Gives the peer access to the device's memory. The peer is current. */
 static synced_mem_status enable_peer(int device, int peer)
 {
     const cudaError_t code = cudaDeviceEnablePeerAccess(device, 0);

@@ -1,7 +1,7 @@
-/* Ranges for a profiler: NVTX, which is nothing but a header until a profiler is there. */
+/* Ranges with NVTX, which is a header only until a profiler is attached. */
 #include "device/device.h"
 
-/* It turns pointers to data into pointers to functions, as POSIX wants it and C does not. */
+/* The header casts data pointers to function pointers. POSIX allows that, ISO C does not. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpedantic"
 #include <nvtx3/nvToolsExt.h>

@@ -1,4 +1,4 @@
-/* The seam on the CUDA runtime: the machine, streams and events. */
+/* The seam on the CUDA runtime: devices, streams and events. */
 #include "device/cuda/runtime.h"
 
 #include "base/process.h"
@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Named by newer headers only. */
+/* Only newer headers name them. */
 enum { ERROR_CONTAINED = 226, ERROR_TENSOR_MEMORY_LEAK = 721 };
 
-static atomic_int known_count; /* devices, once they have answered; 0 before */
+static atomic_int known_count; /* devices; 0 until the runtime has counted some */
 static atomic_bool in_use;
 
 /* ---- Errors and the current device ---- */
@@ -67,14 +67,15 @@ static synced_mem_status forked(void)
     return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
 }
 
-/* Where there is one device only it is current. */
+/* A single device is always the current one. */
 static synced_mem_status find_current(int count, int *device)
 {
     *device = 0;
     return count == 1 ? SYNCED_MEM_OK : check(cudaGetDevice(device), "cudaGetDevice", 0, 0);
 }
 
-/* A failure would leave the caller's thread with our device, so there is a second try; as below for the mode. */
+/* Restores the current device; put_mode_back() restores the capture mode. Both try twice, since a failure changes the
+ * caller's thread. */
 static void go_back(int device, const struct before *before)
 {
     if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
@@ -109,7 +110,7 @@ static synced_mem_status switch_to(int device, const struct before *before)
     return status;
 }
 
-/* The mode first: to make a device current may create its context. */
+/* Relaxes the capture mode first: making a device current may create its context. */
 static synced_mem_status begin(int device, bool relaxed, struct before *before)
 {
     *before = (struct before){.device = device};
@@ -196,7 +197,7 @@ synced_mem_status sm_device_resolve(int wanted, int *device)
     return status;
 }
 
-/* What fails here the calls that follow will tell of. */
+/* Ignores a failure: the thread's next calls report it. */
 void sm_device_stay(int device)
 {
     if (cudaSetDevice(device) != cudaSuccess)
@@ -271,8 +272,8 @@ synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
     return leave(device, &before, check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
-/* The id is asked of no stream that captures: that would end the capture. To ask the legacy stream while a blocking one
- * captures is answered with an error of its own. */
+/* Queries the id only of a stream that does not capture: a query would end the capture. For the legacy stream, while a
+ * blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
 static synced_mem_status look_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     enum cudaStreamCaptureStatus capture;
@@ -292,7 +293,7 @@ static synced_mem_status look_here(int device, synced_mem_stream stream, struct 
     return status;
 }
 
-/* A created stream is asked whichever device is current, and in whatever capture mode. */
+/* A created stream can be queried with any device current and in any capture mode. */
 synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
@@ -303,7 +304,8 @@ synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, st
     return status != SYNCED_MEM_OK ? status : leave(device, &before, look_here(device, stream, facts));
 }
 
-/* Where nobody else says: an event can only be recorded on a stream of its own device. */
+/* Tries to record an event on the stream, for runtimes that can't report its device. An event can only be recorded on a
+ * stream of its own device. */
 static bool takes_event_of(synced_mem_stream stream, int device)
 {
     struct before before;
@@ -332,7 +334,7 @@ static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *
     return sm_fail(SYNCED_MEM_ERR_CUDA, "no device takes %p for a stream of its own", (void *)stream);
 }
 
-/* Since CUDA 12.8, if the driver is as new. */
+/* cudaStreamGetDevice() is new in CUDA 12.8 and needs a driver as new. */
 synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
 {
 #if CUDART_VERSION >= 12080
@@ -378,7 +380,8 @@ synced_mem_status sm_device_event_create(int device, sm_event *out)
                  check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
 }
 
-/* The three below need no device to be current, but answer with the current one's error if that is lost. */
+/* The next three functions work with any device current, but return the current device's error if that is lost. So they
+ * make the event's device current. */
 
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
@@ -419,7 +422,7 @@ synced_mem_status sm_device_timing_create(int device, sm_event *out)
     return leave(device, &before, check(cudaEventCreate(out), "cudaEventCreate", device, 0));
 }
 
-/* The runtime tells milliseconds; later ones may be a little before earlier ones. */
+/* The runtime reports milliseconds, and may report a slightly negative time. That becomes 0. */
 synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds)
 {
     struct before before;
@@ -434,7 +437,7 @@ synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint
     return status;
 }
 
-/* ---- The end ---- */
+/* ---- Shutdown ---- */
 
 void sm_cuda_forget_use(void)
 {

@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 
-/* A part that is queued must have ended before the memory may be used for something else, so there is a second try. */
+/* Waits for the parts that are queued, since the caller may reuse the memory. It tries twice, and returns status. */
 static synced_mem_status give_up(int device, synced_mem_stream stream, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -13,7 +13,7 @@ static synced_mem_status give_up(int device, synced_mem_stream stream, synced_me
     return status;
 }
 
-/* host: of to and from the one that may be registered in pieces. */
+/* host: the one of to and from that may have been registered in pieces. */
 static synced_mem_status copy_here(int device, char *to, const char *from, const char *host, size_t size,
                                    enum cudaMemcpyKind kind, synced_mem_stream stream)
 {
@@ -70,7 +70,7 @@ static synced_mem_status fill_here(int device, char *data, unsigned char value, 
     return SYNCED_MEM_OK;
 }
 
-/* Mapped memory is registered in pieces too. */
+/* Mapped memory too may have been registered in pieces. */
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     struct before before;

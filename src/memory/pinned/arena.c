@@ -1,4 +1,4 @@
-/* The slabs of page-locked memory, and what of them is in use. */
+/* The arena: segments of page-locked memory, and which parts of them are in use. */
 #include "memory/pinned/arena.h"
 
 #include "memory/pinned/host_node.h"
@@ -10,12 +10,12 @@
 #include <time.h>
 
 static struct {
-    struct sm_lock lock; /* guards all below, and all blocks and runs */
+    struct sm_lock lock; /* guards the members below, and all blocks and runs */
     struct sm_tlsf spaces[SM_HOST_PLACES];
     struct sm_runs runs[SM_HOST_PLACES];
     struct sm_segment *first;
     struct sm_arena_facts facts;
-    size_t limit; /* of what is held; 0: none */
+    size_t limit; /* of the bytes held; 0: none */
 } store = {.lock = SM_LOCK_INITIALIZER};
 
 static size_t whole_granules(size_t size)
@@ -54,7 +54,7 @@ uint64_t sm_arena_time(unsigned ago)
     return ms > ago ? ms - ago : 0;
 }
 
-/* ---- With the store locked ---- */
+/* ---- With the arena locked ---- */
 
 static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_all)
 {
@@ -74,7 +74,7 @@ static void give_block(unsigned place, struct sm_block *block)
     }
 }
 
-/* One more run of cells. */
+/* Adds a run of the class's cells. Returns false without room for it. */
 static bool add_run(unsigned place, unsigned class, bool look_at_all)
 {
     struct sm_block *const block = take_block(place, sm_runs_bytes(class), look_at_all);
@@ -114,7 +114,8 @@ static bool take_here(unsigned place, size_t size, bool look_at_all, struct sm_p
                                    : take_whole(place, size, look_at_all, out);
 }
 
-/* In a slab that is no larger, or without memory to note a run, what is small gets a block of its own. */
+/* Takes a cell or else a whole block. A small segment may have no room for a run, or there may be no memory for the
+ * run's record. */
 static bool take_somehow(unsigned place, size_t size, struct sm_pinned *out)
 {
     return take_here(place, size, true, out) || take_whole(place, size, true, out);
@@ -185,7 +186,7 @@ void sm_arena_give(void *data, void *owner)
     sm_unlock(&store.lock);
 }
 
-/* ---- Slabs ---- */
+/* ---- Segments ---- */
 
 static struct sm_block *new_block(void)
 {
@@ -208,7 +209,7 @@ static void add_slab(struct sm_segment *slab, struct sm_block *block, size_t siz
     struct sm_arena_facts *const facts = &store.facts;
     sm_lock(&store.lock);
     sm_tlsf_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
-    slab->unused = block; /* and may stay so: others have given back memory meanwhile */
+    slab->unused = block; /* it may stay unused: take_somehow() may find memory that others have given back meanwhile */
     slab->since = sm_arena_time(0);
     enlist(slab);
     facts->registrations++;
@@ -230,7 +231,7 @@ static synced_mem_status check_limit(size_t bytes)
                    "%zu bytes more of page-locked memory are over the limit of %zu, with %zu held", bytes, limit, held);
 }
 
-/* The record of its block is there before the slab, which can't get lost then. */
+/* Creates the record of the block before the segment, so that a new segment can't get lost. */
 synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
     struct sm_segment *slab;
@@ -247,7 +248,8 @@ synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t
     return status;
 }
 
-/* Out of everybody's reach, in use as it were. */
+/* Takes the longest unused segment off the list and its block out of the index, as if it were in use. NULL: there is
+ * none, or no more than keep bytes are held. */
 static struct sm_segment *withdraw(size_t keep, uint64_t until)
 {
     sm_lock(&store.lock);
@@ -268,7 +270,7 @@ static void put_back(struct sm_segment *slab)
     sm_unlock(&store.lock);
 }
 
-/* Those that the runtime keeps are put back when the others have gone. */
+/* Puts segments that the runtime refuses to unregister back after the others are released. */
 synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 {
     synced_mem_status first = SYNCED_MEM_OK;

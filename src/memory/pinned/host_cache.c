@@ -1,20 +1,20 @@
-/* Small caches of free blocks, one a shard. */
+/* The cache of free blocks: some bins in each shard. */
 #include "memory/pinned/host_cache.h"
 
 #include "base/process.h"
 #include "base/shard.h"
 
-/* What is kept here can't be merged with its neighbours, so there are few; but as many of a size as a thread is likely
- * to give back before it takes some again. */
+/* Cached blocks can't merge with their neighbours, so a bin keeps few. But it keeps as many of a size as a thread is
+ * likely to give back before it takes some again. */
 enum { SMALL_BINS_LOG = 4, LARGE_BINS_LOG = 2, SMALL_BINS = 1 << SMALL_BINS_LOG };
 enum { BINS = SMALL_BINS + (1 << LARGE_BINS_LOG), ENTRIES = 8 };
 static const size_t LARGE = 16 << 10;
 
 struct shard {
-    struct sm_lock lock;       /* guards all below, but anybody may read what is atomic */
-    _Atomic int64_t requested; /* less than nothing where blocks of another thread's are given back */
+    struct sm_lock lock;       /* guards the members below; any thread may read the atomic ones */
+    _Atomic int64_t requested; /* negative if the thread gives back blocks that other threads took */
     _Atomic uint64_t allocations;
-    int64_t highest; /* requested, since the peak was reset */
+    int64_t highest; /* the most requested since the peak was reset */
     struct bin {
         unsigned count;
         struct sm_cached entries[ENTRIES]; /* the latest last */
@@ -38,7 +38,7 @@ static struct bin *bin_of(struct shard *shard, size_t key)
                        : &shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
 }
 
-/* With the shard locked: what it has in all. */
+/* Changes the shard's requested bytes and returns them. The shard is locked. */
 static int64_t count(struct shard *shard, int64_t change)
 {
     const int64_t now = atomic_load_explicit(&shard->requested, memory_order_relaxed) + change;
@@ -46,7 +46,7 @@ static int64_t count(struct shard *shard, int64_t change)
     return now;
 }
 
-/* ---- What was asked for ---- */
+/* ---- Requested bytes ---- */
 
 uint64_t sm_host_cache_requested(void)
 {
@@ -92,7 +92,7 @@ uint64_t sm_host_cache_allocations(void)
 
 /* ---- Taking and putting ---- */
 
-/* Closes the gap that one leaves. */
+/* Removes an entry and closes the gap. */
 static struct sm_cached take_at(struct bin *bin, unsigned at)
 {
     const struct sm_cached taken = bin->entries[at];
@@ -112,7 +112,7 @@ static bool take_from(struct bin *bin, size_t key, struct sm_cached *out)
     return false;
 }
 
-/* With the shard locked. Whether it has more than ever. */
+/* Counts an allocation. Returns whether the shard's requested bytes have a new peak. The shard is locked. */
 static bool count_taken(struct shard *shard, size_t size)
 {
     const int64_t requested = count(shard, (int64_t)size);
@@ -172,7 +172,7 @@ bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached
     return full;
 }
 
-/* ---- All of it ---- */
+/* ---- All shards ---- */
 
 bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached))
 {

@@ -1,6 +1,6 @@
 /*
- * Blocks of page-locked memory that were given back last, for the next that asks for the very size: a few shards, each
- * with a lock and counts of its own, so that threads seldom meet.
+ * The cache of the pool: blocks of page-locked memory that were given back last, for requests of the same rounded size.
+ * Each shard has its own lock and counts, so that threads seldom contend.
  */
 #ifndef SM_HOST_CACHE_H
 #define SM_HOST_CACHE_H
@@ -10,32 +10,33 @@
 #include <stdint.h>
 
 struct sm_cached {
-    size_t key; /* what it is sought by: the rounded size and the place */
+    size_t key; /* the rounded size and the place */
     void *data;
     void *owner;
 };
 
-/* Takes a block with the key, and counts the size, which is what was asked for. If there is none the caller finds one
- * elsewhere and counts it: what is refused is not counted. */
+/* Takes a block with the key and counts size, the bytes requested. Returns false if there is none. The caller then
+ * finds a block elsewhere and calls sm_host_cache_count(); a refused request is not counted. */
 bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out);
 void sm_host_cache_count(size_t size);
 
-/* Takes a block with the key from another thread's shard; nothing is counted. */
+/* Takes a block with the key from another thread's shard. Counts nothing. Returns false if there is none. */
 bool sm_host_cache_take_others(size_t key, struct sm_cached *out);
 
-/* Keeps a block that had the size. True: another one had to make room, and is the caller's. */
+/* Keeps a block. size: as counted. Returns true if the block has displaced another one, *out, which the caller then
+ * owns. */
 bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out);
 
-/* Empties all shards, each with its lock held only while it is looked at. Whether there was anything in them. */
+/* Empties all shards: calls give() for each block, without a lock. Returns whether there was any block. */
 bool sm_host_cache_flush(void (*give)(const struct sm_cached *cached));
 
-/* The sum of what was asked for and not given back, and how much of that there has been at a time. One thread's is
- * exact; of several that take from their own shards, the sum is looked at when one of them has more than ever. */
+/* Return the requested bytes that are not given back, and their peak. The peak is exact for one thread. If several
+ * threads take from their own shards, the sum is read only when one shard has a new peak. */
 uint64_t sm_host_cache_requested(void);
 uint64_t sm_host_cache_peak(void);
 void sm_host_cache_reset_peak(void);
 
-/* How many were taken, from here or elsewhere; the sum of what visit() answers for all that is kept. */
+/* Return the number of allocations, from the cache or elsewhere, and the sum of visit() over all cached blocks. */
 uint64_t sm_host_cache_allocations(void);
 uint64_t sm_host_cache_sum(uint64_t (*visit)(const struct sm_cached *cached));
 

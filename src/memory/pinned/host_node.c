@@ -1,4 +1,4 @@
-/* The node of a device, by its place on the PCI bus, as the system tells it. Asked once. */
+/* The node of a device, which the system reports by the address on the PCI bus. Each device is queried once. */
 #include "memory/pinned/host_node.h"
 
 #include "device/device.h"
@@ -8,10 +8,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Of each device: its place and one, or 0 while nobody has asked. */
+/* The place of each device plus 1; 0: not queried yet. */
 static _Atomic unsigned char known[SM_MAX_DEVICES];
 
-/* The file has -1 where the system does not know. */
+/* Reads the node from a file of the system. -1: not known. */
 static int read_node(const char *path)
 {
     int node = -1;

@@ -1,14 +1,15 @@
-/* Which memory node is near a device. */
+/* Places: which memory node is near a device. */
 #ifndef SM_HOST_NODE_H
 #define SM_HOST_NODE_H
 
-/* Places that page-locked memory is kept apart by: 0 for no node in particular, n + 1 for memory node n. */
+/* The number of places, by which page-locked memory is kept apart. Place 0 is no particular node, n + 1 is node n. */
 enum { SM_HOST_PLACES = 16 };
 
-/* Always 0 where there is one node. Where the runtime or the system doesn't say, or the node is beyond those: 0. */
+/* Returns the device's place. 0: there is only one node, the runtime or the system does not report it, or its number is
+ * too high. */
 unsigned sm_host_place_of(int device);
 
-/* Forgets what it knows of devices. */
+/* Forgets the places of all devices. */
 void sm_host_places_forget(void);
 
 #endif

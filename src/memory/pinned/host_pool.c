@@ -1,4 +1,4 @@
-/* The pool of page-locked memory: from where a request is met, and when the pool grows and shrinks. */
+/* The pool of page-locked memory: where a request gets its memory, and when the pool grows and shrinks. */
 #include "memory/pinned/host_pool.h"
 
 #include "base/hands.h"
@@ -11,29 +11,30 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* A slab for what is smaller than it is a share of what is held, so that small programs hold little that they don't
- * use, and large ones don't have many slabs. */
+/* A segment for smaller requests has this share of the bytes held. So small programs hold little unused memory, and
+ * large ones have few segments. */
 enum { SHARE = 8 };
 static const size_t SMALLEST_SLAB = (size_t)2 << 20;
 static const size_t LARGEST_SLAB = (size_t)64 << 20;
 
-/* Before more is held than was asked for at a time, and this share of it, what is unused goes back to the system. */
+/* The pool may hold the most bytes requested at a time plus this share. Before it holds more, it releases unused
+ * segments. */
 enum { SLACK = 16 };
 
 static const uint64_t EVER = UINT64_MAX;
 
-/* Held while the pool grows, which takes a while. No lock of process.h's: a fork needn't wait for it. The child has no
- * pool, or, where nobody has used a GPU, one with nothing in it that was being changed. */
+/* Locked while the pool grows, which takes a while. It is no library lock: a fork need not wait for that. A forked
+ * child has no pool. If no GPU was used, it has one, but nothing in it was being changed. */
 static struct {
     pthread_mutex_t lock;
-    size_t wanted; /* the most that was asked for at a time since the last trim; guarded by the lock */
+    size_t wanted; /* the most bytes requested at a time since the last trim; guarded by lock */
 } growth = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_uint decay; /* in milliseconds; 0: never */
 static atomic_bool fallback;
 static _Atomic uint64_t fresh; /* allocations for which the pool grew */
 
-/* The thread that held the lock, if one did, is not in the child. */
+/* In a forked child: the thread that held the lock may be missing. */
 static void unlock_in_child(void)
 {
     (void)pthread_mutex_init(&growth.lock, NULL);
@@ -56,7 +57,7 @@ static size_t key_of(size_t size, unsigned place)
     return sm_arena_rounded(size) | place;
 }
 
-/* ---- Giving back to the system ---- */
+/* ---- Releasing memory to the system ---- */
 
 static void give_cached(const struct sm_cached *cached)
 {
@@ -69,7 +70,7 @@ static synced_mem_status release_all(bool *any)
     return sm_arena_release(0, EVER, any);
 }
 
-/* Without growth locked: a thread that wants to grow meanwhile is told by hands.h. */
+/* Does not lock growth: a thread that is refused memory meanwhile waits for this thread's hands, see hands.h. */
 bool sm_host_pool_reclaim(void)
 {
     bool any = false;
@@ -82,7 +83,7 @@ bool sm_host_pool_reclaim(void)
     return any;
 }
 
-/* Whether memory has gone back, or from a cache to where all threads find it. */
+/* Returns whether memory was released, or moved from a cache to the arena, where all threads find it. */
 static bool release_old(unsigned after)
 {
     bool any;
@@ -91,7 +92,7 @@ static bool release_old(unsigned after)
     return flushed || any;
 }
 
-/* As above. */
+/* Does not lock growth, as sm_host_pool_reclaim(). */
 void sm_host_pool_decay(void)
 {
     const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
@@ -103,14 +104,15 @@ void sm_host_pool_decay(void)
 
 /* ---- Growing ---- */
 
-/* How large the next slab is to be. */
+/* Returns the size of the next segment for small requests. */
 static size_t usual_slab(size_t held)
 {
     const size_t share = held / SHARE / SMALLEST_SLAB * SMALLEST_SLAB;
     return most(share < LARGEST_SLAB ? share : LARGEST_SLAB, SMALLEST_SLAB);
 }
 
-/* Slabs that are too small for what is wanted now would be held beside the new one. */
+/* Releases unused segments that are old, or beyond the wanted bytes. Segments too small for the request would otherwise
+ * be held beside the new one. */
 static void make_room(size_t size, size_t bytes)
 {
     bool any;
@@ -122,8 +124,8 @@ static void make_room(size_t size, size_t bytes)
     (void)sm_arena_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
-/* Where there is no memory for a slab of the usual size, all that is unused is given back, and what was asked for is
- * enough; the last resort is memory that is not near the device. */
+/* Adds a segment and takes memory from it. If there is no memory for the usual size, it releases all unused memory and
+ * tries the least size. The last resort is memory that is not near the device. *grew: a segment was added. */
 static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
@@ -141,8 +143,8 @@ static synced_mem_status grow(int device, unsigned place, size_t size, bool *gre
     return SYNCED_MEM_OK;
 }
 
-/* With growth locked. What the caches keep may be all that is missing. What could not be had is not wanted from then
- * on. */
+/* Takes memory from the arena or grows, with growth locked. Flushes the caches first, since they may have what is
+ * missing. A failed request does not count as wanted. */
 static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     const size_t wanted = growth.wanted;
@@ -215,7 +217,7 @@ void sm_host_pool_free(void *data, size_t bytes, void *owner)
         give_cached(&pushed_out);
 }
 
-/* ---- What the caller may set and ask ---- */
+/* ---- Settings and statistics ---- */
 
 bool sm_host_pool_may_fall_back(int device)
 {
@@ -248,7 +250,7 @@ void sm_host_pool_trim(size_t keep)
     pthread_mutex_unlock(&growth.lock);
 }
 
-/* The pool does not grow meanwhile, so that it keeps to the limit from here on. */
+/* Locks growth, so that the pool keeps to the limit from here on. */
 void sm_host_pool_set_limit(size_t bytes)
 {
     pthread_mutex_lock(&growth.lock);
@@ -257,7 +259,7 @@ void sm_host_pool_set_limit(size_t bytes)
     pthread_mutex_unlock(&growth.lock);
 }
 
-/* Taken and given back, and so in one piece. What could not be had is not wanted from then on. */
+/* Takes the memory and gives it back, so it is contiguous. A failed request does not count as wanted. */
 synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 {
     bool grew;

@@ -1,4 +1,4 @@
-/* Memory nodes by libnuma. Of that the thin functions are used, since the others print what fails. */
+/* Memory nodes by libnuma. It calls only functions that do not print errors. */
 #include "memory/pinned/numa_nodes.h"
 
 #include <numa.h>

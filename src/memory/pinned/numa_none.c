@@ -1,4 +1,4 @@
-/* A build without libnuma: memory comes from where the system likes. */
+/* Memory nodes in a build without libnuma: the system chooses where memory comes from. */
 #include "memory/pinned/numa_nodes.h"
 
 int sm_numa_nodes(void)

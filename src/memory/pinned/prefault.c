@@ -1,4 +1,4 @@
-/* The calling thread and a few short-lived ones each take the next piece until none is left. */
+/* Prefaulting: the calling thread and a few short-lived ones each take the next piece until none is left. */
 #include "memory/pinned/prefault.h"
 
 #include <pthread.h>
@@ -8,14 +8,14 @@
 
 enum { PAGE = 4096, MOST_THREADS = 8 };
 
-/* A piece is a huge page; below the second no thread is worth its start. */
+/* A piece is a huge page. Below WORTH_THREADS bytes, starting a thread costs more than it saves. */
 static const size_t PIECE = (size_t)2 << 20;
 static const size_t WORTH_THREADS = (size_t)8 << 20;
 
 struct work {
     char *start;
     size_t bytes;
-    atomic_size_t next; /* where the next piece begins */
+    atomic_size_t next; /* offset of the next piece */
 };
 
 static void prefault_piece(const struct work *work, size_t from)
@@ -42,7 +42,8 @@ static int helpers_for(size_t bytes)
     return (processors < MOST_THREADS ? (int)processors : MOST_THREADS) - 1;
 }
 
-/* Without signals: they are the program's, and its handlers are not to run here. Fewer threads will do. */
+/* Starts threads with all signals blocked: the program's handlers must not run in them. Returns their number, which may
+ * be less than wanted. */
 static int start_helpers(pthread_t *helpers, int wanted, struct work *work)
 {
     sigset_t all;

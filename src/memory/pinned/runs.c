@@ -1,19 +1,19 @@
-/* Runs of equal cells, one bit a cell. */
+/* Runs of equal cells, with one bit for each cell. */
 #include "memory/pinned/runs.h"
 
 #include "base/slab.h"
 
 #include <assert.h>
 
-/* Up to 2 KiB the classes are the multiples of 256 bytes, above that there are eight to each power of two. */
+/* Up to 2 KiB, the classes are the multiples of 256 bytes. Above, there are eight to each power of two. */
 enum { FINE = 8, STEPS_LOG = 3, STEPS = 1 << STEPS_LOG, FINE_LOG = 11 };
 
-/* How much a run would like to be, and how many cells it may have for that. */
+/* RUN_BYTES: the preferred size of a run. FEWEST, MOST: limits of its cells. */
 enum { RUN_BYTES = 128 << 10, FEWEST = 8, MOST = 64 };
 
 struct sm_run {
     struct sm_block *block;
-    struct sm_run *next; /* of those with free cells */
+    struct sm_run *next; /* of the runs with free cells */
     struct sm_run *previous;
     uint64_t free; /* bit i: cell i is free */
     uint64_t all;

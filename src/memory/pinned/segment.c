@@ -1,4 +1,4 @@
-/* Slabs of page-locked memory. */
+/* Segments of page-locked memory. */
 #include "memory/pinned/segment.h"
 
 #include "device/device.h"
@@ -24,7 +24,7 @@ static void unmap(char *start, size_t bytes)
         (void)munmap(start, bytes);
 }
 
-/* From a multiple of the huge page's size, which is what is asked for. */
+/* Maps memory from a multiple of the huge page's size, and requests huge pages. */
 static char *map_huge(size_t bytes)
 {
     char *const wide = map(bytes + HUGE_PAGE);
@@ -45,7 +45,8 @@ static char *map_slab(unsigned place, size_t bytes)
     return start;
 }
 
-/* Addresses that the runtime takes for page-locked must not come again as other memory. */
+/* Unmaps the segment. If the runtime still takes some of it for page-locked, its addresses are quarantined instead:
+ * they must not return as other memory. */
 static void let_go(const struct sm_segment *slab)
 {
     if (slab->locked > 0)

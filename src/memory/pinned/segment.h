@@ -1,7 +1,7 @@
 /*
- * Slabs: what the pool of page-locked memory takes from the system and gives back to it. Huge pages, touched by
- * several threads, then registered with the runtime as one, or beyond 64 GiB in pieces: many times faster than
- * cudaMallocHost, and one mapping of the driver's, which has a limit of some 65,000.
+ * Segments: memory that the pool takes from the system and releases to it. Several threads touch its huge
+ * pages. Then it is registered with the runtime as one, or beyond 64 GiB in pieces. That is many times faster than
+ * cudaMallocHost(), and takes one mapping of the driver, whose limit is some 65,000.
  */
 #ifndef SM_SEGMENT_H
 #define SM_SEGMENT_H
@@ -12,22 +12,23 @@
 struct sm_segment {
     char *start;
     size_t bytes;
-    size_t locked;  /* of them, from the start: page-locked */
-    int device;     /* in whose context it was registered */
+    size_t locked;  /* bytes from the start that are page-locked */
+    int device;     /* the one in whose context it was registered */
     unsigned place; /* see host_node.h */
-    /* The pool's, guarded by its lock. */
+    /* The arena uses the rest, under its lock. */
     struct sm_segment *next;
     struct sm_segment *previous;
-    struct sm_block *unused; /* its one block, while nothing of it is in use; else NULL */
-    uint64_t since;          /* when that began, in milliseconds */
+    struct sm_block *unused; /* the segment's only block while no part of it is in use; otherwise NULL */
+    uint64_t since;          /* when unused was set, in milliseconds */
 };
 
-/* Of a multiple of the page's size, all zeros. ERR_OUT_OF_HOST_MEMORY, or whatever else the runtime answers. */
+/* Creates a segment, all zeros. bytes: a multiple of the page size. ERR_OUT_OF_HOST_MEMORY, or another error of the
+ * runtime. */
 synced_mem_status sm_segment_create(int device, unsigned place, size_t bytes, struct sm_segment **out);
 
-/* May wait for the device. If it is lost, what was registered in its context went with it, and the slab goes; if the
- * runtime refuses for another reason it stays. A slab that is left page-locked in part is of no use: it goes, and its
- * addresses are quarantined. */
+/* Destroys a segment. May wait for the device. If the device is lost, its registrations are gone, and the segment is
+ * destroyed. If the runtime refuses for another reason, the segment stays, and its status is returned. A segment that
+ * stays page-locked in part is of no use: it is destroyed, and its addresses are quarantined. */
 synced_mem_status sm_segment_destroy(struct sm_segment *slab);
 
 #endif

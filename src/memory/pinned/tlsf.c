@@ -1,17 +1,19 @@
-/* Free memory by size, as in the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004), with its
- * records out of band. */
+/*
+ * An index of free memory: the two-level segregated fit of Masmano, Ripoll, Crespo and Real (ECRTS 2004). Its records
+ * are not in the memory itself.
+ */
 #include "memory/pinned/tlsf.h"
 
 #include "base/slab.h"
 
 #include <assert.h>
 
-/* Of the list in which some blocks may be too small, so many are tried before larger ones are split. */
+/* A list may have blocks that are too small. After this many tries a larger block is split. */
 enum { LOOKS = 8 };
 
 static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_block);
 
-/* A list: up to SM_TLSF_STEPS granules each size has its own, above that there are as many to each power of two. */
+/* A list. Below SM_TLSF_STEPS granules, each size has its own; above, each power of two has SM_TLSF_STEPS lists. */
 struct place {
     unsigned power;
     unsigned step;
@@ -63,7 +65,7 @@ static void leave(struct sm_tlsf *space, struct sm_block *block)
     block->user = NULL;
 }
 
-/* The smallest block of the list that is large enough, among the first few or all. */
+/* Returns the smallest block of the list that is large enough, of the first few or of all. NULL: none. */
 static struct sm_block *best_of(struct sm_block *block, size_t bytes, bool look_at_all)
 {
     struct sm_block *best = NULL;
@@ -73,7 +75,7 @@ static struct sm_block *best_of(struct sm_block *block, size_t bytes, bool look_
     return best;
 }
 
-/* Any of the next list of larger blocks. */
+/* Returns a block of the next list of larger blocks. NULL: none. */
 static struct sm_block *next_larger(const struct sm_tlsf *space, struct place at)
 {
     uint32_t steps = at.step + 1 < SM_TLSF_STEPS ? space->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
@@ -102,7 +104,7 @@ void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, siz
     enter(space, block);
 }
 
-/* Without a record for the rest, the block stays as large as it is. */
+/* Splits the block. Without memory for the rest's record, the block keeps its size. */
 static void split(struct sm_tlsf *space, struct sm_block *block, size_t bytes)
 {
     struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&records) : NULL;
@@ -134,7 +136,7 @@ struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_
     return block;
 }
 
-/* Two neighbours become one: the first. Neither is in a list. */
+/* Joins two neighbours to one, the first. Neither is in a list. */
 static void join(struct sm_block *first, struct sm_block *second)
 {
     first->bytes += second->bytes;

@@ -1,7 +1,7 @@
 /*
- * Which parts of some stretches of memory are free: a two-level index by size, so that to take and to give back are a
- * few steps however many parts there are. All that is known is kept beside the memory, which is never touched. The
- * caller's lock guards all spaces together.
+ * An index of the free parts of some stretches of memory, in two levels by size. Taking and giving back take a few
+ * steps, however many parts there are. All records are outside the memory, which is never touched. The caller's lock
+ * guards all indices together.
  *
  * A stretch is always wholly covered by its blocks, and no two free blocks are neighbours.
  */
@@ -23,7 +23,7 @@ enum { SM_TLSF_STEPS_LOG = 5, SM_TLSF_STEPS = 1 << SM_TLSF_STEPS_LOG, SM_TLSF_PO
 struct sm_block {
     char *start;
     size_t bytes;
-    struct sm_block *before; /* its neighbours in the stretch, by address */
+    struct sm_block *before; /* neighbours in the stretch, by address */
     struct sm_block *after;
     void *stretch; /* as given to sm_tlsf_add() */
     union {
@@ -37,38 +37,38 @@ struct sm_block {
 };
 
 struct sm_tlsf {
-    uint32_t powers;                /* bit p is set where steps[p] has any */
-    uint32_t steps[SM_TLSF_POWERS]; /* bit s is set where lists[p][s] has a block */
+    uint32_t powers;                /* bit p is set if steps[p] has a bit set */
+    uint32_t steps[SM_TLSF_POWERS]; /* bit s is set if lists[p][s] has a block */
     struct sm_block *lists[SM_TLSF_POWERS][SM_TLSF_STEPS];
 };
 
-/* A block that is in no space yet; NULL when the system has no memory. */
+/* Returns a block that is in no index yet. NULL: the system has no memory. */
 struct sm_block *sm_tlsf_block(void);
 
-/* Adds free memory: a block of sm_tlsf_block()'s becomes the whole of a stretch, whose bytes are a multiple of the
- * granule. stretch: whatever the caller knows it by. */
+/* Adds free memory. A block from sm_tlsf_block() becomes a whole stretch. bytes: a multiple of the granule. stretch:
+ * the caller's own name for it. */
 void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, size_t bytes, void *stretch);
 
-/* A block of the size, which is a multiple of the granule, or a larger one where there is no memory to note the rest.
- * NULL: there is none. What is free in lists of the very size is looked at up to a limit, or, if asked, all of it. */
+/* Takes a block of bytes, a multiple of the granule. The block is larger if there is no memory for the rest's record.
+ * NULL: there is none. look_at_all: tries all free blocks of nearly the size, not only the first few. */
 struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_all);
 
-/* Returns the free block that it is part of from then on. */
+/* Gives a block back. Returns the free block that it is then part of. */
 struct sm_block *sm_tlsf_give(struct sm_tlsf *space, struct sm_block *block);
 
-/* Whether the block is its whole stretch. */
+/* Returns whether the block is its whole stretch. */
 static inline bool sm_block_is_all(const struct sm_block *block)
 {
     return !block->before && !block->after;
 }
 
-/* A free block as it is, which is then in use. */
+/* Takes a free block as it is. */
 void sm_tlsf_take_block(struct sm_tlsf *space, struct sm_block *block);
 
-/* Gives up a block that is in no space, or is in use and all of its stretch. */
+/* Frees the record of a block. The block is in no index, or it is in use and its whole stretch. */
 void sm_tlsf_remove(struct sm_block *block);
 
-/* Frees what all spaces keep, if no stretch is left in any. */
+/* Frees all records if no index has a stretch. */
 void sm_tlsf_trim(void);
 
 #endif
