@@ -1,7 +1,7 @@
 # Makes of the public header what Doxygen reads:
 # - a section ("/* ---- Title ---- */") becomes a group, and the plain comment that follows, if one does, its
 # description;
-# - lines of a comment that begin with one of the words below become paragraphs with that title;
+# - the facts of a comment that begin with one of the words below become paragraphs with that title;
 # - the list of statuses becomes one documented enumerator each.
 
 function end_group()
@@ -56,12 +56,28 @@ in_plain {
 }
 in_table { sub(/^ \*/, "") }
 
-/^ \* (Ownership|Blocking|Threads|Source|Unified placement|Host memory|Device memory)[:.] / {
-    match($0, /[:.] /)
-    print " * @par " substr($0, 4, RSTART - 4)
-    print " * " substr($0, RSTART + 2)
-    next
+# The facts of a function, several on a line, and the last of a comment perhaps before its end.
+function paragraphs(line,    label, at)
+{
+    label = "(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: "
+    while (match(line, "[.;] " label) || match(line, "[^ *] @since ")) {
+        at = RSTART # which paragraph() changes
+        paragraph(substr(line, 1, at))
+        line = " * " substr(line, at + 2)
+    }
+    paragraph(line)
 }
-/^ \* (Never blocks|Blocks)/ { print " * @par Blocking" }
+
+function paragraph(line,    label)
+{
+    label = "(Blocking|Ownership|Threads|Errors|Source|Unified placement)(, (ownership|threads|errors))*: "
+    if (match(line, "^ \\* " label)) {
+        print " * @par " substr(line, 4, RLENGTH - 5)
+        print " * " substr(line, RLENGTH + 1)
+    } else
+        print line
+}
+
+/^ \* / { paragraphs($0); next }
 { print }
 END { end_group() }

@@ -1,44 +1,73 @@
-# Reads the public header, and names each exported function whose comment lacks a fact: since when it is there, what it
-# answers, what threads may do, whether it blocks, and who owns what it takes or gives. A comment has a fact if it says
-# it; errors, blocking and ownership also if it says "as" another function that has them, or if its section's comment does.
-# What threads may do is said for all functions at the head of the file too, and the unit of sizes only there.
+# Reads the public header, and names each exported function whose comment lacks a fact: its effect, its return, what
+# blocks, ownership, threads, errors, and the version since which it is there. These stand in this order, each behind
+# its word ("Blocking: ", "Ownership: ", "Threads: ", "Errors: "; "Blocking, ownership: " is both). A fact may be "as"
+# another function's ("as NAME()"), if that function states it. Each function that a comment names must exist. The
+# head of the file explains the common words, and alone has the unit of sizes.
 
-function own(comment, prototype, section,    found)
+# Notes the facts of a function's comment, facts[function, fact], and where each begins, for their order.
+function note(function_name, comment, prototype,    rest, words, n, i, label, fact, at, offset)
 {
-    found = ""
-    if (comment ~ /@since [0-9]+\.[0-9]+/)
-        found = found " since"
-    if (comment ~ /Threads: /)
-        found = found " threads"
-    if (comment ~ /@return/ || section ~ /They return|fail only/ || comment ~ /Never fails|ignored/ ||
-        prototype ~ /^SYNCED_MEM_API void synced/)
-        found = found " errors"
-    if ((comment " " section) ~ /[Bb]lock|waits? (on the host|for)|Atomic/)
-        found = found " blocking"
-    if ((comment " " section) ~ /[Oo]wn|belong|[Bb]orrow|during the call|constant string|[Ff]ills/ ||
-        prototype !~ /\*\*|void \*|char \*|handler|_stats \*|const synced_mem_(options|allocator|staging) \*/)
-        found = found " ownership"
-    return found
+    if (comment !~ /^ *[A-Za-z]/ || comment ~ /^ *(Blocking|Ownership|Threads|Errors)[:,] /)
+        bad(function_name "() lacks: effect")
+    if (match(comment, /@return [^ ]/)) {
+        facts[function_name, "return"] = "stated"
+        place[function_name, "return"] = RSTART
+    } else if (prototype ~ /^SYNCED_MEM_API (void|synced_mem_status) synced/)
+        facts[function_name, "return"] = "by its type" # a status is one of the errors
+    if (match(comment, /@since [0-9]+\.[0-9]+/)) {
+        facts[function_name, "since"] = "stated"
+        place[function_name, "since"] = RSTART
+    }
+    rest = comment
+    offset = 0
+    while (match(rest, /(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: /)) {
+        at = offset + RSTART
+        label = tolower(substr(rest, RSTART, RLENGTH - 2))
+        offset += RSTART + RLENGTH - 1
+        rest = substr(rest, RSTART + RLENGTH)
+        fact = rest
+        sub(/ *(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: .*/, "", fact)
+        sub(/ *@since.*/, "", fact)
+        n = split(label, words, ", ")
+        for (i = 1; i <= n; i++) {
+            facts[function_name, words[i]] = fact
+            place[function_name, words[i]] = at + i / 10
+        }
+    }
 }
 
-/^\/\* ---- / { section = ""; at_start = 1; next }
-at_start && /^$/ { next }
-at_start && /^\/\*( |$)/ { in_section = 1 }
-{ at_start = 0 }
-in_section { section = section " " $0; if (/\*\//) in_section = 0; next }
+function bad(text)
+{
+    print text
+    lacking = 1
+}
 
+# Whether the function states the fact, by itself or by way of others.
+function states(function_name, fact, depth,    text, other)
+{
+    text = facts[function_name, fact]
+    if (text == "" || depth == 0)
+        return 0
+    if (!match(text, /^as synced_mem_[a-z_]+\(\)/))
+        return 1
+    other = substr(text, RSTART + 3, RLENGTH - 5)
+    return states(other, fact, depth - 1)
+}
+
+{ all = all " " $0 }
 /^\/\*\*/ { comment = ""; in_comment = 1 }
 in_comment {
     line = $0
-    sub(/^ \* */, "", line)
+    sub(/^\/\*\* */, "", line)
+    sub(/^ \*\/?( |$)/, "", line)
+    ended = sub(/ *\*\/$/, "", line) || /\*\/$/
     comment = comment " " line
-    if (/\*\//)
+    if (ended)
         in_comment = 0
     if (comment ~ /@file/)
         head = comment
     next
 }
-
 /^SYNCED_MEM_API / { prototype = ""; in_prototype = 1 }
 in_prototype { prototype = prototype " " $0 }
 in_prototype && /;/ {
@@ -47,48 +76,34 @@ in_prototype && /;/ {
     name = prototype
     sub(/\(.*/, "", name)
     sub(/.*[ *]/, "", name)
-    facts[name] = own(comment, prototype, section)
-    rest = comment
-    while (match(rest, /([Aa]s|mirror of|ownership of|just like) synced_mem_[a-z_]+\(\)/)) {
-        reference = substr(rest, RSTART, RLENGTH - 2)
-        sub(/.* /, "", reference)
-        as[name] = as[name] " " reference
-        rest = substr(rest, RSTART + RLENGTH)
-    }
-    # "as X() ..., for Y()" is as both.
-    while (match(rest, /for synced_mem_[a-z_]+\(\)/)) {
-        as[name] = as[name] " " substr(rest, RSTART + 4, RLENGTH - 6)
-        rest = substr(rest, RSTART + RLENGTH)
-    }
+    note(name, comment, prototype)
     order[++count] = name
+    declared[name] = 1
     comment = ""
 }
 
-function has(name, fact, depth,    list, n, i)
-{
-    if (index(facts[name], " " fact))
-        return 1
-    if (depth == 0 || fact == "since" || fact == "threads")
-        return 0
-    n = split(as[name], list, " ")
-    for (i = 1; i <= n; i++)
-        if (has(list[i], fact, depth - 1))
-            return 1
-    return 0
-}
-
 END {
-    if (head !~ /Any thread may call any function/ || head !~ /Sizes and capacities are in bytes/) {
-        print "the head of the file does not say what threads may call, and the unit of sizes"
-        lacking = 1
+    if (head !~ /Any thread may call any function/ || head !~ /Sizes and capacities are in bytes/ ||
+        head !~ /- Blocking\. / || head !~ /- Ownership\. / || head !~ /- Errors\. / || head !~ /- "GPU errors"/)
+        bad("the head of the file does not explain the words, what threads may call, and the unit of sizes")
+    wanting = split("return blocking ownership threads errors since", wanted, " ")
+    for (i = 1; i <= count; i++) {
+        before = 0
+        for (j = 1; j <= wanting; j++) {
+            if (!states(order[i], wanted[j], 5))
+                bad(order[i] "() lacks: " wanted[j])
+            at = place[order[i], wanted[j]]
+            if (at && at < before)
+                bad(order[i] "() is out of order: " wanted[j])
+            before = at ? at : before
+        }
     }
-    wanting = split("since threads errors blocking ownership", wanted, " ")
-    for (i = 1; i <= count; i++)
-        for (j = 1; j <= wanting; j++)
-            if (!has(order[i], wanted[j], 5)) {
-                print order[i] "() lacks: " wanted[j]
-                lacking = 1
-            }
-    print count " functions looked at"
+    while (match(all, /synced_mem_[a-z_]+\(\)/)) {
+        name = substr(all, RSTART, RLENGTH - 2)
+        if (!(name in declared))
+            bad(name "() is named and not declared")
+        all = substr(all, RSTART + RLENGTH)
+    }
+    print count " functions read"
     exit lacking || count == 0
 }
