@@ -33,7 +33,7 @@ static const char *default_path(void)
     static const char *const paths[] = {
         "/usr/share/common-licenses/GPL-3",
         "/usr/share/common-licenses/GPL-2",
-        "docs/design.md",
+        "include/synced_mem.h",
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; ++i) {
         if (is_readable(paths[i]))

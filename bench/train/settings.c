@@ -177,7 +177,7 @@ void settings_help(void)
         "\n"
         "Trains a character-level language model whose every tensor is a synced_mem object, and reports the loss on\n"
         "held-out text, a sample of generated text, and the transfers between host and GPU.\n"
-        "Without a text file: the GPL of /usr/share/common-licenses, else docs/design.md.\n"
+        "Without a text file: the GPL of /usr/share/common-licenses, else include/synced_mem.h.\n"
         "\n"
         "  --device cpu|gpu|N  where to compute (a GPU where there is one, else the CPU)\n"
         "  --seed N            of the weights, the batches and the sample (%d)\n"
