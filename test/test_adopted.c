@@ -57,7 +57,7 @@ START_TEST(two_adopt_one)
 }
 END_TEST
 
-/* What one object's transfer still uses does not hold up the other's callback. */
+/* A transfer of one object does not hold up the other's callback. */
 START_TEST(each_at_its_own_time)
 {
     if (!gpu_expected())
@@ -131,7 +131,7 @@ START_TEST(many_adopt_one)
 }
 END_TEST
 
-/* What was not adopted for another reason can be: its second half was refused. */
+/* Memory can be adopted after a call that was refused for the device memory beside it. */
 START_TEST(adopted_after_a_failure)
 {
     char *const data = calloc(1, 2 * SIZE);

@@ -426,7 +426,7 @@ START_TEST(with_all_else)
 }
 END_TEST
 
-/* What was page-locked for a call that fails is not so afterwards. */
+/* A call that fails undoes its page lock. */
 START_TEST(undone_by_a_failure)
 {
     if (!gpu_expected())

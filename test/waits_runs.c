@@ -511,7 +511,7 @@ static void without_pools(enum way way)
     end(&it);
 }
 
-/* What a push of pageable memory was copied into is given back at the end, behind the push. */
+/* The buffer of a push of pageable memory is given back at the end, behind the push. */
 static void shut_down_behind_push(enum way way)
 {
     struct things it = begin();

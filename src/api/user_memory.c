@@ -1,10 +1,9 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
 #include "api/argument.h"
+#include "base/status.h"
 #include "copy/inflight.h"
 #include "copy/pin.h"
 #include "object/replace.h"
-
-#include "base/status.h"
 
 /* ---- Arguments ---- */
 

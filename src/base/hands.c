@@ -1,4 +1,4 @@
-/* Which threads have memory in their hands. */
+/* Counts the threads that have memory in their hands. */
 #include "base/hands.h"
 
 #include "base/mutex.h"

@@ -15,7 +15,7 @@
 
 static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
 
-/* How often a thread polls a lock before it sleeps. */
+/* A thread polls a lock so often before it sleeps. */
 enum { POLLS = 100 };
 
 /* Calls futex() and keeps the caller's errno. */

@@ -121,7 +121,7 @@ void sm_allocator_shutdown(void)
 /* ---- Calls ---- */
 
 /* Returns whether the memory fits the request. Queries the runtime for its kind, unless the process uses no device.
- * Where the runtime can't report it, the allocator is trusted. */
+ * The allocator is trusted where the runtime can't report it. */
 static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data, bool *pinned)
 {
     struct sm_pointer_facts facts;

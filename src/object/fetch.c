@@ -16,7 +16,7 @@
 
 /* ---- Memory ---- */
 
-/* Where the device cannot page-lock memory, pageable memory serves as well. Where there is too little to page-lock, it
+/* Pageable memory serves as well where the device cannot page-lock memory. Where there is too little to page-lock, it
  * serves if the caller has allowed that. */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out)
 {

@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* How far a call has come. Zeros at first. */
+/* The progress of a call through the steps. Zeros at first. */
 struct sm_reclaim {
     unsigned char step[2]; /* the next step, for host memory and for device memory */
     unsigned asked;        /* counts the calls of the caller's handler */
