@@ -3,7 +3,7 @@ Draws the states of an object, and what each access makes of them, from the tabl
 
     states.py --check TABLE PICTURE     tells whether the picture is that of the table; the test
     states.py --update TABLE PICTURE    draws it
-    states.py --update PICTURE          the same; builds TABLE, of test/model/table.c and src/object/transitions.c, itself
+    states.py --update PICTURE          the same; builds TABLE, of test/spin/table.c and src/object/transitions.c, itself
 """
 import os
 import pathlib
@@ -25,7 +25,7 @@ def print_table(program):
         return subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "table")
-        subprocess.run([os.environ.get("CC", "cc"), f"-I{ROOT}/src", f"-I{ROOT}/include", f"{ROOT}/test/model/table.c",
+        subprocess.run([os.environ.get("CC", "cc"), f"-I{ROOT}/src", f"-I{ROOT}/include", f"{ROOT}/test/spin/table.c",
                         f"{ROOT}/src/object/transitions.c", "-o", program], check=True)
         return print_table(program)
 

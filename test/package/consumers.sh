@@ -9,8 +9,8 @@ if ! command -v meson >/dev/null || ! command -v cc >/dev/null; then
     echo "skipped: meson and cc are needed to install anything"
     exit 77
 fi
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 has() { # PROGRAM
     command -v "$1" >/dev/null || {
         echo "skipped: there is no $1"
@@ -23,7 +23,7 @@ same() { # WHAT VALUE EXPECTED
         exit 1
     }
 }
-cp -R "$source/test/consumer" "$dir/project"
+cp -R "$source/test/package/consumer" "$dir/project"
 cp "$dir/project/main.c" "$dir/project/main.cpp"
 # The user's environment plays no part, and neither do the options of the build that this is a test of.
 unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH CFLAGS CXXFLAGS LDFLAGS DESTDIR

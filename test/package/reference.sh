@@ -5,8 +5,8 @@ set -eu
 test=$(dirname "$0")
 header=$1
 shift
-# shellcheck source=test/kit.sh
-. "$test/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$test/../kit/kit.sh"
 
 awk -f "$test/reference.awk" "$header"
 for lost in 's/@since 0.[0-9]//' 's/@return//' 's/Blocking: //' 's/Ownership: //' 's/Threads: //' 's/Errors: //' \

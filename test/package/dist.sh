@@ -7,8 +7,8 @@ if [ ! -e "$source/.git" ] || ! git -C "$source" rev-parse HEAD >/dev/null 2>&1;
     echo "skipped: $source is no git checkout"
     exit 77
 fi
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 unset DESTDIR
 
 logged meson setup "$dir/checkout" "$source" -Dgpu=none -Dtests=disabled -Dbench=disabled

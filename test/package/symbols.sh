@@ -4,8 +4,8 @@ set -eu
 nm=$1
 header=$2
 shift 2
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 
 declared "$header"
 for library in "$@"; do

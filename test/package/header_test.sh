@@ -4,8 +4,8 @@ set -u
 header=$1
 shift
 failed=0
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 cat >"$dir/alone.c" <<END
 #include "$header"
 #include "$header"

@@ -3,8 +3,8 @@
 # warning, and so does what a framework writes in C++. Where there is a toolkit, that compiles with its headers too.
 set -eu
 folder=$1
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 
 try() { # COMPILER LANGUAGE FILE INCLUDES: with each of the two kinds of default stream
     echo "$1 -std=$2 $(basename "$3")"

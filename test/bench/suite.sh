@@ -2,9 +2,9 @@
 # suite.sh SUITE RUNTIME PYTHON: the benchmark suite runs to its end, measures every group that it names, writes lines
 # of JSON, says what it has skipped and why, and refuses what it can't use with one line; bench/plot.py draws its rows.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=test/lib.sh
-. "$root/test/lib.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=test/kit/lib.sh
+. "$root/test/kit/lib.sh"
 suite=$1
 runtime=$2
 python=$3

@@ -30,7 +30,7 @@ if [ "${2-}" = full ]; then
     }
     gains "the default settings"
     # What the trainer reads where there is no GPL.
-    gains "include/synced_mem.h" --steps 3000 "$(dirname "$0")/../include/synced_mem.h"
+    gains "include/synced_mem.h" --steps 3000 "$(dirname "$0")/../../include/synced_mem.h"
     [ $failures = 0 ]
     exit
 fi

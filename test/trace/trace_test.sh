@@ -4,7 +4,7 @@ set -eu
 python=$1
 check=$2
 shift 2
-# shellcheck source=test/kit.sh
-. "$(dirname "$0")/kit.sh"
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
 SYNCED_MEM_TRACE=$dir/%p.json "$@" || exit $?
 "$python" "$check" "$dir"/*.json

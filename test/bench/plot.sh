@@ -2,11 +2,11 @@
 # plot.sh: bench/plot.py draws the suite's lines of JSON, the same every time. It refuses other files with one line and
 # exit status 2.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd)
-# shellcheck source=test/lib.sh
-. "$root/test/lib.sh"
-# shellcheck source=test/kit.sh
-. "$root/test/kit.sh"
+root=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=test/kit/lib.sh
+. "$root/test/kit/lib.sh"
+# shellcheck source=test/kit/kit.sh
+. "$root/test/kit/kit.sh"
 failures=0
 fail() {
     echo "FAIL: $*"
