@@ -187,16 +187,6 @@ END_TEST
 
 /* ---- All objects ---- */
 
-static synced_mem *make_named(const char *name, size_t size)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.name = name;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
-}
-
 static const char *all_text(void)
 {
     FILE *const file = begin_text();

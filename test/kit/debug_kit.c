@@ -15,17 +15,6 @@ void use_old_pointer(void)
     OK(synced_mem_release(mem));
 }
 
-synced_mem *make_named(const char *name, size_t size, int device)
-{
-    synced_mem_options options;
-    synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
-    options.name = name;
-    options.device = device;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
-}
-
 /* ---- Processes ---- */
 
 char said[16384];

@@ -102,6 +102,27 @@ synced_mem *make_on(size_t size, int device)
     return mem;
 }
 
+synced_mem *make_named(const char *name, size_t size)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = name;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+synced_mem *make_named_on(const char *name, size_t size, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = name;
+    options.device = device;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
 void host_fill(void *data, size_t size, unsigned pattern)
 {
     ck_assert_ptr_nonnull(data);

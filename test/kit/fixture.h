@@ -92,6 +92,8 @@ extern atomic_int unsound;
 
 synced_mem *make(size_t size);
 synced_mem *make_on(size_t size, int device);
+synced_mem *make_named(const char *name, size_t size);
+synced_mem *make_named_on(const char *name, size_t size, int device);
 
 /* The host's writes and reads, of contents that were handed out. */
 void host_fill(void *data, size_t size, unsigned pattern);

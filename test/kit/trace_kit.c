@@ -52,16 +52,6 @@ unsigned count_of(const char *words)
     return count;
 }
 
-synced_mem *make_named(const char *name, size_t size)
-{
-    synced_mem_options options;
-    synced_mem *mem = NULL;
-    synced_mem_options_init(&options);
-    options.name = name;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
-}
-
 void move(synced_mem *mem)
 {
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));

@@ -31,7 +31,6 @@ void stop(void);
 /* How often the words are in it. */
 unsigned count_of(const char *words);
 
-synced_mem *make_named(const char *name, size_t size);
 /* To the device, from what the host has written. */
 void move(synced_mem *mem);
 /* Of a thread: so many changes of an object's head that they are written to the file in between. */

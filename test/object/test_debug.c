@@ -26,7 +26,7 @@ static int kind;
 
 static synced_mem *make_weight(void)
 {
-    return make_named("conv1.weight", kinds[kind].size, kinds[kind].device);
+    return make_named_on("conv1.weight", kinds[kind].size, kinds[kind].device);
 }
 
 static void read_stale(void)

@@ -34,7 +34,7 @@ void *__wrap_calloc(size_t count, size_t size)
 static void borrow_and_return(void)
 {
     unsigned char *const pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    synced_mem *const mem = make_named("borrowed", 3 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const mem = make_named_on("borrowed", 3 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
     memset(pages, 1, 4 * PAGE);
     OK(synced_mem_set_cpu_data(mem, pages + 100));
     OK(synced_mem_resize_discard(mem, 2 * PAGE));
@@ -54,7 +54,7 @@ static void borrow_and_return(void)
 static void borrow_and_use(void)
 {
     unsigned char *const pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    synced_mem *const mem = make_named("borrowed", 3 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const mem = make_named_on("borrowed", 3 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_set_cpu_data(mem, pages + 100));
     OK(synced_mem_resize_discard(mem, 3 * PAGE));
     touch_to_read(pages + PAGE);
@@ -96,7 +96,7 @@ static void use_small_memory(void)
 {
     static unsigned char memory[64];
     for (int i = 0; i < 2; i++) {
-        synced_mem *const mem = make_named("tiny", sizeof memory, SYNCED_MEM_DEVICE_CURRENT);
+        synced_mem *const mem = make_named_on("tiny", sizeof memory, SYNCED_MEM_DEVICE_CURRENT);
         OK(synced_mem_set_cpu_data(mem, memory));
         OK(synced_mem_resize_discard(mem, sizeof memory));
         touch_to_write(memory);
@@ -121,15 +121,15 @@ END_TEST
 static void use_one_memory_twice(void)
 {
     static _Alignas(PAGE) unsigned char memory[2 * PAGE];
-    synced_mem *const first = make_named("first", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
-    synced_mem *const second = make_named("second", PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const first = make_named_on("first", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const second = make_named_on("second", PAGE, SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_set_cpu_data(first, memory));
     OK(synced_mem_resize_discard(first, PAGE));
     OK(synced_mem_set_cpu_data(second, memory + PAGE));
     touch_to_write(synced_mem_mutable_cpu_data(second));
     touch_to_write(memory);
     ck_assert_uint_eq(stats_now().unprotected, 2);
-    synced_mem *const third = make_named("third", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const third = make_named_on("third", 2 * PAGE, SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_set_cpu_data(third, memory));
     ck_assert_uint_eq(stats_now().unprotected, 3);
     OK(synced_mem_release(third));
@@ -157,7 +157,7 @@ static int row;
 
 static synced_mem *view(unsigned char *memory, size_t size)
 {
-    synced_mem *const mem = make_named("view", size, SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const mem = make_named_on("view", size, SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_set_cpu_data(mem, memory));
     return mem;
 }
@@ -193,8 +193,8 @@ END_TEST
 
 static void use_neighbours(void)
 {
-    synced_mem *const stale = make_named("stale", 64, 0);
-    synced_mem *const used = make_named("used", 64, 0);
+    synced_mem *const stale = make_named_on("stale", 64, 0);
+    synced_mem *const used = make_named_on("used", 64, 0);
     touch_to_write(synced_mem_mutable_cpu_data(stale));
     unsigned char *const data = synced_mem_mutable_cpu_data(used);
     ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(stale));
@@ -215,7 +215,7 @@ END_TEST
 static void lock_what_is_lent(void)
 {
     static _Alignas(PAGE) unsigned char memory[2 * PAGE];
-    synced_mem *const mem = make_named("lent", 2 * PAGE, 0);
+    synced_mem *const mem = make_named_on("lent", 2 * PAGE, 0);
     OK(synced_mem_set_cpu_data(mem, memory));
     ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
     OK(USE(mem, .cpu_data = memory, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));

@@ -12,16 +12,6 @@
 
 enum { SIZE = 5000 };
 
-static synced_mem *make_named(const char *name)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.name = name;
-    OK(synced_mem_create(&mem, SIZE, &options));
-    return mem;
-}
-
 /* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
 static bool leaves_something;
 
@@ -106,7 +96,7 @@ static void release_elsewhere(void)
 
 START_TEST(release_while_a_walk_looks)
 {
-    it.mem = make_named("looked at");
+    it.mem = make_named("looked at", SIZE);
     OK(USE(it.mem, .cpu_data = memory, .callback = let_go));
     in_visit = release_elsewhere;
     walk(_i);
@@ -166,7 +156,7 @@ START_TEST(fork_while_a_walk_looks)
 {
     synced_mem *const used = _i == 1 && gpu_expected() ? make_at_gpu(SIZE, 1) : NULL;
     OK(synced_mem_release(used));
-    it.mem = make_named("looked at");
+    it.mem = make_named("looked at", SIZE);
     in_visit = fork_here;
     walk(PRINTED);
     ck_assert(in_visit == NULL);
@@ -210,7 +200,7 @@ START_TEST(borrowed_memory_while_it_is_printed)
     ck_assert_ptr_nonnull(file);
     ck_assert_int_eq(setvbuf(file, NULL, _IONBF, 0), 0);
     borrowed = gpu_pinned_alloc(SIZE);
-    it.mem = make_named("printed");
+    it.mem = make_named("printed", SIZE);
     OK(synced_mem_set_cpu_data(it.mem, borrowed));
     void *const data = synced_mem_overwrite_gpu_data_on(it.mem, stream);
     ck_assert_ptr_nonnull(data);
