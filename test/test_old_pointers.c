@@ -378,8 +378,7 @@ struct blob {
     synced_mem *mem;
     void *old;
     unsigned pattern;
-    bool spoilt; /* a kernel has written through the old pointer after the host's read: the object can only be
-                  * released */
+    bool spoilt; /* a kernel wrote through the old pointer after the host's read: only a release is left */
 };
 
 static unsigned drawn(unsigned *seed, unsigned below)
