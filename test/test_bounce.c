@@ -9,7 +9,7 @@
 
 enum { SIZE = 70000, BUFFER = 65536, LARGE = 5 * BUFFER };
 
-/* Only transfers that cannot go without are staged. */
+/* Stages only the transfers that must be staged. */
 static void stage_nothing(void)
 {
     const synced_mem_staging staging = {
@@ -291,7 +291,7 @@ START_TEST(in_chunks)
     ck_assert(device_is(synced_mem_gpu_data(mem), LARGE, 1));
     gpu_fill(synced_mem_mutable_gpu_data(mem), LARGE, 3, NULL);
     ck_assert(host_is(synced_mem_cpu_data(mem), LARGE, 3));
-    ck_assert_uint_eq(stats_now().staged_transfers, 1); /* only pushes */
+    ck_assert_uint_eq(stats_now().staged_transfers, 1); /* only the push was staged */
     OK(synced_mem_release(mem));
     close_stream(stream);
     free(mine);

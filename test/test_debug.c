@@ -93,7 +93,7 @@ END_TEST
 
 void fw_discard(synced_mem *mem);
 
-/* A framework's only wrapper of the call. */
+/* A framework's wrapper, in which it makes all its calls of this kind. */
 __attribute__((noinline, visibility("default"))) void fw_discard(synced_mem *mem)
 {
     OK(synced_mem_resize_discard(mem, SIZE));

@@ -1,4 +1,4 @@
-/* Checks debug mode with memory that is shared with the caller, other objects or the device, and with memory that the
+/* Checks debug mode with memory that the caller, another object or the device uses too. Also checks memory that the
  * system does not protect. */
 #include "debug_kit.h"
 
@@ -145,7 +145,7 @@ START_TEST(memory_of_two_objects)
 }
 END_TEST
 
-/* Each object's own bytes are usable, whichever object came first and wherever the pages end. */
+/* Each object's own bytes are usable, in any order of the objects and wherever the pages end. */
 static const struct {
     size_t first, first_size, second, second_size, third, third_size;
 } views[] = {{0, 2 * PAGE, 0, 100, 4 * PAGE, PAGE},

@@ -45,7 +45,7 @@ START_TEST(on_the_same_stream)
 }
 END_TEST
 
-/* Another stream gets the memory only after its work has ended, and never waits for a kernel that does not end. */
+/* Another stream gets the memory only after its work has ended. It never waits for a kernel that does not end. */
 START_TEST(on_another_stream)
 {
     if (!gpu_expected())
@@ -380,8 +380,8 @@ static bool vanish(synced_mem_stream *stream)
     return *stream == before;
 }
 
-/* The kernel of a vanished stream may run for ever, so its memory is quarantined. The first request detects this. Later
- * requests by other streams that used the memory do not get it. */
+/* The kernel of a vanished stream may run for ever, so its memory is quarantined. The first request detects this.
+ * Streams that used the memory too must not get it after that. */
 START_TEST(a_reader_that_vanishes)
 {
     synced_mem_stream readers[READERS];

@@ -339,7 +339,7 @@ static void meet(synced_mem_stream stream)
     OK(synced_mem_release(other));
 }
 
-/* The handle belongs to another stream now. The first call that uses the lost stream fails. The memory is
+/* The handle belongs to another stream now. The first call that depends on the lost stream fails. The memory is
  * quarantined. */
 START_TEST(destroyed_without_a_word)
 {

@@ -110,7 +110,7 @@ static void check_contents(synced_mem *mem)
     ck_assert(pattern_is(data + SIZE, size - SIZE, 0));
 }
 
-/* Regression: a failed wait declared contents lost that were still arriving, and the object became empty. */
+/* Regression test: a failed wait declared contents lost that were still arriving, and the object became empty. */
 START_TEST(contents_that_arrive_after_a_failure)
 {
     const enum under_way what = (enum under_way)(_i / ASKED);
@@ -184,8 +184,8 @@ END_TEST
 
 /* ---- Two failures at once ---- */
 
-/* The next call records an event behind untracked work. It may conflict with nothing, and does not end the use of a
- * stream that was given the pointer before. */
+/* The next call records an event behind untracked work. Such a call may conflict with nothing. It does not end the use
+ * of a stream that was given the pointer before. */
 START_TEST(a_reader_is_waited_for_after_two_failures)
 {
     synced_mem_stream streams[4];

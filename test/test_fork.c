@@ -1,5 +1,4 @@
-/* Checks children of processes that use the library: the calls that succeed, the calls that are refused, and that none
- * hangs. */
+/* Checks children of processes that use the library. Some calls succeed, the others are refused, and none hangs. */
 #include "fork_kit.h"
 
 #include "device/device.h"

@@ -15,7 +15,7 @@
 
 static atomic_bool enough;
 
-/* Uses no assertion of Check, which are for the main thread. */
+/* Uses no assertions of Check, which are for the main thread. */
 static void *work(void *with_device)
 {
     unsigned failures = 0;
@@ -144,8 +144,7 @@ END_TEST
 
 enum { OBJECTS = 3 };
 
-/* The contents of the first object change in size, the second object is empty, and the third one's memory comes and
- * goes. */
+/* The first object's contents change in size. The second object is empty. The third one's memory comes and goes. */
 static synced_mem *shared[OBJECTS];
 static char borrowed[SIZE];
 static FILE *nowhere;
@@ -188,7 +187,7 @@ static void *use_again_and_again(void *kind)
     return (void *)(uintptr_t)failures;
 }
 
-/* Whichever call the parent's thread was in, each object is as before the call or as after it. */
+/* Each object is as before or as after the call that the parent's thread was in. */
 static void use_all_of_them(const void *unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* Checks requests for memory while another thread has the memory in its hands, waits for work, runs a callback or
- * forks. */
+/* Checks requests for memory that another thread has in its hands. Also checks requests while another thread waits,
+ * runs a callback or forks. */
 #include "fixture.h"
 
 #include "cudart_emu.h"

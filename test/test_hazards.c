@@ -35,7 +35,7 @@ static struct situation {
     int callbacks;
 } now;
 
-/* Overwrites memory that is the caller's again: the host its own at once, a kernel the device's. */
+/* Overwrites memory that is the caller's again: host memory by the host, device memory by a kernel. */
 static void use_again(const void *data)
 {
     if (data == now.host)
@@ -355,7 +355,7 @@ static const struct call {
     const char *name;
     void (*make)(void);
     bool host_goes, device_goes; /* the object gives up the memory that it had */
-    bool at_once;                /* the call does not wait for own or adopted memory that goes */
+    bool at_once;                /* the call does not wait if the memory is own or adopted */
 } calls[] = {
     {"cpu read", host_reads, false, false, false},
     {"cpu mutable", host_mutates, false, false, false},

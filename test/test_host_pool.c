@@ -1,5 +1,4 @@
-/* Checks the pool of page-locked memory: allocations by one thread and by many, and the memory that the pool holds for
- * them. */
+/* Checks the pool of page-locked memory: allocations by one thread and by many, and the memory held for them. */
 #include "host_pool_kit.h"
 #include "tensor_trace.h"
 
@@ -30,7 +29,7 @@ static void free_for_trace(void *data, size_t size, void *owner)
     in_use -= size;
 }
 
-/* Compares the memory held with the memory in use. The sizes are no powers of two, and lives end in any order. */
+/* Compares the memory held with the memory in use. The sizes are not powers of two, and lives end in any order. */
 START_TEST(waste)
 {
     static const struct trace_user user = {.alloc = alloc_for_trace, .free = free_for_trace};

@@ -153,7 +153,8 @@ START_TEST(reserved)
 }
 END_TEST
 
-/* The pool does not expect requests like a reservation that failed: it holds no small segments beside new ones. */
+/* The pool does not expect another request of a size that it could not reserve. Segments that are too small are not
+ * held beside new ones. */
 START_TEST(reserved_in_vain)
 {
     use_fake();

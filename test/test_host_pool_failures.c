@@ -1,5 +1,5 @@
-/* Checks the pool of page-locked memory where calls are refused, its choice of a memory node, and its calls in a
- * child. */
+/* Checks the pool of page-locked memory where calls are refused. Also checks its choice of a memory node, and its calls
+ * in a child. */
 #include "host_pool_kit.h"
 
 #include "memory/pinned/tlsf.h"

@@ -1,4 +1,4 @@
-/* Checks two threads in a fixed order: the second one runs when the first is at a certain call of the runtime. */
+/* Checks two threads in a fixed order. The second one runs when the first is at a certain call of the runtime. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -19,7 +19,7 @@ static struct {
     void (*body)(void);
     pthread_t thread;
     atomic_bool over;
-    bool fails; /* the first thread's call of the runtime */
+    bool fails; /* the first thread's wait fails */
 } second;
 
 static atomic_int wrong;

@@ -9,7 +9,7 @@
 
 enum { SIZE = 5000 };
 
-/* From now on each call of the device fails with the error of a kernel. */
+/* Breaks the device. From now on each call on it fails with the error of a kernel. */
 static void break_device(void)
 {
     emu_break_device(0, cudaErrorIllegalAddress);
@@ -118,7 +118,7 @@ START_TEST(device_contents_are_gone)
 }
 END_TEST
 
-/* The device breaks during a push. The arriving contents are lost, and their source is not. */
+/* The device breaks during a push. The arriving contents are lost, but their source is not. */
 START_TEST(broken_during_a_push)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -226,7 +226,7 @@ START_TEST(lost_fence)
 }
 END_TEST
 
-/* Objects are released while work on their memory is pending that never succeeds. */
+/* Objects are released with work on their memory pending, and that work never succeeds. */
 static int callbacks;
 
 static void count(void *data, void *user, synced_mem_stream stream)

@@ -1,4 +1,4 @@
-/* Checks the devices that the library finds, the device that an object takes, and that calls keep the caller's current
+/* Checks the devices that the library finds and the device that an object takes. Every call keeps the caller's current
  * device. */
 #include "cpu_only.h"
 

@@ -443,7 +443,7 @@ START_TEST(host_contents_stay)
 }
 END_TEST
 
-/* The host cannot have contents of a kernel that was lost, until it overwrites them. */
+/* The host cannot read the contents of a lost kernel. An overwrite by the host makes the object usable again. */
 START_TEST(contents_that_never_come)
 {
     enum { STILL_OPEN, PULLED, DONE } how = _i % 3;

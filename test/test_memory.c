@@ -36,7 +36,8 @@ START_TEST(zeros_are_free)
 }
 END_TEST
 
-/* Checks small sizes, where used memory comes back, and both sides of the border between the two ways to zeros. */
+/* Checks small sizes, where used memory comes back. Also checks both sides of the border between the two ways to get
+ * zeros. */
 START_TEST(zeros_are_zeros)
 {
     static const size_t sizes[] = {1, 7, 64, 4096, 65535, 65536, 65537, 300000};

@@ -77,7 +77,7 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
-/* A record that is used again shows nothing of the object before. */
+/* A record that is used again shows nothing of its previous object. */
 START_TEST(records_are_clean_when_used_again)
 {
     int user = 0;

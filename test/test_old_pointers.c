@@ -1,6 +1,6 @@
-/* Checks device pointers that were requested without a stream and are used after a read by the host, as programs
- * written for Caffe do. No other request gets the memory while a kernel may use it. The tests run with the search for
- * races, and by the bytes alone. */
+/* Checks device pointers requested without a stream and used after a read by the host, as in programs for Caffe. No
+ * other request gets the memory while a kernel may use it. The tests run with the emulated runtime's check for races,
+ * and without it. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -445,7 +445,7 @@ START_TEST(a_program)
 }
 END_TEST
 
-/* A push that cannot record its event leaves no need for an event behind. Calls that worked before still succeed. */
+/* A push that cannot record its event leaves the object as it was. Calls that succeeded before still do. */
 START_TEST(a_refused_push_enters_nothing)
 {
     begin(_i % 2);

@@ -1,5 +1,5 @@
-/* Checks scenarios in which the system has no memory: each allocation of the library's own fails once, at each place
- * where it is made. The linker puts the wrappers in place of the C library's functions (--wrap). */
+/* Checks scenarios without memory from the system: each allocation of the library's own fails once, wherever it is
+ * made. The linker puts the wrappers in place of the C library's functions (--wrap). */
 #include "scenario.h"
 
 #include <stdio.h>

@@ -20,7 +20,7 @@ int __lsan_is_turned_off(void)
     return leaves_something;
 }
 
-/* These open a file in memory, and close it. The lines that were printed are checked for their width. */
+/* Open a file in memory, and close it. The lines that were printed are checked for their width. */
 static FILE *begin_text(void)
 {
     FILE *const file = fmemopen(text, sizeof text, "w");

@@ -372,7 +372,7 @@ START_TEST(memory_used_again_too_early)
 }
 END_TEST
 
-/* The object is released while more pushes are in flight than it keeps records for, each on a stream of its own. */
+/* The object is released while more pushes are in flight than it keeps records for. Each push has its own stream. */
 START_TEST(many_readers)
 {
     enum { MANY = 9 };

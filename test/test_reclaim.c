@@ -12,7 +12,7 @@ static struct {
     unsigned last_attempt;
     int says_yes; /* the number of calls that return 1 */
     int device;
-    size_t least; /* bytes that a request must have */
+    size_t least; /* bytes that are requested at least */
     void *user;
 } asked;
 

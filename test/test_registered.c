@@ -1,5 +1,4 @@
-/* Checks host memory of the caller's that is page-locked: by the caller, by the library on request, in part, or no
- * longer. */
+/* Checks page-locked host memory of the caller's: locked by the caller or on request, in part, or no longer. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -372,8 +371,8 @@ static void ignore(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* The page lock stays until the last of several objects releases the memory, whichever object requested it. One
- * object's callback may come while the other goes on. */
+/* The page lock stays until the last of several objects releases the memory. It does not matter which object requested
+ * the lock. One object's callback may come while the other goes on. */
 START_TEST(adopted_by_two)
 {
     if (!gpu_expected())

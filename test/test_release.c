@@ -1,4 +1,4 @@
-/* Checks the release of one side's memory, or both sides'. The contents are kept wherever one side stays. */
+/* Checks the release of the memory of one side, or of both. The contents are kept wherever one side stays. */
 #include "fixture.h"
 
 enum { SIZE = 5000 };

@@ -180,7 +180,7 @@ START_TEST(fragmented)
 }
 END_TEST
 
-/* After so many refusals the next step of reclaim helps. */
+/* Each refusal leads to the next step of reclaim. The step after the last refusal helps. */
 static int say_yes(const synced_mem_out_of_memory *request, void *user)
 {
     (void)request, (void)user;

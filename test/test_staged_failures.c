@@ -51,8 +51,8 @@ static bool goes_up(int kind)
     return kind < 3;
 }
 
-/* Lets a call of the runtime fail. If the access fails too, the head and the source's contents are as before. It
- * succeeds once nothing fails. */
+/* Lets a call of the runtime fail. If the access fails too, the head and the source's contents are as before. The
+ * access succeeds once nothing fails. */
 static void fail_once(int kind, const char *call, unsigned nth, unsigned threads, bool twice)
 {
     void *const mine = malloc(SIZE);

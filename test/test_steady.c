@@ -1,4 +1,4 @@
-/* Checks programs that repeat their steps. Neither the library's records nor its calls of the runtime become more. */
+/* Checks programs that repeat their steps. Neither the library's records nor its calls of the runtime increase. */
 #include "fixture.h"
 
 #include "copy/inflight.h"
@@ -58,8 +58,8 @@ static void push_only(synced_mem *mem, synced_mem_stream stream)
     OK(synced_mem_async_gpu_push(mem, stream));
 }
 
-/* Each open write comes after a transfer from the device copy. That covered read matters only to a release of the
- * memory. */
+/* Each open write comes after a transfer from the device copy. The transfer is a covered read: only a release of the
+ * memory has to wait for it. */
 static void write_and_pull(synced_mem *mem, synced_mem_stream stream)
 {
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, stream));
@@ -176,8 +176,8 @@ START_TEST(readers_in_turn_ask_nothing)
 END_TEST
 
 /*
- * A training loop: an input goes up on a stream for copies, kernels read it and the weights and write a result, and the
- * result comes back. Each step has these hazards, and pays for nothing else:
+ * A training loop. An input goes up on a stream for copies. Kernels read it and the weights, and write a result, which
+ * comes back. Each step has these hazards, and pays for nothing else:
  * - events: behind the push, the pull, the kernels that read the last input, and those that wrote the result
  * - stream waits: of the push for those readers, of the kernels for the push, of the pull for the kernels
  * - host waits: until the last push has read the input's memory, and for the pull

@@ -1,4 +1,4 @@
-/* Checks accesses on streams: the results, the waits of streams and of the host, and the waits that do not happen. */
+/* Checks accesses on streams: their results, and the waits of streams and of the host. */
 #include "fixture.h"
 
 #include <string.h>
@@ -182,7 +182,7 @@ START_TEST(stream_of_another_device)
 }
 END_TEST
 
-/* The first call with a stream, whichever it is, settles the object's device. */
+/* The first call with a stream, of any kind, settles the object's device. */
 START_TEST(device_of_the_stream_is_taken)
 {
     const int last = devices() - 1;
@@ -259,7 +259,7 @@ START_TEST(per_thread_stream)
 END_TEST
 
 /* Frameworks use -1 for no stream. The hot path compares the handle with records of streams that have no pointer, are
- * over, or have no handle. No record matches, whatever the object has been through. */
+ * over, or have no handle. No record matches in any state of the object. */
 START_TEST(a_handle_of_no_stream)
 {
     synced_mem_stream none = (synced_mem_stream)UINTPTR_MAX;

@@ -1,6 +1,6 @@
 /*
- * Checks that every scenario survives failures of the runtime. Each call of the runtime fails once at every place where
- * it is made: with an error that passes, for lack of memory, and with an error that the device stays in.
+ * Checks that every scenario survives failures of the runtime. Each call of the runtime fails once, at every place
+ * where it is made. The error passes, reports a lack of memory, or stays in the device.
  */
 #include "scenario.h"
 

@@ -1,4 +1,4 @@
-/* Checks a thread that uses its default stream while it ends, in destructors that run after the library's and the
+/* Checks a thread that uses its default stream in destructors at its end. They run after the library's and the
  * runtime's. */
 #include "fixture.h"
 
@@ -14,13 +14,13 @@ static pthread_key_t key;
 static struct {
     synced_mem *mem;
     void *seen;
-    struct sm_stream *before; /* held */
-    struct sm_stream *after;  /* held */
+    struct sm_stream *before; /* held until the end of the test */
+    struct sm_stream *after;  /* held until the end of the test */
     bool failed;
 } ends;
 
-/* The runtime's default stream of the thread is a new one by now, which comes after no work of the first. Uses no
- * assertion of Check. */
+/* The thread's default stream is a new one by now. It comes after no work of the first one. Uses no assertions of
+ * Check. */
 static void read_late(void *unused)
 {
     (void)unused;

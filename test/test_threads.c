@@ -480,7 +480,7 @@ START_TEST(all_calls_at_once)
 }
 END_TEST
 
-/* The last release frees the object, in whichever thread. */
+/* The last release frees the object, in any thread. */
 static void *retain_and_release(void *which)
 {
     (void)which;

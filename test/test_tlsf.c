@@ -21,8 +21,8 @@ void *__wrap_calloc(size_t number, size_t size)
     return refused ? NULL : __real_calloc(number, size);
 }
 
-/* Check notes each assertion for a parent, which reads all notes of a test. Here the assertions are very many, so only
- * a failure is noted. */
+/* Check records each assertion for a parent, which reads all records of a test. There are very many assertions here, so
+ * only a failure is recorded. */
 static void must(bool holds, const char *what)
 {
     if (!holds)
@@ -39,7 +39,7 @@ static char *const memory[STRETCHES] = {(char *)0x10000000, (char *)0x20000000, 
 static struct sm_tlsf space;
 static struct sm_block *taken[MOST_BLOCKS];
 static int count;
-static int owner[STRETCHES][GRANULES]; /* 0: nobody */
+static int owner[STRETCHES][GRANULES]; /* 0: no owner */
 static uint64_t state;
 
 static unsigned draw(unsigned below)

@@ -1,5 +1,5 @@
-/* Checks the device's times of transfers: the order and the number of the queries, the limit of timed transfers, and
- * devices that are behind. */
+/* Checks the device's times of transfers: the order and number of queries, the limit of timed transfers, and slow
+ * devices. */
 #include "trace_kit.h"
 
 #include "cudart_emu.h"

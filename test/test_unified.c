@@ -394,7 +394,7 @@ static void check_refused(synced_mem *mem, void *host, void *device)
     check_unchanged(mem, &before);
 }
 
-/* Memory of the caller's is refused without a device too, so that a program behaves the same with and without one. */
+/* Memory of the caller's is refused without a device too. So a program behaves the same with and without one. */
 START_TEST(memory_of_the_callers)
 {
     static char host[SIZE];

@@ -1,6 +1,6 @@
 /*
- * Checks objects whose memory both sides use, while kernels, streams, threads and children use it: the waits that
- * happen, and those that do not.
+ * Checks objects whose memory both sides use, while kernels, streams, threads and children use it. Some calls have to
+ * wait, and others must not.
  */
 #include "unified_kit.h"
 
@@ -108,7 +108,7 @@ START_TEST(push)
 }
 END_TEST
 
-/* After a pull the host waits for the writes before it, also on the pull's own stream, and for nothing later. */
+/* After a pull the host waits for the writes before it, also on the pull's own stream. It waits for nothing later. */
 START_TEST(pull)
 {
     const bool same = _i % 2;

@@ -1,5 +1,4 @@
-/* Checks memory of the caller's: borrowed, adopted and replaced memory, memory that a stream makes ready, and memory
- * that is refused. */
+/* Checks memory of the caller's: borrowed, adopted, replaced, made ready by a stream, or refused. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -65,7 +64,7 @@ START_TEST(borrowed_host)
 }
 END_TEST
 
-/* The previous host copy is released, whatever its source was. */
+/* The previous host copy is released, from any source. */
 START_TEST(replacing_host)
 {
     void *const first = host_memory(1);

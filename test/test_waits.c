@@ -1,8 +1,7 @@
 /*
  * Checks that every wait of the library is needed. Random sequences of calls are played. Each instance of a wait in
  * src/ that they reach is recorded: the calls from the public function down to the runtime's. Then each instance is
- * dropped, in the same sequences, and something must fail: a race, wrong bytes, or memory used after it was handed
- * back.
+ * dropped in the same sequences. Something must fail: a race, wrong bytes, or memory used after it was handed back.
  *
  * A place is the wait and the function that decides on it. A place fails the test if no run notices its loss, unless it
  * is listed as redundant, with the reason. A single instance may be behind another wait on every way that leads there.
@@ -33,7 +32,7 @@ static struct found {
 
 /* ---- One run, in a child ---- */
 
-/* The instance that a child drops once the runtime is started. NULL: it notes all waits. */
+/* The instance that a child drops once the runtime is started. NULL: it records all waits. */
 static const struct instance *to_drop;
 
 int __real_gpu_start(unsigned schedule);
