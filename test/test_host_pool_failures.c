@@ -36,7 +36,8 @@ START_TEST(the_system_has_nothing)
 }
 END_TEST
 
-/* Small requests then get blocks of their own. A block whose rest cannot be recorded is given out whole. */
+/* Without memory for records, small requests get blocks of their own. A block whose rest cannot be recorded is given
+ * out whole. */
 START_TEST(no_records_for_runs)
 {
     enum { MANY = 2000 };

@@ -257,7 +257,7 @@ START_TEST(a_turn_goes_on_after_a_failed_call)
 }
 END_TEST
 
-/* Fails in the middle of a call that ends a stream's open write. */
+/* Makes a call that fails in the middle of another one, which ends a stream's open write. */
 static void fail_to_overwrite(void)
 {
     emu_fail("cudaStreamWaitEvent", 1, cudaErrorUnknown, false);

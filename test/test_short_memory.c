@@ -41,7 +41,7 @@ static synced_mem *used_on(synced_mem_stream first, synced_mem_stream second)
     return mem;
 }
 
-/* The calls that need memory, which was refused. */
+/* The calls whose memory is refused at first. */
 enum want { READ, READ_ON, OVERWRITE_ON, PUSH, PUSH_N, RELEASE_CPU, GROW, WANTS };
 
 static synced_mem *before_want(enum want want)
