@@ -1,4 +1,4 @@
-/* Memory that several objects adopt, and memory that is an object's own already. */
+/* Checks memory that several objects adopt, and memory that already belongs to the object. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -14,9 +14,9 @@ static void count(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* ---- One memory of several objects ---- */
+/* ---- One memory, several objects ---- */
 
-/* A storage of several tensors, freed with the last of them. */
+/* The storage of several tensors. The last reference frees it. */
 struct storage {
     void *data;
     int references;
@@ -34,7 +34,7 @@ static void drop_reference(void *data, void *user, synced_mem_stream stream)
     storage->freed = --storage->references == 0;
 }
 
-/* Each callback comes when its own object uses the memory no more, in either order. */
+/* Each callback is called when its own object no longer uses the memory, in either order. */
 START_TEST(two_adopt_one)
 {
     struct storage storage = {.data = malloc(SIZE), .references = 2};
@@ -86,7 +86,7 @@ START_TEST(each_at_its_own_time)
 }
 END_TEST
 
-/* Both copies, also of one object after the other while the first is retired. */
+/* Memory of both copies is adopted again, by the same object, while the first adoption is retired. */
 START_TEST(adopted_again_while_it_is_retired)
 {
     if (!gpu_expected())
@@ -115,7 +115,7 @@ START_TEST(adopted_again_while_it_is_retired)
 }
 END_TEST
 
-/* As many as one likes, handed back in another order. */
+/* Many objects adopt one memory and hand it back in another order. */
 START_TEST(many_adopt_one)
 {
     static synced_mem *mems[MANY];
@@ -145,9 +145,9 @@ START_TEST(adopted_after_a_failure)
 }
 END_TEST
 
-/* ---- An object's own ---- */
+/* ---- Memory that belongs to the object ---- */
 
-/* An object's own memory would go when it comes. */
+/* An object's own memory is refused: the object would free it as the new memory arrives. */
 START_TEST(own_host_memory)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -168,7 +168,7 @@ START_TEST(own_host_memory)
 }
 END_TEST
 
-/* It would be handed back while the object uses it. */
+/* Adopted memory is refused as well: it would be handed back while the object uses it. */
 START_TEST(own_adopted_memory)
 {
     char *const data = calloc(1, SIZE);
@@ -214,7 +214,7 @@ static void release_another(void *data, void *user, synced_mem_stream stream)
     depth--;
 }
 
-/* A callback that lets go of memory that has one too: that one is called when the first has returned. */
+/* A callback releases memory with a callback of its own. The second callback is called after the first has returned. */
 START_TEST(released_by_a_callback)
 {
     char memory[2][SIZE];

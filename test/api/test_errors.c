@@ -1,4 +1,4 @@
-/* Statuses, the thread's last error, and the handler. */
+/* Checks the statuses, each thread's last error, and the error handler. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ START_TEST(names_and_messages)
 }
 END_TEST
 
-/* They are part of the interface, and compiled into programs. */
+/* The numbers are part of the interface, and are compiled into programs. */
 START_TEST(numbers_never_change)
 {
     ck_assert_int_eq(SYNCED_MEM_OK, 0);
@@ -68,7 +68,7 @@ START_TEST(last_error)
 }
 END_TEST
 
-/* A failure that the library gets over on its own is nobody's last error. */
+/* A failure that the library recovers from is not published. */
 START_TEST(only_published_failures)
 {
     synced_mem *const mem = make_on(100, 1000);
@@ -185,7 +185,7 @@ START_TEST(handler_is_called)
 }
 END_TEST
 
-/* It comes after all was put back and with no lock held, so it may use the very object. */
+/* The handler is called after all cleanup and without a lock, so it may use the same object. */
 static void use_the_object(synced_mem_status status, const char *message, void *user)
 {
     (void)message;

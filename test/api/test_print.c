@@ -1,4 +1,4 @@
-/* Numbers as text: readable, complete, within 100 columns. */
+/* Checks numbers and objects as text: complete, readable, and at most 100 columns wide. */
 #include "fixture.h"
 
 #include "base/text.h"
@@ -11,7 +11,7 @@ enum { SIZE = 5000, COLUMNS = 100 };
 
 static char text[65536];
 
-/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);
@@ -20,7 +20,7 @@ int __lsan_is_turned_off(void)
     return leaves_something;
 }
 
-/* What a call prints, into a file in memory. */
+/* Open a file in memory, and close it. The lines that were printed are checked for their width. */
 static FILE *begin_text(void)
 {
     FILE *const file = fmemopen(text, sizeof text, "w");
@@ -99,7 +99,7 @@ static void has_staging(const char *what, const char *from)
     HAS(line);
 }
 
-/* A push that is larger than a buffer is staged whatever the minimum is. */
+/* A push that is larger than a buffer is staged, whatever the minimum size is. */
 START_TEST(staging_from_which_size)
 {
     synced_mem_staging staging = {.struct_size = sizeof staging};
@@ -203,7 +203,7 @@ static unsigned titles(void)
     return count;
 }
 
-/* More than one chunk of the slab has, some of them gone again. */
+/* There are more objects than one chunk of the slab holds, and some are released again. */
 START_TEST(all_objects)
 {
     enum { MANY = 300 };
@@ -245,7 +245,7 @@ static void *make_and_release(void *unused)
     return unused;
 }
 
-/* One that is given up while it is printed goes all the same. */
+/* An object that is released while it is printed is freed all the same. */
 START_TEST(objects_that_come_and_go)
 {
     pthread_t threads[3];
@@ -274,7 +274,7 @@ static ssize_t give_up(void *cookie, const char *data, size_t size)
     return (ssize_t)size;
 }
 
-/* The first lines are written when the buffer has no room for more. */
+/* The file writes the first lines when its buffer is full. The object is being printed then. */
 START_TEST(given_up_while_it_is_printed)
 {
     const cookie_io_functions_t functions = {.write = give_up};
@@ -317,7 +317,7 @@ START_TEST(alive_at_the_shutdown)
 }
 END_TEST
 
-/* Those that have memory of the kind that is refused, the largest first; of others nobody speaks. */
+/* The message names objects with memory of the kind that is refused, the largest first, and no other objects. */
 START_TEST(largest_when_memory_is_short)
 {
     const bool gpu = _i == 1;

@@ -1,4 +1,4 @@
-/* Host memory of the caller's that is page-locked: by the caller, by the library on request, for a part, or no more. */
+/* Checks page-locked host memory of the caller's: locked by the caller or on request, in part, or no longer. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { PAGE = 4096, SIZE = 5000, LOCK = SYNCED_MEM_MEMORY_PAGE_LOCK };
 
-/* Whole pages that nothing else is in, so that the caller may page-lock any part. */
+/* Returns whole pages that hold nothing else, so that the caller may page-lock any part. */
 static char *host_memory(unsigned pattern)
 {
     char *const data = aligned_alloc(PAGE, 4 * PAGE);
@@ -15,7 +15,7 @@ static char *host_memory(unsigned pattern)
     return data;
 }
 
-/* The process uses a device through the library. */
+/* Makes the process use a device through the library. */
 static void use_a_device(void)
 {
     synced_mem *const mem = make(64);
@@ -29,7 +29,7 @@ static void never(void *data, void *user, synced_mem_stream stream)
     ck_abort_msg("a callback for memory that was not adopted");
 }
 
-/* ---- Told apart ---- */
+/* ---- Kinds of memory ---- */
 
 START_TEST(a_device_is_not_the_host)
 {
@@ -55,7 +55,7 @@ START_TEST(a_device_is_not_the_host)
 }
 END_TEST
 
-/* Before a device is in use nothing is asked; with the first transfer it comes to light. */
+/* The runtime is not queried before a device is in use. The first transfer detects memory of the wrong kind. */
 START_TEST(nothing_is_started)
 {
     synced_mem *const mem = make(SIZE);
@@ -82,7 +82,7 @@ START_TEST(nothing_is_started)
 }
 END_TEST
 
-/* Managed memory is for either side. */
+/* Managed memory serves either side. */
 START_TEST(managed_memory_as_host_memory)
 {
     if (!gpu_expected())
@@ -104,7 +104,7 @@ END_TEST
 
 /* ---- Page-locked by the caller ---- */
 
-/* From the first byte to the last, or it is pageable. */
+/* Memory is page-locked from the first byte to the last, or it counts as pageable. */
 START_TEST(page_locked_in_part)
 {
     static const struct {
@@ -150,7 +150,7 @@ START_TEST(is_pinned)
 }
 END_TEST
 
-/* Handed in before any device was in use. */
+/* The memory is handed in before a device is in use. */
 START_TEST(is_pinned_later)
 {
     if (!gpu_expected())
@@ -166,7 +166,7 @@ START_TEST(is_pinned_later)
 }
 END_TEST
 
-/* Memory that is filled on one stream is read on another, and the host waits for neither. */
+/* One stream fills the memory and another reads it. The host waits for neither. */
 START_TEST(the_host_does_not_wait)
 {
     if (!gpu_expected())
@@ -202,7 +202,7 @@ START_TEST(the_host_does_not_wait)
 }
 END_TEST
 
-/* What was page-locked when it came, and is no more. */
+/* The memory is page-locked when it is handed in, and is not later. */
 START_TEST(no_longer_page_locked)
 {
     if (!gpu_expected())
@@ -228,7 +228,7 @@ START_TEST(no_longer_page_locked)
 }
 END_TEST
 
-/* What was found pageable stays so, until it is handed in once more. */
+/* Memory that was found pageable counts as pageable until it is handed in again. */
 START_TEST(page_locked_too_late)
 {
     if (!gpu_expected())
@@ -250,7 +250,7 @@ END_TEST
 
 /* ---- Page-locked on request ---- */
 
-/* That nobody holds it any more shows when the caller can page-lock it. */
+/* Checks that the page lock is undone: the caller can page-lock the memory. */
 static void check_unregistered(void *data, size_t size)
 {
     gpu_register(data, size);
@@ -307,7 +307,7 @@ START_TEST(within_its_size_it_stays)
 }
 END_TEST
 
-/* Two that share a page come and go by themselves. */
+/* Two objects whose memory shares a page are page-locked and released independently. */
 START_TEST(neighbours)
 {
     if (!gpu_expected())
@@ -330,7 +330,7 @@ END_TEST
 
 static int handed_back;
 
-/* The memory is the caller's: not page-locked, so that the caller can free it. */
+/* Checks that the memory is not page-locked, so that the caller can free it. */
 static void check_it_is_mine(void *data, void *user, synced_mem_stream stream)
 {
     ck_assert_ptr_null(stream);
@@ -338,7 +338,7 @@ static void check_it_is_mine(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* Adopted memory is page-locked until its last use has ended, and no more when the callback comes. */
+/* Adopted memory is page-locked until its last use has ended. The page lock is undone before the callback. */
 START_TEST(adopted)
 {
     size_t size = SIZE;
@@ -371,7 +371,8 @@ static void ignore(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* Of several objects the last one counts: the first asked for it, and a callback may come while the other goes on. */
+/* The page lock stays until the last of several objects releases the memory. It does not matter which object requested
+ * the lock. One object's callback may come while the other goes on. */
 START_TEST(adopted_by_two)
 {
     if (!gpu_expected())
@@ -393,7 +394,7 @@ START_TEST(adopted_by_two)
 }
 END_TEST
 
-/* With device memory, and in the order of a stream. Neither the call nor a push waits for the stream. */
+/* Memory of both sides is handed in, in the order of a stream. Neither the call nor a push waits for the stream. */
 START_TEST(with_all_else)
 {
     if (!gpu_expected())
@@ -446,7 +447,7 @@ START_TEST(undone_by_a_failure)
 }
 END_TEST
 
-/* Until the last of those who borrow it releases it, whether they asked for it or not. */
+/* The page lock stays until the last borrower releases the memory, whether that one requested it or not. */
 START_TEST(shared)
 {
     if (!gpu_expected())
@@ -471,7 +472,7 @@ START_TEST(shared)
 }
 END_TEST
 
-/* The object lets go of what it borrows once more. */
+/* The object releases the memory that it borrows once more. */
 START_TEST(once_more)
 {
     if (!gpu_expected())
@@ -491,7 +492,7 @@ START_TEST(once_more)
 }
 END_TEST
 
-/* What the caller has page-locked stays so. */
+/* Memory that the caller has page-locked stays page-locked. */
 START_TEST(the_callers_own)
 {
     if (!gpu_expected())

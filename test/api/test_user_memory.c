@@ -1,4 +1,4 @@
-/* Memory of the caller's: borrowed, adopted, replaced, and what is refused. */
+/* Checks memory of the caller's: borrowed, adopted, replaced, made ready by a stream, or refused. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { SIZE = 5000 };
 
-/* What callbacks were called with. */
+/* The arguments of the callbacks. */
 static struct {
     int count;
     void *data[8];
@@ -64,7 +64,7 @@ START_TEST(borrowed_host)
 }
 END_TEST
 
-/* What the host copy was before is let go of, whatever it was. */
+/* The previous host copy is released, from any source. */
 START_TEST(replacing_host)
 {
     void *const first = host_memory(1);
@@ -148,7 +148,7 @@ START_TEST(borrowed_both)
 }
 END_TEST
 
-/* The host copy becomes stale when device memory is set, and keeps its memory; and the other way round. */
+/* If one side's memory is set, the other side becomes stale and keeps its memory. */
 START_TEST(other_side_stays)
 {
     if (!gpu_expected())
@@ -210,7 +210,7 @@ START_TEST(adopted_device)
 }
 END_TEST
 
-/* The callback means that the memory can be freed: kernels on the legacy stream are over by then. */
+/* The callback means that the memory can be freed: kernels on the legacy stream have ended by then. */
 START_TEST(adopted_device_in_use)
 {
     if (!gpu_expected())
@@ -231,7 +231,7 @@ START_TEST(adopted_device_in_use)
 }
 END_TEST
 
-/* More transfers at once than the library keeps notes for, each on a stream of its own: all are over at the
+/* More transfers are in flight than the library keeps records for, each on a stream of its own. All have ended at the
  * callback. */
 enum { MANY = 9 };
 static synced_mem_stream reading[MANY];
@@ -292,7 +292,7 @@ START_TEST(adopted_both)
 }
 END_TEST
 
-/* A callback is called with no lock held: it may use the library, the object's replacement included. */
+/* A callback is called without a lock. It may use the library, even the object whose memory was replaced. */
 static void create_and_release(void *data, void *user, synced_mem_stream stream)
 {
     synced_mem *const other = make_at_cpu(SIZE, 9);
@@ -316,9 +316,9 @@ START_TEST(callbacks_use_the_library)
 }
 END_TEST
 
-/* ---- Ready in the order of a stream ---- */
+/* ---- Memory that is ready in the order of a stream ---- */
 
-/* What comes to the caller's memory on one stream is used on another, by a transfer, and on the host. */
+/* One stream fills the caller's memory. Another stream, a transfer and the host use the contents. */
 START_TEST(ready_in_order)
 {
     if (!gpu_expected())
@@ -362,7 +362,7 @@ START_TEST(ready_in_order)
 }
 END_TEST
 
-/* Only what the stream had queued by then is waited for. */
+/* Only work that the stream had queued by then is waited for. */
 START_TEST(ready_before_later_work)
 {
     if (!gpu_expected())
@@ -409,7 +409,7 @@ START_TEST(no_memory)
 }
 END_TEST
 
-/* A struct of no known size, and flags that nobody knows. */
+/* A struct of unknown size, and unknown flags, are refused. */
 START_TEST(unknown_members)
 {
     static const size_t sizes[] = {0, sizeof(synced_mem_memory) - 8, sizeof(synced_mem_memory) + 8};
@@ -459,7 +459,7 @@ START_TEST(host_memory_as_device_memory)
 }
 END_TEST
 
-/* One memory can't be both copies. */
+/* One memory cannot be both copies. */
 START_TEST(one_memory_twice)
 {
     void *const host = host_memory(1);

@@ -1,4 +1,4 @@
-/* Children of processes that use the library: what they can read, what they are refused, and that nothing hangs. */
+/* Checks children of processes that use the library. Some calls succeed, the others are refused, and none hangs. */
 #include "fork_kit.h"
 
 #include "device/device.h"
@@ -8,7 +8,7 @@
 
 /* ---- The host alone ---- */
 
-/* The parent has only used the host, and the child may do what it likes, also with what it has inherited. */
+/* The parent has used only the host. The child may make every call, also on objects that it has inherited. */
 static void inherit(const void *argument)
 {
     synced_mem *const mem = *(synced_mem *const *)argument;
@@ -32,7 +32,7 @@ START_TEST(a_parent_without_gpu)
 }
 END_TEST
 
-/* The pool of page-locked memory is there to be set and trimmed, though there is nothing in it. */
+/* The pool of page-locked memory can be set and trimmed although it is empty. */
 static void trim_the_pool(const void *unused)
 {
     (void)unused;
@@ -50,7 +50,7 @@ static void *trim_again_and_again(void *unused)
     return unused;
 }
 
-/* What a thread of the parent's is in the middle of does not stop the child, which has no such thread. */
+/* A thread of the parent is inside a call at the fork. The child, which has no such thread, does not hang. */
 START_TEST(the_pool_is_trimmed_meanwhile)
 {
     pthread_t thread;
@@ -63,7 +63,7 @@ START_TEST(the_pool_is_trimmed_meanwhile)
 }
 END_TEST
 
-/* Nobody has used the device before. */
+/* The device is unused before the fork. */
 START_TEST(a_child_uses_the_device_first)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -78,7 +78,7 @@ END_TEST
 
 /* ---- A parent that has used the device ---- */
 
-/* What the children inherit. */
+/* The objects and the stream that the children inherit. */
 static struct {
     synced_mem *at_cpu, *pinned, *at_gpu, *synced, *nothing;
     synced_mem_stream stream;
@@ -131,7 +131,7 @@ static void read_host_copies(const void *unused)
     ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_FORKED);
 }
 
-/* Every call on an object of the parent's that is not to read its host copy. */
+/* Makes every call on an object of the parent's, except reads of its host copy. */
 static void use_the_parents(const void *unused)
 {
     char data[SIZE];
@@ -163,7 +163,7 @@ static void use_the_parents(const void *unused)
     ck_assert(pattern_is(synced_mem_cpu_data(mem), SIZE, 4));
 }
 
-/* Of the library, and on an object of the child's own. */
+/* Makes calls on the library and on objects of the child's own. */
 static void use_a_device(const void *unused)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -192,7 +192,7 @@ static void use_a_device(const void *unused)
     OK(synced_mem_release(other));
 }
 
-/* Below the interface: whoever asks the seam, and for whatever. */
+/* Calls each function of the seam. */
 static void use_the_seam(const void *unused)
 {
     int device = 77;
@@ -283,7 +283,7 @@ START_TEST(a_parent_with_gpu)
 }
 END_TEST
 
-/* The least that a parent can have done with a device, which is nothing that the child could go on with. */
+/* The least uses of a device by a parent. Each of them bars the child from the device. */
 enum first_use { COUNTED, PAGE_LOCKED, HANDED_IN, RESOLVED, FIRST_USES };
 
 static void use_after(const void *argument)
@@ -339,7 +339,7 @@ START_TEST(a_parent_that_has_hardly_used_the_gpu)
 }
 END_TEST
 
-/* What arrives when the child is made arrives in the parent alone. */
+/* Contents in transfer at the fork arrive in the parent only. */
 static void ask_for_what_is_arriving(const void *argument)
 {
     synced_mem *const mem = *(synced_mem *const *)argument;
@@ -361,7 +361,7 @@ START_TEST(work_in_flight)
     gpu_hold(all.stream);
     OK(synced_mem_async_cpu_pull(mem, all.stream));
     OK(synced_mem_async_gpu_push(gone, all.stream));
-    OK(synced_mem_release(gone)); /* its memory is let go of when the transfer is over: by the parent */
+    OK(synced_mem_release(gone)); /* the parent reaps its memory when the transfer is over */
     ck_assert(child_succeeds(ask_for_what_is_arriving, &mem));
     gpu_unhold();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 5));

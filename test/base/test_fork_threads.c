@@ -1,4 +1,4 @@
-/* Forks while other threads are in the library: what their children find, and that neither they nor the forks hang. */
+/* Checks forks while other threads are in the library: the state that the children find, and that no process hangs. */
 #include "fork_kit.h"
 
 #include "base/process.h"
@@ -15,7 +15,7 @@
 
 static atomic_bool enough;
 
-/* No checks of Check's: the thread is not its. */
+/* Uses no assertions of Check, which are for the main thread. */
 static void *work(void *with_device)
 {
     unsigned failures = 0;
@@ -56,7 +56,8 @@ START_TEST(forks_during_calls)
 }
 END_TEST
 
-/* Streams are met, used and finished, which takes several locks; a fork takes all of them. */
+/* Each thread uses a stream, ends the use and forgets the stream, which takes several locks. A fork takes all of
+ * them. */
 struct user {
     pthread_t thread;
     synced_mem *mem;
@@ -89,7 +90,7 @@ START_TEST(forks_while_streams_come_and_go)
     enum { THREADS = 2 };
     struct user users[THREADS];
     const int forks = gpu_expected() ? 5 * forks_of_a_schedule() : 0;
-    (void)alarm(3 * PATIENCE_S); /* for a fork that waits in vain */
+    (void)alarm(3 * PATIENCE_S); /* ends a fork that hangs */
     for (int i = 0; forks > 0 && i < THREADS; i++) {
         users[i].mem = make_at_gpu(SIZE, 1);
         users[i].stream = open_stream(NON_BLOCKING);
@@ -109,7 +110,7 @@ START_TEST(forks_while_streams_come_and_go)
 }
 END_TEST
 
-/* The thread has just begun to use the library, in a process that has not yet. */
+/* The thread makes the first call in a process that has not used the library yet. */
 static atomic_bool started;
 
 static void *begin_to_work(void *unused)
@@ -143,7 +144,7 @@ END_TEST
 
 enum { OBJECTS = 3 };
 
-/* The first has contents of one size or another, the second none, the third memory that comes and goes. */
+/* The first object's contents change in size. The second object is empty. The third one's memory comes and goes. */
 static synced_mem *shared[OBJECTS];
 static char borrowed[SIZE];
 static FILE *nowhere;
@@ -161,7 +162,7 @@ static unsigned change_the_size(unsigned i)
     return synced_mem_resize(shared[0], i % 2 ? SIZE : 3 * SIZE) != SYNCED_MEM_OK || !synced_mem_cpu_data(shared[0]);
 }
 
-/* All are locked at once, and then there is nothing to move. */
+/* Locks all objects at once. The push fails, as the second object is empty. */
 static unsigned push_all(unsigned i)
 {
     synced_mem *const in_turn[] = {shared[1], shared[i % OBJECTS], shared[0], shared[2]};
@@ -186,7 +187,7 @@ static void *use_again_and_again(void *kind)
     return (void *)(uintptr_t)failures;
 }
 
-/* Whatever the parent's thread was in the middle of, each object is as it was before that or after it. */
+/* Each object is as before or as after the call that the parent's thread was in. */
 static void use_all_of_them(const void *unused)
 {
     (void)unused;
@@ -213,7 +214,7 @@ START_TEST(forks_while_objects_are_used)
 {
     pthread_t users[USERS];
     const int forks = forks_of_a_schedule();
-    (void)alarm(6 * PATIENCE_S); /* for a fork that waits in vain */
+    (void)alarm(6 * PATIENCE_S); /* ends a fork that hangs */
     nowhere = fopen("/dev/null", "w");
     shared[0] = make_at_cpu(SIZE, 1);
     shared[1] = make(SIZE);
@@ -235,9 +236,9 @@ START_TEST(forks_while_objects_are_used)
 }
 END_TEST
 
-/* ---- What a fork waits for ---- */
+/* ---- Waits of a fork ---- */
 
-/* Set by a handler that runs before the library's. */
+/* A fork handler that runs before the library's sets it. */
 static atomic_bool forking;
 static atomic_bool forked;
 static atomic_bool stay;
@@ -288,7 +289,8 @@ static void *come_and_go(void *unused)
     return unused;
 }
 
-/* The fork waits for one thread that is inside, and others, that come meanwhile, for the fork; unless a GPU is used. */
+/* The fork waits for the thread that is inside, and threads that come meanwhile wait for the fork. The fork no longer
+ * waits once a GPU is used. */
 static void meet_at_the_gate(const void *with_gpu)
 {
     enum { WHILE_US = 200000 };
@@ -330,7 +332,7 @@ static void fork_in_handler(int unused)
     (void)fork_once(NULL);
 }
 
-/* As a program that prints where it crashed may do. */
+/* A signal handler forks, as a handler that prints where the program crashed may do. */
 static void fork_inside(const void *unused)
 {
     (void)unused;
@@ -354,7 +356,7 @@ END_TEST
 
 enum { DESCENDANTS = 257 };
 
-/* Each has a child; the last sees the first one's objects, which are never its own. */
+/* Each process forks a child. Even the last child is refused the objects of the first process. */
 static void descend(const void *argument)
 {
     synced_mem *const mem = *(synced_mem *const *)argument;

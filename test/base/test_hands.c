@@ -1,5 +1,5 @@
-/* Memory that one thread has just then in its hands, and another is refused; and what is let go of beside a thread that
- * waits. */
+/* Checks requests for memory that another thread has in its hands. Also checks requests while another thread waits,
+ * runs a callback or forks. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -11,18 +11,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of page-locked memory there are 2 MiB at first, of which one large piece leaves no room for another. */
+/* The pool of page-locked memory has 2 MiB at first. One large piece leaves no room for another. */
 enum { SIZE = 5000, PIECE = 300000, LARGE = 700000, LARGE_ON_HOST = 1500000, ROOM = 1 << 20 };
 enum { PATIENCE = 20000, STEP_US = 100 };
 static const size_t TOO_MUCH = (size_t)1 << 60;
 
-/* ---- The order: when the first thread is at a certain call of the runtime, the second runs ---- */
+/* ---- The order: the second thread runs when the first one is at a certain call of the runtime ---- */
 
 enum moment { NEVER, AT_THE_QUERY, AT_THE_RECORD, AT_THE_FREE, AT_THE_UNREGISTER, AT_THE_ROOM };
 
 static struct {
     enum moment moment;
-    unsigned skips; /* of these calls */
+    unsigned skips; /* the number of such calls that are passed over */
     void *(*body)(void *);
     pthread_t thread;
     atomic_bool over;
@@ -44,7 +44,7 @@ static void *run_body(void *unused)
 
 static atomic_int queries;
 
-/* It may have to wait for what the first thread is in the middle of. */
+/* Runs the second thread if the moment has come. The thread may have to wait for the first one. */
 static void come_to(enum moment moment)
 {
     enum { A_WHILE = 200 };
@@ -65,7 +65,7 @@ static void join_second(void)
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
-static atomic_int in_waits; /* threads that wait for an event */
+static atomic_int in_waits; /* the number of threads that wait for an event */
 
 #define WRAP(name, moment, parameters, arguments)                                                                      \
     cudaError_t __real_##name parameters;                                                                              \
@@ -91,11 +91,11 @@ cudaError_t __wrap_cudaEventSynchronize(cudaEvent_t event)
     return code;
 }
 
-/* ---- What the threads do ---- */
+/* ---- Actions of the threads ---- */
 
 static synced_mem_stream one, two;
 
-/* The runtime waits for nothing itself: memory that was freed can be had when the free is done. */
+/* The runtime's pool does not wait for frees itself: freed memory is available once the free is done. */
 static void begin(void)
 {
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
@@ -151,7 +151,7 @@ static void *want_managed_memory(void *unused)
     return unused;
 }
 
-/* In vain. */
+/* Makes a request that is refused. */
 static void *want_too_much(void *unused)
 {
     synced_mem *const mem = create(TOO_MUCH, SYNCED_MEM_PLACEMENT_SEPARATE);
@@ -170,7 +170,7 @@ static void free_it(void *data, void *user, synced_mem_stream stream)
     atomic_fetch_add(&handed_back, 1);
 }
 
-/* Memory of the caller's, of which a transfer on the stream reads. */
+/* Makes an object with memory of the caller's. A transfer on the stream reads the memory. */
 static synced_mem *pushed(synced_mem_stream stream, synced_mem_release_callback callback)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -201,8 +201,8 @@ static bool come_to_be(atomic_int *what, int value)
 
 /* ---- Beside a thread that waits ---- */
 
-/* While one thread waits for a kernel that does not end, what has ended comes back all the same: callbacks are called,
- * and memory is there for other threads. */
+/* One thread waits for a kernel that does not end. Work that has ended is reaped all the same: callbacks are called,
+ * and other threads get memory. */
 START_TEST(beside_a_waiter)
 {
     pthread_t waiter;
@@ -228,7 +228,7 @@ START_TEST(beside_a_waiter)
         (void)usleep(STEP_US);
     }
     ck_assert_int_eq(atomic_load(&handed_back), 2);
-    ck_assert(come_to_be(&in_waits, 1)); /* it waits to this moment */
+    ck_assert(come_to_be(&in_waits, 1)); /* the thread still waits */
     gpu_unhold();
     ck_assert_int_eq(pthread_join(waiter, NULL), 0);
     ck_assert_int_eq(atomic_load(&handed_back), 3);
@@ -238,7 +238,7 @@ END_TEST
 
 /* ---- In the hands of another thread ---- */
 
-/* Of one that looks whether the work has ended. */
+/* The other thread polls the work on the memory. */
 START_TEST(while_it_is_asked_about)
 {
     begin();
@@ -255,7 +255,7 @@ START_TEST(while_it_is_asked_about)
 }
 END_TEST
 
-/* Of one that frees what was kept ready, piece by piece. */
+/* The other thread frees the device cache, piece by piece. */
 START_TEST(while_it_is_freed)
 {
     synced_mem *mems[2];
@@ -274,7 +274,7 @@ START_TEST(while_it_is_freed)
 }
 END_TEST
 
-/* Of one that seeks memory for itself, and finds that a kernel is at work on it. */
+/* The other thread requests memory itself, and finds a kernel at work on it. */
 START_TEST(while_it_is_chosen)
 {
     synced_mem *mems[2];
@@ -298,14 +298,14 @@ START_TEST(while_it_is_chosen)
 }
 END_TEST
 
-/* Of one that gives page-locked memory back to the system. */
+/* The other thread returns page-locked memory to the system. */
 START_TEST(while_it_is_unregistered)
 {
     begin();
     OK(synced_mem_release(pushed_large(one)));
     gpu_stream_sync(one);
     OK(synced_mem_reap());
-    OK(synced_mem_host_pool_trim(SIZE_MAX)); /* takes it out of the caches */
+    OK(synced_mem_host_pool_trim(SIZE_MAX)); /* takes the memory out of the caches */
     OK(synced_mem_host_pool_set_decay(1));
     (void)usleep(5000);
     run_second_at(AT_THE_UNREGISTER, 0, want_host_memory);
@@ -317,7 +317,7 @@ START_TEST(while_it_is_unregistered)
 }
 END_TEST
 
-/* The same by one that is itself refused what it wants. */
+/* The same while the other thread's own request is refused. */
 START_TEST(while_another_is_refused)
 {
     synced_mem *const mem = make_on(TOO_MUCH / 2, 0);
@@ -334,7 +334,7 @@ START_TEST(while_another_is_refused)
 }
 END_TEST
 
-/* A request in vain is no reason to refuse another thread a small one. */
+/* A large request that fails does not make another thread's small request fail. */
 START_TEST(while_more_is_asked_for)
 {
     synced_mem *const mem = create(2 * ROOM, SYNCED_MEM_PLACEMENT_MANAGED);
@@ -353,7 +353,7 @@ static void *reap(void *unused)
     return unused;
 }
 
-/* A call that takes the slow path, and has nothing in flight itself. */
+/* Makes a call that takes the slow path, with nothing in flight itself. */
 static void *pass_by(void *unused)
 {
     synced_mem *const mem = create(SIZE, SYNCED_MEM_PLACEMENT_SEPARATE);
@@ -387,7 +387,8 @@ static void *count_queries(void *unused)
     return unused;
 }
 
-/* One thread asks about all retired copies; another that passes by then does not ask too, but a call for that does. */
+/* One thread polls all retired copies. Another thread that reaps in passing does not poll them too, but
+ * synced_mem_reap() does. */
 START_TEST(while_another_passes_by)
 {
     begin();
@@ -416,7 +417,7 @@ static void *want_too_much_host_memory(void *unused)
     return unused;
 }
 
-/* The first callback lasts until another thread has called the second one, and has been refused memory. */
+/* The first callback lasts until another thread has called the second one and has been refused memory. */
 static void last_long(void *data, void *user, synced_mem_stream stream)
 {
     pthread_t thread;
@@ -432,7 +433,7 @@ static void last_long(void *data, void *user, synced_mem_stream stream)
 START_TEST(beside_a_callback)
 {
     begin();
-    pass_by(NULL); /* finds memory later */
+    pass_by(NULL); /* so that a later call finds memory */
     retire_two(last_long);
     make_due();
     no_more_host_memory();
@@ -457,8 +458,8 @@ static void call_the_library(void *data, void *user, synced_mem_stream stream)
     depth--;
 }
 
-/* A callback that calls the library is not called in the midst of itself, however many are due, and is given the memory
- * that is due behind it. */
+/* Callbacks that call the library are not nested, however many are due. A callback gets the memory that is due behind
+ * it. */
 START_TEST(inside_a_callback)
 {
     begin();
@@ -476,7 +477,7 @@ END_TEST
 
 /* ---- In a child ---- */
 
-/* A child does not free memory that it has inherited. The leak sanitizer calls this before it looks for leaks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);
@@ -497,7 +498,8 @@ static void fork_it(void *data, void *user, synced_mem_stream stream)
         gpu_pinned_free(data);
 }
 
-/* Goes on in the child where the callback has forked: what else is due is none of its business. */
+/* The callback forks, and the reap goes on in the child too. The child leaves all other memory that is due to its
+ * parent. */
 START_TEST(forked_by_a_callback)
 {
     int status = 0;
@@ -516,7 +518,7 @@ START_TEST(forked_by_a_callback)
 }
 END_TEST
 
-/* Another thread may have held Check's lock, which stays locked here: so Check is not used. */
+/* Uses nothing of Check, whose lock another thread may have held at the fork. */
 static void want_in_child(const void *unused)
 {
     (void)unused;
@@ -532,7 +534,7 @@ static void *fork_now(void *unused)
     return unused;
 }
 
-/* The thread that has memory in its hands is not in the child. */
+/* The child does not have the thread that holds the memory. */
 START_TEST(forked_meanwhile)
 {
     begin();

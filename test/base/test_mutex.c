@@ -1,4 +1,4 @@
-/* The lock that objects and the library have, and what threads wait for. */
+/* Checks the lock of objects and of the library, and the events that threads wait for. */
 #include "fixture.h"
 
 #include "base/mutex.h"
@@ -44,7 +44,7 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-/* Whoever polls finds it open before it sleeps. */
+/* A thread that polls the lock finds it open before it sleeps. */
 START_TEST(open_again_in_a_moment)
 {
     sm_mutex_wait(&mutex);
@@ -60,7 +60,7 @@ static void wait_until_awaited(void)
         (void)usleep(100);
 }
 
-/* As many as sleep are woken, one after the other. */
+/* All sleeping threads are woken, one after the other. */
 START_TEST(held_for_long)
 {
     enum { THREADS = 3 };
@@ -90,7 +90,7 @@ static void *wait_for_an_event(void *seen)
     return errno == EDOM ? NULL : seen;
 }
 
-/* All are woken; whoever comes late does not sleep. */
+/* All waiting threads are woken. A thread that comes late does not sleep. */
 START_TEST(events_happen)
 {
     enum { THREADS = 3 };
@@ -110,7 +110,8 @@ START_TEST(events_happen)
 }
 END_TEST
 
-/* The parent's threads sleep: the child, which has none of them, goes on with lock and events as they are. */
+/* The parent's threads sleep at the fork. The child, which has none of them, goes on with the lock and the events as
+ * they are. */
 static void use_in_child(const void *seen)
 {
     (void)alarm(10);

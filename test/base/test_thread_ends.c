@@ -1,4 +1,5 @@
-/* A thread uses its default stream while it ends, in destructors that run after the library's and the runtime's. */
+/* Checks a thread that uses its default stream in destructors at its end. They run after the library's and the
+ * runtime's. */
 #include "fixture.h"
 
 #include "stream/stream.h"
@@ -13,12 +14,13 @@ static pthread_key_t key;
 static struct {
     synced_mem *mem;
     void *seen;
-    struct sm_stream *before; /* held */
-    struct sm_stream *after;  /* held */
+    struct sm_stream *before; /* held until the end of the test */
+    struct sm_stream *after;  /* held until the end of the test */
     bool failed;
 } ends;
 
-/* The runtime's stream is another one by now, which comes after nothing of the first. No checks of Check's here. */
+/* The thread's default stream is a new one by now. It comes after no work of the first one. Uses no assertions of
+ * Check. */
 static void read_late(void *unused)
 {
     (void)unused;
@@ -40,7 +42,7 @@ START_TEST(a_late_destructor)
     void *failed = NULL;
     ends.seen = gpu_alloc(0, SIZE);
     ends.mem = make_at_gpu(SIZE, 1);
-    /* Destructors run in the order in which their keys were made: the library's is made by now. */
+    /* Destructors run in the order in which their keys were created. The library's key exists by now. */
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(ends.mem, own));
     ck_assert_int_eq(pthread_key_create(&key, read_late), 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, write_and_end, NULL), 0);

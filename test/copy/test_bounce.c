@@ -1,4 +1,5 @@
-/* Pushes of pageable memory that are not staged: the source has been read when the call returns, on every stream. */
+/* Checks pushes of pageable memory that are not staged. On every stream, the source has been read when the call
+ * returns. */
 #include "fixture.h"
 
 #include "copy/bounce.h"
@@ -8,7 +9,7 @@
 
 enum { SIZE = 70000, BUFFER = 65536, LARGE = 5 * BUFFER };
 
-/* Nothing is staged that need not be. */
+/* Stages only the transfers that must be staged. */
 static void stage_nothing(void)
 {
     const synced_mem_staging staging = {
@@ -24,7 +25,7 @@ static void *memory(size_t size, unsigned pattern)
     return data;
 }
 
-/* AT_CPU, in the caller's memory. */
+/* Makes an object, AT_CPU, in the caller's memory. */
 static synced_mem *make_in(void *mine, size_t size)
 {
     synced_mem *const mem = make_on(size, 0);
@@ -71,7 +72,7 @@ static void rewrite_the_source(int way, size_t size, int kind)
     synced_mem_stream stream = open_stream(kind);
     gpu_delay(stream);
     to_device(mem, way, stream);
-    pattern_write(mine, size, 2); /* the caller's memory, without a word to the library */
+    pattern_write(mine, size, 2); /* the caller's memory, without a call of the library */
     ck_assert(device_is(synced_mem_gpu_data(mem), size, 1));
     OK(synced_mem_release(mem));
     close_stream(stream);
@@ -89,7 +90,7 @@ START_TEST(the_source_is_rewritten_at_once)
 }
 END_TEST
 
-/* And where no memory can be page-locked. */
+/* The same holds if no memory can be page-locked. */
 START_TEST(without_page_locked_memory)
 {
     if (!gpu_expected())
@@ -102,7 +103,7 @@ START_TEST(without_page_locked_memory)
 }
 END_TEST
 
-/* The stream never gets on while the host pushes, and nobody waits for it. */
+/* The stream makes no progress while the host pushes. No push waits for it. */
 START_TEST(a_held_stream)
 {
     enum { MANY = 20 };
@@ -137,7 +138,7 @@ END_TEST
 
 /* ---- The buffers ---- */
 
-/* They come back though nobody asks for that, and serve again. */
+/* Buffers come back without a reap, and are used again. */
 START_TEST(buffers_are_used_again)
 {
     if (!gpu_expected())
@@ -157,8 +158,8 @@ START_TEST(buffers_are_used_again)
 }
 END_TEST
 
-/* A program that goes on to write, push and launch never waits for the stream: so many buffers are in flight and no
- * more, then a push waits itself. */
+/* A program writes, pushes and launches, and never waits for the stream. At most MOST buffers are in flight; then a
+ * push waits. */
 START_TEST(buffers_are_few)
 {
     enum { PIECE = 60000, MOST = 16, MANY = 3 * MOST };
@@ -185,7 +186,7 @@ START_TEST(buffers_are_few)
 }
 END_TEST
 
-/* More streams than are asked about at a time, of which some are held up. */
+/* More streams are in use than one poll covers, and some are held up. */
 START_TEST(many_streams)
 {
     enum { MANY = 70 };
@@ -211,7 +212,7 @@ START_TEST(many_streams)
 }
 END_TEST
 
-/* The shutdown waits for what is under way. */
+/* The shutdown waits for pushes in flight. */
 START_TEST(shutdown_behind_a_push)
 {
     if (!gpu_expected())
@@ -229,7 +230,7 @@ START_TEST(shutdown_behind_a_push)
 }
 END_TEST
 
-/* A child does not free memory that it has inherited. The leak sanitizer calls this before it looks for leaks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
 static bool is_child;
 
 int __lsan_is_turned_off(void);
@@ -238,7 +239,7 @@ int __lsan_is_turned_off(void)
     return is_child;
 }
 
-/* A child leaves them to its parent. */
+/* A child leaves the buffers to its parent. */
 static void look_in_the_child(const void *unused)
 {
     (void)unused;
@@ -270,7 +271,8 @@ END_TEST
 
 /* ---- Larger than a buffer ---- */
 
-/* Such a push is staged, whatever the least size is that is, and takes no more page-locked memory than two buffers. */
+/* A push of more than a buffer is staged, whatever the minimum size is. It uses page-locked memory of at most two
+ * buffers. */
 START_TEST(in_chunks)
 {
     if (!gpu_expected())
@@ -289,7 +291,7 @@ START_TEST(in_chunks)
     ck_assert(device_is(synced_mem_gpu_data(mem), LARGE, 1));
     gpu_fill(synced_mem_mutable_gpu_data(mem), LARGE, 3, NULL);
     ck_assert(host_is(synced_mem_cpu_data(mem), LARGE, 3));
-    ck_assert_uint_eq(stats_now().staged_transfers, 1); /* only pushes */
+    ck_assert_uint_eq(stats_now().staged_transfers, 1); /* only the push was staged */
     OK(synced_mem_release(mem));
     close_stream(stream);
     free(mine);

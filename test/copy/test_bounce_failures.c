@@ -1,4 +1,4 @@
-/* Pushes of pageable memory that are not staged, where a call of the runtime's fails. */
+/* Checks pushes of pageable memory that are not staged, where a call of the runtime fails. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -20,7 +20,7 @@ static uint64_t bytes_in_use(void)
     return stats.requested_bytes;
 }
 
-/* The device copy is there, and nothing is in flight on it. */
+/* Makes an object that was pushed once. Its device copy has memory and nothing in flight. */
 static struct pushed begin(void)
 {
     struct pushed it = {.mine = malloc(SIZE), .mem = make_on(SIZE, 0), .stream = gpu_stream_create(0, false)};
@@ -42,7 +42,7 @@ static void end(struct pushed *it)
     free(it->mine);
 }
 
-/* The reset of the emulated machine forgets the buffer that was given up. */
+/* Resets the emulated machine, which forgets the quarantined buffer. */
 static void end_with_loss(struct pushed *it)
 {
     end(it);
@@ -56,7 +56,7 @@ static void push_succeeds(const struct pushed *it)
     ck_assert(device_is(synced_mem_gpu_data(it->mem), SIZE, 1));
 }
 
-/* The source stays valid, and the next push succeeds. */
+/* The copy is refused. The source stays valid, and the next push succeeds. */
 START_TEST(the_copy_is_refused)
 {
     struct pushed it = begin();
@@ -69,7 +69,8 @@ START_TEST(the_copy_is_refused)
 }
 END_TEST
 
-/* No event can be recorded behind the copy, so the stream is waited for; and if it can't be, the buffer is given up. */
+/* No event can be recorded behind the copy, so the push synchronizes the stream. If that fails too, the buffer is
+ * quarantined. */
 START_TEST(no_event)
 {
     struct pushed it = begin();
@@ -87,7 +88,7 @@ START_TEST(no_event)
 }
 END_TEST
 
-/* Without page-locked memory the stream is waited for at once. */
+/* Without page-locked memory the push synchronizes the stream at once. */
 START_TEST(no_buffer_and_no_wait)
 {
     struct pushed it = begin();
@@ -104,7 +105,7 @@ START_TEST(no_buffer_and_no_wait)
 }
 END_TEST
 
-/* Nobody can tell whether the buffer is free: it stays, and the shutdown says so. */
+/* The runtime does not say whether the buffer is idle. The buffer stays until a later shutdown. */
 START_TEST(nobody_can_tell)
 {
     struct pushed it = begin();
@@ -124,7 +125,7 @@ START_TEST(nobody_can_tell)
 }
 END_TEST
 
-/* With the device the work on a buffer has ended. */
+/* The loss of the device ends the work on a buffer. */
 START_TEST(the_device_is_lost)
 {
     struct pushed it = begin();
@@ -144,7 +145,7 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
-/* More streams are held up than are asked about at a time, and the first or the last stream has gone on. */
+/* More streams are held up than one poll covers. The first or the last stream has gone on. */
 START_TEST(behind_held_streams)
 {
     enum { MANY = 40 };

@@ -1,4 +1,4 @@
-/* Device memory that is kept ready: who gets it, and when it goes. */
+/* Checks the device cache: which requests get its memory, and when memory leaves it. */
 #include "fixture.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static synced_mem *make_written_on(synced_mem_stream stream, size_t size, unsign
     return mem;
 }
 
-/* Work on a stream is not ended, nor waited for, when its memory changes hands there; no call is made. */
+/* On the same stream, memory changes hands with its work pending. There is neither a wait nor a call of the runtime. */
 START_TEST(on_the_same_stream)
 {
     if (!gpu_expected())
@@ -45,7 +45,7 @@ START_TEST(on_the_same_stream)
 }
 END_TEST
 
-/* Another stream gets it only when the work on it has ended: it must not come after a kernel that never ends. */
+/* Another stream gets the memory only after its work has ended. It never waits for a kernel that does not end. */
 START_TEST(on_another_stream)
 {
     if (!gpu_expected())
@@ -58,7 +58,7 @@ START_TEST(on_another_stream)
     OK(synced_mem_release(mem));
     mem = make_on(SIZE, 0);
     void *const second = synced_mem_overwrite_gpu_data_on(mem, other);
-    if (_i == 0) /* else the stream's turn had ended before */
+    if (_i == 0) /* otherwise the stream's use had ended before */
         ck_assert_ptr_ne(second, data);
     gpu_fill(second, SIZE, 2, other);
     gpu_stream_sync(other);
@@ -75,7 +75,7 @@ START_TEST(on_another_stream)
 }
 END_TEST
 
-/* Who asks without a stream, and what was asked for so. */
+/* Memory is requested without a stream, or was requested without one before. */
 START_TEST(without_a_stream)
 {
     if (!gpu_expected())
@@ -93,7 +93,7 @@ START_TEST(without_a_stream)
 }
 END_TEST
 
-/* Only what has exactly the size is given, whatever else there is. */
+/* A request gets only memory of exactly its size. */
 START_TEST(by_size)
 {
     if (!gpu_expected())
@@ -147,7 +147,7 @@ START_TEST(limits)
 }
 END_TEST
 
-/* The stream is done, or gone, before the memory is asked for. */
+/* The stream is done, or destroyed, before its memory is requested. */
 START_TEST(streams_that_go)
 {
     if (!gpu_expected())
@@ -178,7 +178,7 @@ static void in_child(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_pool_set_spare_limit(0, 0));
 }
 
-/* Also what is freed on a stream that nobody looks at. */
+/* A trim also returns memory that was freed on a stream that no call polls. */
 START_TEST(trimmed)
 {
     if (!gpu_expected())
@@ -208,7 +208,7 @@ START_TEST(of_a_parent)
 }
 END_TEST
 
-/* Memory that a long kernel uses does not keep others from what is idle, though it was let go of first. */
+/* Memory that a long kernel uses does not keep requests from idle memory that was released earlier. */
 START_TEST(beside_a_busy_stream)
 {
     enum { BUSY = 5, IDLE = 8 };
@@ -247,9 +247,9 @@ START_TEST(beside_a_busy_stream)
 }
 END_TEST
 
-/* ---- Which of them goes ---- */
+/* ---- The order in which memory leaves ---- */
 
-/* The same by a list: the newest of a size is taken, the oldest go until the limit is kept. */
+/* The expected cache, as a list. A request takes the newest of its size. The oldest leave until the limits hold. */
 struct kept {
     size_t sizes[MANY];
     int count;
@@ -288,7 +288,7 @@ static unsigned drawn(unsigned *seed, unsigned below)
     return (*seed >> 8) % below;
 }
 
-/* Small pieces, then one that is as large as the limit, and all that is between. */
+/* Draws a small size, a size near the limit, or one between. */
 static size_t drawn_size(unsigned *seed, size_t limit)
 {
     switch (drawn(seed, 4)) {
@@ -336,7 +336,7 @@ START_TEST(the_oldest_go)
 }
 END_TEST
 
-/* Whoever looks at a piece in vain leaves its age as it is. */
+/* A request that cannot use a piece does not change the piece's age. */
 START_TEST(a_look_makes_nothing_younger)
 {
     enum { PIECES = 5 };
@@ -358,7 +358,7 @@ START_TEST(a_look_makes_nothing_younger)
     synced_mem *const more = make_written_on(other, SIZE + PIECES, 2);
     gpu_stream_sync(other);
     OK(synced_mem_release(more));
-    ck_assert_uint_eq(stats_now().gpu_spare_bytes, all + PIECES); /* without the first, of SIZE bytes */
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, all + PIECES); /* the first piece, of SIZE bytes, has left */
     for (int i = 0; i < PIECES; i++)
         OK(synced_mem_release(mems[i]));
     gpu_unhold();
@@ -367,11 +367,11 @@ START_TEST(a_look_makes_nothing_younger)
 }
 END_TEST
 
-/* ---- Streams that vanish: destroyed, and the handle another's, without synced_mem_forget_stream() ---- */
+/* ---- Streams that vanish: destroyed without synced_mem_forget_stream(), and the handle reused ---- */
 
 enum { READERS = 2 };
 
-/* The handle again, as another stream's. Answers whether it is. */
+/* Destroys the stream and opens another. Returns whether the new stream has the same handle. */
 static bool vanish(synced_mem_stream *stream)
 {
     const synced_mem_stream before = *stream;
@@ -380,8 +380,8 @@ static bool vanish(synced_mem_stream *stream)
     return *stream == before;
 }
 
-/* The kernel of a stream that has vanished may run for ever, so its memory is nobody's any more: whoever asks first
- * finds that out, and the others, who have used it too, must not get it after that. */
+/* The kernel of a vanished stream may run for ever, so its memory is quarantined. The first request detects this.
+ * Streams that used the memory too must not get it after that. */
 START_TEST(a_reader_that_vanishes)
 {
     synced_mem_stream readers[READERS];
@@ -403,7 +403,7 @@ START_TEST(a_reader_that_vanishes)
         gpu_free(seen);
         return;
     }
-    if (_i / READERS % 2) { /* which the library learns here, or by looking at what is spare */
+    if (_i / READERS % 2) { /* the library detects the loss here, otherwise by a poll of the cache */
         mem = make_written_on(readers[READERS - 1], 100, 1);
         OK(synced_mem_release(mem));
     }
@@ -429,7 +429,7 @@ END_TEST
 
 enum { STREAMS = 5, OBJECTS = 12 };
 
-/* An object with the pattern, used by those streams. */
+/* An object, its pattern, and the streams that used it as bits. */
 struct used {
     synced_mem *mem;
     unsigned pattern;
@@ -459,9 +459,9 @@ static void use(struct used *used, bool writing, synced_mem_stream stream, unsig
     gpu_expect(data, size, expected, stream);
 }
 
-/* Objects come and go on streams, and a stream vanishes when the objects that it used are gone: their memory is what
- * nothing more is said of. Nobody else ever gets it. On a real runtime a handle is not always the next stream's, and
- * one that is nobody's can't be asked about. */
+/* Objects come and go on streams, and a stream vanishes after the release of the objects that it used. No request ever
+ * gets their memory, whose work can no longer be queried. On a real runtime a handle is not always reused, and an
+ * unused handle cannot be queried. */
 START_TEST(streams_that_vanish)
 {
     enum { STEPS = 400 };
@@ -497,7 +497,7 @@ START_TEST(streams_that_vanish)
     for (int i = 0; i < STREAMS; i++)
         close_stream(streams[i]);
     synced_mem_status status = synced_mem_shutdown();
-    for (int i = 0; i < STREAMS && status != SYNCED_MEM_OK; i++) { /* it learns of one only now */
+    for (int i = 0; i < STREAMS && status != SYNCED_MEM_OK; i++) { /* the shutdown may be first to detect a loss */
         FAILS(SYNCED_MEM_ERR_INVALID_STATE, status);
         status = synced_mem_shutdown();
     }

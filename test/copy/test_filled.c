@@ -1,4 +1,4 @@
-/* Host memory that a stream of the caller's fills, and a device that breaks meanwhile. */
+/* Checks host memory that a stream of the caller's fills, and the loss of the device meanwhile. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -13,8 +13,8 @@ static void end(void)
     emu_reset(0);
 }
 
-/* A device that breaks while a stream of the caller's fills memory of his on the host: those contents are nowhere, and
- * all that relies on them says so, each time; what does not need them goes on. */
+/* The device breaks while a stream fills the caller's host memory, so the contents are lost. Each call that needs the
+ * contents fails, every time. All other calls succeed. */
 START_TEST(broken_while_the_host_copy_was_filled)
 {
     void *const host = gpu_pinned_alloc(SIZE);
@@ -73,7 +73,7 @@ START_TEST(broken_while_the_host_copy_was_filled)
 }
 END_TEST
 
-/* Who hands back memory that his stream still fills does not wait for that. */
+/* The release of memory that the caller's stream still fills does not wait for the stream. */
 START_TEST(handed_back_while_it_is_filled)
 {
     void *const host = gpu_pinned_alloc(SIZE);

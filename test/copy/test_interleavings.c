@@ -1,4 +1,4 @@
-/* Two threads in an order that is made: when the first is at a certain call of the runtime, the second runs. */
+/* Checks two threads in a fixed order. The second one runs when the first is at a certain call of the runtime. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -19,7 +19,7 @@ static struct {
     void (*body)(void);
     pthread_t thread;
     atomic_bool over;
-    bool fails; /* the call that it comes in */
+    bool fails; /* the first thread's wait fails */
 } second;
 
 static atomic_int wrong;
@@ -45,7 +45,7 @@ static void *run_body(void *unused)
     return NULL;
 }
 
-/* It may have to wait for what the first thread is in the middle of. */
+/* Runs the second thread if the moment has come. The thread may have to wait for the first one. */
 static void come_to(enum moment moment)
 {
     enum { PATIENCE = 200, STEP_US = 100 };
@@ -101,7 +101,7 @@ cudaError_t __wrap_cudaFreeAsync(void *data, cudaStream_t stream)
     return code;
 }
 
-/* ---- A stream goes ---- */
+/* ---- A stream is destroyed ---- */
 
 static synced_mem *mem;
 static synced_mem_stream stream, next;
@@ -117,15 +117,15 @@ static void destroy(void)
     sound(cudaStreamDestroy(stream) == cudaSuccess);
 }
 
-/* The next one gets the handle. */
+/* The next stream gets the handle. */
 static void destroy_and_create(void)
 {
     destroy();
     sound(cudaStreamCreateWithFlags(&next, cudaStreamNonBlocking) == cudaSuccess);
 }
 
-/* The first thread ends the stream's use while the second is done with the stream and destroys it: the stream is asked
- * for no event once it is gone, and its work is waited for all the same. */
+/* One thread ends the stream's use while the other forgets and destroys the stream. No event is recorded on the
+ * destroyed stream, and its work is waited for all the same. */
 START_TEST(a_stream_goes_while_its_use_ends)
 {
     const enum moment moment = _i & 1 ? AT_THE_RECORD : AT_THE_LOOK;
@@ -146,7 +146,8 @@ START_TEST(a_stream_goes_while_its_use_ends)
 }
 END_TEST
 
-/* The same while memory is freed in the stream's order: that is before the stream goes, or not on it. */
+/* The same while memory is freed in the stream's order. The free comes before the stream is destroyed, or on another
+ * stream. */
 START_TEST(a_stream_goes_while_memory_is_freed)
 {
     static const enum moment moments[] = {AT_THE_LOOK, AT_THE_FREE, AFTER_THE_FREE};
@@ -163,7 +164,7 @@ START_TEST(a_stream_goes_while_memory_is_freed)
 }
 END_TEST
 
-/* Two threads are done with one stream, which is destroyed when the first of them returns. */
+/* Two threads forget one stream, which is destroyed when the first of them returns. */
 START_TEST(two_are_done_with_a_stream)
 {
     synced_mem *const two[] = {make_on(SIZE, 0), make_on(SIZE, 0)};
@@ -200,8 +201,8 @@ static void read_without_stream(void)
     sound(got != NULL);
 }
 
-/* What the failed call had begun another thread has relied upon: the device copy stays, with the contents that were on
- * their way, and is not brought again under those who read it. */
+/* Another thread relies on the work that a failed call has begun. The device copy stays, with the contents in transfer.
+ * No second transfer changes it under its readers. */
 START_TEST(a_failed_call_takes_nothing_from_others)
 {
     void *const seen = gpu_alloc(0, SIZE);
@@ -227,8 +228,8 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
-/* A failed call ends no open write, though the stream itself, or a push, was answered meanwhile: what the stream
- * writes after that is waited for. */
+/* A failed call ends no open write, although an access of the stream or a push succeeds meanwhile. Later writes of the
+ * stream are still waited for. */
 static void push_on_other(void)
 {
     sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);
@@ -240,7 +241,7 @@ START_TEST(a_turn_goes_on_after_a_failed_call)
     next = open_stream(NON_BLOCKING);
     mem = make_on(SIZE, 0);
     void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
-    if (_i == 2) /* so that the stream has it to read, too */
+    if (_i == 2) /* the stream is also a reader then */
         ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
     gpu_fill(data, SIZE, 1, stream);
     second.fails = true;
@@ -256,7 +257,7 @@ START_TEST(a_turn_goes_on_after_a_failed_call)
 }
 END_TEST
 
-/* A call that fails in the middle of one that ends the open write of a stream. */
+/* Makes a call that fails in the middle of another one, which ends a stream's open write. */
 static void fail_to_overwrite(void)
 {
     emu_fail("cudaStreamWaitEvent", 1, cudaErrorUnknown, false);
@@ -301,7 +302,7 @@ static void never(void *data, void *user, synced_mem_stream of)
     atomic_fetch_add(&wrong, 1);
 }
 
-/* Memory that was large enough when it was handed in, and is no longer when it arrives: it is not taken. */
+/* The object grows while memory is handed in. The memory is too small then, and is refused. */
 START_TEST(memory_handed_in_meets_a_new_size)
 {
     void *const host = gpu_pinned_alloc(SIZE);
@@ -353,7 +354,7 @@ static void write_what_is_read(void)
     sound(data && gpu_try_fill(data, SIZE, 7, next));
 }
 
-/* Borrowed memory was copied to larger memory, and is written again before it is handed back. */
+/* Borrowed memory is copied to larger memory, and is written again before it is handed back. */
 START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
 {
     void *const device = gpu_alloc(0, SIZE);
@@ -364,7 +365,7 @@ START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
     run_second_at(AT_THE_WAIT, write_what_is_read);
     OK(synced_mem_resize(mem, LARGER));
     join_second();
-    gpu_fill(device, SIZE, 2, next); /* it is the caller's again */
+    gpu_fill(device, SIZE, 2, next); /* the memory is the caller's again */
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 7));
     ck_assert(pattern_is((const char *)synced_mem_cpu_data(mem) + SIZE, LARGER - SIZE, 0));
     OK(synced_mem_release(mem));

@@ -1,5 +1,6 @@
-/* A device pointer that was asked for without a stream is used after the host has read, as programs written for Caffe
- * do: its memory goes to nobody else while a kernel may use it. With the search for races, and by the bytes alone. */
+/* Checks device pointers requested without a stream and used after a read by the host, as in programs for Caffe. No
+ * other request gets the memory while a kernel may use it. The tests run with the emulated runtime's check for races,
+ * and without it. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -8,12 +9,12 @@
 
 enum { SIZE = 40000, NEXT = 6 };
 
-/* ---- A kernel that is late, and its memory that goes ---- */
+/* ---- A late kernel, and memory that the object gives up ---- */
 
-/* Ways in which the object lets go of the memory, and kinds of memory. */
+/* The ways in which an object gives up the memory, and the kinds of memory. */
 enum way { RELEASED, SIDE_RELEASED, DISCARDED, GROWN, REPLACED, WAYS };
 enum kind { KEPT, FREED, MANAGED, MAPPED, KINDS };
-/* The kernel's stream, and the last user of the object: nobody, or a stream of its own. */
+/* The kernel's stream. AFTER_A_STREAM: the legacy stream, and another stream is the last user of the object. */
 enum { ON_LEGACY, ON_BLOCKING, AFTER_A_STREAM, CASES };
 
 static void *mine; /* device memory of the test's */
@@ -50,7 +51,7 @@ static synced_mem *make_of(enum kind kind, size_t size)
     return mem;
 }
 
-/* Queues a kernel that uses the pointer which was given before the host has read. */
+/* Queues a kernel on the pointer that was requested before the host's read. */
 static synced_mem *make_used(enum kind kind, int by, bool writes)
 {
     synced_mem *const mem = make_of(kind, SIZE);
@@ -92,7 +93,7 @@ static void let_go(synced_mem **mem, enum way way)
     }
 }
 
-/* The next objects of the size, one of which would get the memory; with a stream and without. */
+/* Makes the next objects of the size, one of which could get the memory, with a stream and without. */
 static void use_next(enum kind kind, int rotation)
 {
     synced_mem *next[NEXT];
@@ -114,7 +115,7 @@ static void use_next(enum kind kind, int rotation)
 static bool is_sensible(enum way way, enum kind kind, bool writes)
 {
     const bool shared = kind == MANAGED || kind == MAPPED;
-    if (way == GROWN && writes) /* which would move contents while they are written */
+    if (way == GROWN && writes) /* would move contents while they are written */
         return false;
     return !shared || (way != SIDE_RELEASED && way != REPLACED && way != GROWN);
 }
@@ -141,7 +142,7 @@ START_TEST(nobody_gets_the_memory)
 }
 END_TEST
 
-/* ---- A kernel that is late, and contents that come ---- */
+/* ---- A late kernel, and contents that arrive ---- */
 
 enum { STAGED = 2 << 20 };
 
@@ -152,7 +153,7 @@ static void write_and_move(synced_mem *mem, size_t size, bool push)
         OK(synced_mem_async_gpu_push(mem, other));
 }
 
-/* The host has written since, and what it wrote comes behind the kernel. Pageable memory of that size is staged. */
+/* The host has written since, and its contents come behind the kernel. Pageable memory of STAGED bytes is staged. */
 START_TEST(contents_come_behind)
 {
     const size_t size = _i / 4 % 2 ? STAGED : SIZE;
@@ -176,7 +177,7 @@ START_TEST(contents_come_behind)
 }
 END_TEST
 
-/* Memory that an object keeps, though its contents are given up, is filled with zeros behind the kernel. */
+/* The object keeps the memory although its contents are discarded. The zeros come behind the kernel. */
 START_TEST(zeros_come_behind)
 {
     const enum kind kind = (enum kind)(_i / 2);
@@ -226,7 +227,7 @@ START_TEST(adopted_memory_stays)
 }
 END_TEST
 
-/* Borrowed memory is handed back at once, as the caller knows of his kernels. */
+/* Borrowed memory is handed back at once, as the caller knows its own kernels. */
 START_TEST(borrowed_memory_goes)
 {
     begin(true);
@@ -287,7 +288,7 @@ START_TEST(a_capture_keeps_it)
 }
 END_TEST
 
-/* ---- When things fail, and when memory is short ---- */
+/* ---- Failures, and short memory ---- */
 
 START_TEST(a_failure_delays_it)
 {
@@ -295,7 +296,7 @@ START_TEST(a_failure_delays_it)
     begin(true);
     synced_mem *mem = make_used(KEPT, ON_LEGACY, true);
     const unsigned before = emu_failures();
-    for (unsigned nth = 1; nth <= 3; nth++) /* the call tries it so often */
+    for (unsigned nth = 1; nth <= 3; nth++) /* the call tries so often */
         emu_fail(calls[_i], nth, cudaErrorUnknown, false);
     OK(synced_mem_release(mem));
     ck_assert_uint_eq(emu_failures(), before + 3);
@@ -325,7 +326,7 @@ START_TEST(a_lost_device_keeps_nothing)
 }
 END_TEST
 
-/* The memory that is waited for is enough. */
+/* The memory that the request waits for is enough. */
 START_TEST(short_memory)
 {
     enum { LARGE = 40 << 20 };
@@ -346,9 +347,10 @@ START_TEST(short_memory)
 }
 END_TEST
 
-/* ---- What it costs ---- */
+/* ---- Costs ---- */
 
-/* One event where the memory goes; none for memory that streams alone have used, nor for what they get so. */
+/* One event is recorded when the memory is given up. None is recorded for memory that only streams have used, even if
+ * they reuse it. */
 START_TEST(events)
 {
     begin(true);
@@ -367,17 +369,16 @@ START_TEST(events)
 }
 END_TEST
 
-/* ---- A program ---- */
+/* ---- A random program ---- */
 
 enum { OBJECTS = 8, STEPS = 400 };
 
-/* An object, and the pointer that its program got when it was made. */
+/* An object, and the pointer that its program requested first. */
 struct blob {
     synced_mem *mem;
     void *old;
     unsigned pattern;
-    bool spoilt; /* a kernel has written through the old pointer after the host has read: all that can be done is to let
-                    go of it */
+    bool spoilt; /* a kernel wrote through the old pointer after the host's read: only a release is left */
 };
 
 static unsigned drawn(unsigned *seed, unsigned below)
@@ -409,7 +410,7 @@ static void expect_blob(const struct blob *blob, synced_mem_stream stream)
     gpu_expect(blob->old, SIZE, expected, stream);
 }
 
-/* Objects come and go round kernels that are late; each kernel has an old pointer. */
+/* Objects come and go beside late kernels, and each kernel uses an old pointer. */
 START_TEST(a_program)
 {
     struct blob blobs[OBJECTS] = {{.mem = NULL}};
@@ -444,7 +445,7 @@ START_TEST(a_program)
 }
 END_TEST
 
-/* A push that can't record the event leaves nothing to record for calls that worked before. */
+/* A push that cannot record its event leaves the object as it was. Calls that succeeded before still do. */
 START_TEST(a_refused_push_enters_nothing)
 {
     begin(_i % 2);

@@ -1,4 +1,5 @@
-/* Transfers of pageable memory through page-locked buffers, with and without copy threads: one object. */
+/* Checks staged transfers of one object: pageable memory goes through page-locked buffers, with and without copy
+ * threads. */
 #include "staged_kit.h"
 
 #include <pthread.h>
@@ -28,7 +29,7 @@ START_TEST(there_and_back)
 }
 END_TEST
 
-/* As it is set from the beginning, and more than one chunk. */
+/* By default, transfers of 1 MiB and more are staged. The larger one takes several chunks. */
 START_TEST(defaults)
 {
     if (!gpu_expected())
@@ -61,7 +62,7 @@ START_TEST(read_on_a_stream)
     synced_mem *const mem = make_in(mine, 1);
     const void *const data = synced_mem_gpu_data_on(mem, stream);
     if (!old_pointers_fault())
-        pattern_write(mine, SIZE, 9); /* it has been read out */
+        pattern_write(mine, SIZE, 9); /* the contents have been read by now */
     gpu_copy_to_host(seen, data, SIZE, stream);
     gpu_stream_sync(stream);
     ck_assert(host_is(seen, SIZE, 1));
@@ -96,7 +97,7 @@ START_TEST(push)
 }
 END_TEST
 
-/* What is queued behind the push sees the contents; the caller knows where they are, and does not ask. */
+/* Work behind the push sees the contents. The caller knows the pointer, and does not request it. */
 START_TEST(push_seen_without_asking)
 {
     if (!gpu_expected())
@@ -122,7 +123,7 @@ START_TEST(push_seen_without_asking)
 }
 END_TEST
 
-/* The device copy is read by another stream's kernels still. */
+/* Kernels on another stream still read the device copy. */
 START_TEST(push_over_what_is_read)
 {
     if (!gpu_expected())
@@ -168,7 +169,7 @@ START_TEST(pull)
 }
 END_TEST
 
-/* Nobody has to wait for what a pull comes after, but who wants its contents. */
+/* A pull waits for no earlier work. Only a call that needs its contents does. */
 START_TEST(pull_returns_at_once)
 {
     if (!gpu_expected())
@@ -208,7 +209,7 @@ START_TEST(pull_returns_at_once)
 }
 END_TEST
 
-/* Nobody has to wait for what is on its way already. */
+/* A second pull does not wait for the transfer in flight, and makes no other transfer. */
 START_TEST(pull_again)
 {
     if (!gpu_expected())
@@ -232,7 +233,7 @@ START_TEST(pull_again)
 }
 END_TEST
 
-/* A call that has to wait until the library's threads have queued a transfer lets others ask meanwhile. */
+/* A call may wait until a copy thread has queued a transfer. Queries of other threads run meanwhile. */
 struct waiting {
     synced_mem *mem;
     int kind;
@@ -309,7 +310,7 @@ START_TEST(others_ask_meanwhile)
 }
 END_TEST
 
-/* Nobody waits, and each gets on by itself. */
+/* No pull waits for another one: those on a second stream complete while the first is stuck. */
 START_TEST(pulls_behind_one_that_is_stuck)
 {
     enum { PULLS = 3 };
@@ -344,7 +345,7 @@ START_TEST(pulls_behind_one_that_is_stuck)
 }
 END_TEST
 
-/* What comes next on the device does not get in the way of what is being pulled. */
+/* Later work on the device does not disturb the pull. */
 START_TEST(pull_then_write_the_device)
 {
     if (!gpu_expected())
@@ -368,7 +369,7 @@ START_TEST(pull_then_write_the_device)
 }
 END_TEST
 
-/* The memory goes while the transfer is under way. */
+/* The memory is given up while the transfer is in flight. */
 static void count_callback(void *data, void *user, synced_mem_stream stream)
 {
     (void)stream;
@@ -423,7 +424,7 @@ START_TEST(let_go_meanwhile)
 }
 END_TEST
 
-/* The call that lets go of borrowed memory waits for it. */
+/* The call that releases borrowed memory waits for the transfer. */
 START_TEST(borrowed_memory_is_handed_back)
 {
     if (!gpu_expected())

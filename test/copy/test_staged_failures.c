@@ -1,4 +1,4 @@
-/* Staged transfers while calls of the runtime fail, each once at every place where it is made. */
+/* Checks staged transfers while calls of the runtime fail, each once at every place where it is made. */
 #include "cudart_emu.h"
 #include "fixture.h"
 
@@ -29,7 +29,7 @@ static synced_mem *make_in(void *mine, unsigned pattern)
     return mem;
 }
 
-/* True: the call succeeded. */
+/* Returns whether the call succeeded. */
 static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
 {
     switch (kind) {
@@ -51,7 +51,8 @@ static bool goes_up(int kind)
     return kind < 3;
 }
 
-/* The contents, the head before, and what the source holds are as before; and once nothing fails, the call succeeds. */
+/* Lets a call of the runtime fail. If the access fails too, the head and the source's contents are as before. The
+ * access succeeds once nothing fails. */
 static void fail_once(int kind, const char *call, unsigned nth, unsigned threads, bool twice)
 {
     void *const mine = malloc(SIZE);
@@ -75,7 +76,7 @@ static void fail_once(int kind, const char *call, unsigned nth, unsigned threads
     if (goes_up(kind)) {
         ck_assert(pattern_is(mine, SIZE, 1));
         const void *data = synced_mem_gpu_data(mem);
-        if (!data) /* what the failure left behind is told once */
+        if (!data) /* a loss after the failure is reported once */
             data = synced_mem_gpu_data(mem);
         ck_assert_msg(data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
         ck_assert(device_is(data, SIZE, 1));
@@ -105,7 +106,7 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
-/* No event can be recorded, and then the stream does not synchronize either: what is lost sight of is not used
+/* No event can be recorded, and the stream cannot be synchronized either. Memory with untracked work is not used
  * again. */
 START_TEST(nobody_can_tell)
 {
@@ -114,7 +115,7 @@ START_TEST(nobody_can_tell)
 }
 END_TEST
 
-/* Without memory for buffers the runtime moves the chunks itself. */
+/* Without memory for buffers the runtime transfers the chunks itself. */
 START_TEST(without_buffers)
 {
     emu_set_pinned_memory(0);
@@ -131,8 +132,8 @@ START_TEST(without_buffers)
 }
 END_TEST
 
-/* The linker puts this in place of the C library's (--wrap). */
-static atomic_uint calloc_fails_at; /* the how manieth call from now on; 0: none */
+/* The linker puts the wrapper in place of the C library's function (--wrap). */
+static atomic_uint calloc_fails_at; /* the number of the failing call, from now on; 0: none */
 void *__real_calloc(size_t number, size_t size);
 void *__wrap_calloc(size_t number, size_t size);
 void *__wrap_calloc(size_t number, size_t size)
@@ -140,7 +141,7 @@ void *__wrap_calloc(size_t number, size_t size)
     return calloc_fails_at > 0 && --calloc_fails_at == 0 ? NULL : __real_calloc(number, size);
 }
 
-/* Nor is there a transfer without memory for its record. */
+/* A transfer fails without memory for its record. */
 START_TEST(without_records)
 {
     void *const mine = malloc(SIZE);
@@ -164,7 +165,7 @@ START_TEST(without_records)
 }
 END_TEST
 
-/* The device is lost while contents are on their way: the copy they came from stays. */
+/* The device is lost during a transfer. The head goes back to the side that the contents come from. */
 START_TEST(the_device_is_lost)
 {
     void *const mine = malloc(SIZE);
@@ -191,7 +192,7 @@ START_TEST(the_device_is_lost)
 }
 END_TEST
 
-/* What the first call meets that asks about it: the contents have not come, and the caller's memory is not theirs. */
+/* The first wait or query after a failed pull reports the failure. The head is AT_GPU again. */
 START_TEST(waiting_says_that_a_pull_failed)
 {
     int pending = 1;
@@ -204,7 +205,7 @@ START_TEST(waiting_says_that_a_pull_failed)
     OK(synced_mem_async_cpu_pull(mem, stream));
     gpu_stream_sync(stream);
     if (_i > 0)
-        (void)usleep(20000); /* the copy thread is likely to have failed by then */
+        (void)usleep(20000); /* the copy thread has probably failed by then */
     synced_mem_status status = _i == 1 ? SYNCED_MEM_OK : synced_mem_wait(mem);
     while (_i == 1 && status == SYNCED_MEM_OK && pending)
         status = synced_mem_query(mem, &pending);
@@ -218,7 +219,7 @@ START_TEST(waiting_says_that_a_pull_failed)
 }
 END_TEST
 
-/* The other's transfer has begun, and need not be waited for. */
+/* One pull of several fails. The transfer of the other has begun, and the call does not wait for it. */
 START_TEST(one_of_several_fails)
 {
     void *const mine = malloc(SIZE);
@@ -247,7 +248,7 @@ START_TEST(one_of_several_fails)
 }
 END_TEST
 
-/* A failed call cancels what it had begun: without copy threads that would wait for ever for somebody to work on it. */
+/* A failed call cancels the transfers that it has begun. Without copy threads nothing would ever complete them. */
 START_TEST(nothing_is_left_of_a_failed_push)
 {
     const synced_mem_staging staging = {
@@ -286,7 +287,7 @@ START_TEST(nothing_is_left_of_a_failed_push)
 }
 END_TEST
 
-/* Another thread's push, which waits for buffers. */
+/* A push by another thread, which waits for buffers. */
 struct pushing {
     synced_mem *mem;
     synced_mem_stream stream;
@@ -299,14 +300,14 @@ static void *push(void *argument)
     return NULL;
 }
 
-/* NULL: the call failed. */
+/* Returns NULL if the call failed. */
 static void *overwrite(void *argument)
 {
     const struct pushing *const it = argument;
     return it->stream ? synced_mem_overwrite_gpu_data_on(it->mem, it->stream) : synced_mem_overwrite_gpu_data(it->mem);
 }
 
-/* Whoever needs no contents is not told that they were lost, with a stream or without one. */
+/* An overwrite needs no contents, so a lost push does not make it fail, with a stream or without one. */
 START_TEST(an_overwrite_survives_a_lost_push)
 {
     const size_t size = (size_t)40 * BUFFER;
@@ -343,7 +344,7 @@ START_TEST(an_overwrite_survives_a_lost_push)
 }
 END_TEST
 
-/* Of a pull of several the one that arrived is as after a pull that succeeds: its stream's turn has ended. */
+/* One pull of several fails. The pull that arrived has ended the open write of its stream, as after a success. */
 START_TEST(a_turn_ends_though_another_pull_failed)
 {
     void *mine[2];
@@ -376,7 +377,7 @@ START_TEST(a_turn_ends_though_another_pull_failed)
 }
 END_TEST
 
-/* The stream may go on to write, and whoever comes next waits for that too. */
+/* A failed pull does not end the open write. The stream may go on to write, and later accesses wait for that too. */
 START_TEST(a_turn_outlives_a_failed_pull)
 {
     void *const mine = malloc(SIZE);
@@ -396,7 +397,7 @@ START_TEST(a_turn_outlives_a_failed_pull)
 }
 END_TEST
 
-/* Whether memory is page-locked can't be told any more when its transfer is to be queued. */
+/* The runtime can no longer report that memory is page-locked when its transfer is queued. */
 START_TEST(no_more_known_as_page_locked)
 {
     const unsigned looks = (unsigned)_i + 1;
@@ -421,7 +422,7 @@ START_TEST(no_more_known_as_page_locked)
 }
 END_TEST
 
-/* Memory that was found pageable, and is not any more, while there is none for buffers. */
+/* Memory that was found pageable is page-locked meanwhile, and there is no memory for buffers. */
 START_TEST(page_locked_meanwhile_without_buffers)
 {
     void *const mine = malloc(SIZE);
@@ -436,7 +437,7 @@ START_TEST(page_locked_meanwhile_without_buffers)
     OK(synced_mem_async_gpu_push(mem, stream));
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 9);
     OK(synced_mem_async_gpu_push(mem, stream));
-    host_fill(mine, SIZE, 8); /* it has been read out */
+    host_fill(mine, SIZE, 8); /* the contents have been read by now */
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 9));
     gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 3, NULL);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));

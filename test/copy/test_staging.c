@@ -1,4 +1,4 @@
-/* Staged transfers of several objects at once, from several threads, and what is set for the library as a whole. */
+/* Checks staged transfers of several objects at once and by several threads, and the settings of the whole library. */
 #include "staged_kit.h"
 
 #include <pthread.h>
@@ -54,7 +54,7 @@ static void *read_all_ways(void *which)
     return NULL;
 }
 
-/* First accesses from several threads cause one transfer. */
+/* First accesses by several threads cause one transfer. */
 START_TEST(many_readers)
 {
     if (!gpu_expected())
@@ -76,18 +76,19 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* ---- The library ---- */
+/* ---- The whole library ---- */
 
 static bool inherited;
 
-/* What copy threads of the parent's were at is nobody's in a child: the leak sanitizer asks here before it looks. */
+/* A child does not free the work of its parent's copy threads. The leak sanitizer calls this function before it
+ * checks. */
 int __lsan_is_turned_off(void);
 int __lsan_is_turned_off(void)
 {
     return inherited;
 }
 
-/* The threads end with the library, and come back with it; those of a parent are not a child's. */
+/* The copy threads end with a shutdown, and are started again after it. A child does not have those of its parent. */
 static void use_in_child(const void *unused)
 {
     (void)unused;
@@ -107,7 +108,7 @@ START_TEST(after_a_shutdown)
     for (int i = 0; i < 3; i++) {
         synced_mem *const mem = make_in(mine, 1);
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
-        let_others_sleep(); /* copy threads free what is done */
+        let_others_sleep(); /* copy threads free work that is done */
         ck_assert(in_a_child(use_in_child, NULL));
         OK(synced_mem_release(mem));
         OK(synced_mem_shutdown());

@@ -1,4 +1,4 @@
-/* A library with CUDA on machines that lack something: a driver, a device, memory pools, memory. */
+/* Checks a library with CUDA on machines that lack something: a driver, a device, memory pools or memory. */
 #include "cpu_only.h"
 
 #include "cudart_emu.h"
@@ -27,7 +27,7 @@ START_TEST(no_gpu)
 }
 END_TEST
 
-/* A process at its end, or a forked child: the runtime answers nothing any more. */
+/* At the end of the process, or in a forked child, every call of the runtime fails. */
 START_TEST(no_runtime)
 {
     const synced_mem_status expected = _i == 0 ? SYNCED_MEM_ERR_DEVICE_LOST : SYNCED_MEM_ERR_CUDA;
@@ -38,7 +38,7 @@ START_TEST(no_runtime)
 }
 END_TEST
 
-/* The runtime goes while objects are in use: host contents stay, and letting go of everything works. */
+/* The runtime is unloaded while objects are in use. Host contents stay, and every release succeeds. */
 START_TEST(unloaded_in_use)
 {
     synced_mem *const synced = make_at_cpu(SIZE, 1);
@@ -61,7 +61,7 @@ START_TEST(unloaded_in_use)
 }
 END_TEST
 
-/* The question for a device must not be remembered when the answer was that there is none. */
+/* The absence of a device is not cached: the next call queries the runtime again. */
 START_TEST(a_driver_comes)
 {
     emu_set_machine(EMU_NO_DRIVER);
@@ -110,7 +110,7 @@ START_TEST(no_pools)
 }
 END_TEST
 
-/* Such a driver knows neither pools nor the attribute that says so, so it is not asked. */
+/* A driver that is older than pools has no attribute for them either. The library does not query the attribute. */
 START_TEST(driver_before_pools)
 {
     emu_set_driver_version(11010);
@@ -122,7 +122,7 @@ START_TEST(driver_before_pools)
 }
 END_TEST
 
-/* Each device is asked for itself. */
+/* Support for pools is queried for each device. */
 START_TEST(pools_on_one_of_two)
 {
     emu_set_pools_supported(1, false);
@@ -176,7 +176,7 @@ START_TEST(out_of_pinned_memory)
 }
 END_TEST
 
-/* ---- What the runtime's codes become ---- */
+/* ---- Error codes of the runtime ---- */
 
 static const struct {
     cudaError_t code;
@@ -217,7 +217,7 @@ START_TEST(code)
 }
 END_TEST
 
-/* Memory that a failed push left is used by whatever comes next, on another stream: after its allocation. */
+/* A failed push leaves device memory. The next use of the memory, on another stream, comes after its allocation. */
 START_TEST(memory_of_a_failed_push)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -234,7 +234,7 @@ START_TEST(memory_of_a_failed_push)
 }
 END_TEST
 
-/* A pointer that was handed out stays good when a later call fails: its kernels are still waited for. */
+/* A pointer that was handed out stays valid after a failed call: later transfers still wait for its kernels. */
 START_TEST(pointers_after_a_failed_push)
 {
     static const char *const calls[] = {"cudaMemcpyAsync", "cudaStreamWaitEvent", "cudaEventRecord"};
@@ -256,8 +256,8 @@ START_TEST(pointers_after_a_failed_push)
 }
 END_TEST
 
-/* Page-locked memory is for speed: where it can't be had for another reason than that there is none, pageable will
- * do. */
+/* Page-locked memory is an optimization. Pageable memory replaces it if page-locking fails for any reason but too
+ * little memory. */
 START_TEST(no_page_locking)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -269,7 +269,7 @@ START_TEST(no_page_locking)
 }
 END_TEST
 
-/* ---- What is not asked of the machine ---- */
+/* ---- Calls that are not made ---- */
 
 static void add_up(const char *call, unsigned count, void *sum)
 {
@@ -277,7 +277,7 @@ static void add_up(const char *call, unsigned count, void *sum)
     *(unsigned *)sum += count;
 }
 
-/* Nothing about the machine is asked before a device is needed. */
+/* Nothing about the machine is queried before a device is needed. */
 START_TEST(nothing_is_started)
 {
     synced_mem *mem = NULL;
@@ -319,7 +319,7 @@ START_TEST(no_stray_contexts)
 }
 END_TEST
 
-/* The library's own streams do not wait for the legacy stream, nor that for them. */
+/* The library's internal streams and the legacy stream do not wait for each other. */
 START_TEST(lanes_do_not_block)
 {
     struct sm_stream *internal = NULL;
@@ -332,7 +332,7 @@ START_TEST(lanes_do_not_block)
 }
 END_TEST
 
-/* An error that the caller's own work left is not the library's to clear, nor to report as its own. */
+/* An error of the caller's own work stays the runtime's last error. The library neither clears it nor reports it. */
 START_TEST(errors_of_the_caller)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);

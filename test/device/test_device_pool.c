@@ -1,4 +1,4 @@
-/* Devices: what they can do, the library's pools on them, and in whose order memory goes back there. */
+/* Checks devices: their properties, the library's pools on them, and the order in which memory is freed there. */
 #include "fixture.h"
 
 #include <string.h>
@@ -99,9 +99,9 @@ START_TEST(peers_that_are_none)
 }
 END_TEST
 
-/* ---- What a device can do ---- */
+/* ---- Properties of a device ---- */
 
-/* Nothing says yet that the process will use it. */
+/* A query of a device's properties is not a use of the device. */
 START_TEST(asking_uses_no_device)
 {
     synced_mem *const mem = make(SIZE);
@@ -132,9 +132,9 @@ START_TEST(facts_of_devices)
 }
 END_TEST
 
-/* ---- What a pool holds ---- */
+/* ---- Numbers of a pool ---- */
 
-/* An object's device memory comes and goes. */
+/* Allocates and frees an object's device memory. */
 static void use_memory(int device, size_t size)
 {
     synced_mem *const mem = make_on(size, device);
@@ -180,7 +180,7 @@ START_TEST(trimming)
     ck_assert_uint_ge(pool_now(0).reserved, LARGE);
     OK(synced_mem_gpu_pool_trim(0, 0));
     ck_assert_uint_eq(pool_now(0).reserved, 0);
-    OK(synced_mem_shutdown()); /* there is no pool then, and nothing that was */
+    OK(synced_mem_shutdown()); /* the pool is gone, and its peaks with it */
     ck_assert_uint_eq(pool_now(0).reserved_high + pool_now(0).used_high, 0);
     OK(synced_mem_gpu_pool_trim(0, 0));
     OK(synced_mem_gpu_pool_reset_peaks(0));
@@ -188,7 +188,7 @@ START_TEST(trimming)
 }
 END_TEST
 
-/* A pool that keeps nothing gives all back at the next synchronization; the shutdown puts an end to that. */
+/* A pool with threshold 0 returns all its memory at the next synchronization. The shutdown resets the threshold. */
 START_TEST(threshold)
 {
     if (!gpu_expected())
@@ -206,7 +206,7 @@ START_TEST(threshold)
 }
 END_TEST
 
-/* While transfers and kernels are under way. */
+/* The pool is trimmed while transfers and kernels are in flight. */
 START_TEST(trimming_during_work)
 {
     if (!gpu_expected())
@@ -227,7 +227,7 @@ END_TEST
 
 /* ---- Peers ---- */
 
-/* A kernel of one device reads the other's memory; what it may do is remembered for memory to come. */
+/* A kernel of one device reads the other's memory. The permission also holds for memory that is allocated later. */
 START_TEST(peers)
 {
     if (devices() < 2)
@@ -257,9 +257,9 @@ START_TEST(peers)
 }
 END_TEST
 
-/* ---- In whose order memory is freed ---- */
+/* ---- The order of frees ---- */
 
-/* Until the pool has given back all but keep; what is done has to be noticed. */
+/* Trims until the pool holds at most keep bytes. The pool returns memory only once it notices that the work is done. */
 static void give_back_all_but(size_t keep)
 {
     for (int i = 0; i < 2000 && pool_now(0).reserved > keep; i++) {
@@ -269,7 +269,7 @@ static void give_back_all_but(size_t keep)
     ck_assert_uint_le(pool_now(0).reserved, keep);
 }
 
-/* On the stream that used it: nothing is recorded, nothing waited for, and what is allocated there next gets it. */
+/* Memory is freed on the stream that used it, without an event or a wait. The next allocation on the stream gets it. */
 START_TEST(on_the_stream_that_used_it)
 {
     if (!gpu_expected())
@@ -277,7 +277,7 @@ START_TEST(on_the_stream_that_used_it)
     keep_no_spares();
     synced_mem_stream stream = open_stream(_i);
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
-    use_memory(0, LARGE); /* the pool, and the internal streams */
+    use_memory(0, LARGE); /* creates the pool and the internal streams */
     gpu_sync_device(0);
     OK(synced_mem_gpu_pool_trim(0, 0));
     gpu_hold(stream);
@@ -301,7 +301,7 @@ START_TEST(on_the_stream_that_used_it)
 }
 END_TEST
 
-/* More than a pool may take from the system at once for several. */
+/* Larger than the pieces that a pool takes from the system for several allocations. */
 enum { HUGE = 36 << 20 };
 
 static synced_mem *used_on(size_t size, synced_mem_stream one, synced_mem_stream two)
@@ -315,7 +315,7 @@ static synced_mem *used_on(size_t size, synced_mem_stream one, synced_mem_stream
     return mem;
 }
 
-/* A kernel that does not end holds back the memory that it may use, and no other. */
+/* A kernel that does not end holds back only the memory that it may use. */
 START_TEST(behind_a_kernel_that_never_ends)
 {
     if (!gpu_expected())
@@ -345,8 +345,8 @@ START_TEST(behind_a_kernel_that_never_ends)
 }
 END_TEST
 
-/* More of them than there are internal streams: what comes after one of them waits with it, and is freed in the end;
- * what comes after nothing waits for nothing. */
+/* More frees wait than there are internal streams. A free behind another one waits with it, and is done in the end. A
+ * free with no work before it does not wait. */
 START_TEST(behind_more_than_there_are_lanes)
 {
     enum { OBJECTS = 9 };
@@ -379,8 +379,8 @@ START_TEST(behind_more_than_there_are_lanes)
 }
 END_TEST
 
-/* The stream is done, or its use of the object is, when the memory goes: an internal stream waits for what was
- * recorded. */
+/* The stream, or its use of the object, has ended when the memory is released. An internal stream waits for the
+ * recorded event. */
 START_TEST(after_the_stream_is_done)
 {
     if (!gpu_expected())
@@ -402,7 +402,7 @@ START_TEST(after_the_stream_is_done)
 }
 END_TEST
 
-/* A pull, or a kernel, on another stream still reads when the memory goes. */
+/* A pull or a kernel on another stream still reads when the object is released. */
 START_TEST(beside_a_reader)
 {
     if (!gpu_expected())

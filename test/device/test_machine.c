@@ -1,4 +1,5 @@
-/* What the library makes of the machine: how many devices, which of them, and the caller's current one. */
+/* Checks the devices that the library finds and the device that an object takes. Every call keeps the caller's current
+ * device. */
 #include "cpu_only.h"
 
 #include <stdlib.h>
@@ -43,7 +44,7 @@ START_TEST(devices_that_do_not_exist)
 }
 END_TEST
 
-/* The object takes the device that is current when it first needs one, and keeps it. */
+/* An object takes the device that is current when it first needs one, and keeps it. */
 START_TEST(current_device_is_taken)
 {
     if (!gpu_expected())
@@ -82,7 +83,7 @@ static void note_current(void *data, void *user, synced_mem_stream stream)
     *(int *)user = gpu_current_device();
 }
 
-/* Every call, on an object of another device than the current one. */
+/* Makes every call on objects of each device, with each device current. */
 START_TEST(current_device_is_kept)
 {
     const int objects_on = _i / 4;

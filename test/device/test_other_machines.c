@@ -1,4 +1,5 @@
-/* Devices of other kinds: without pools, with old drivers, that can't reach one another; and calls that fail. */
+/* Checks devices of other kinds: without pools, with old drivers, or without access to one another. Also lets calls of
+ * the runtime fail. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -22,7 +23,7 @@ static synced_mem_gpu_pool_stats pool_now(int device)
     return stats;
 }
 
-/* ---- What is told of a device ---- */
+/* ---- Properties of a device ---- */
 
 START_TEST(each_attribute)
 {
@@ -73,7 +74,7 @@ START_TEST(the_rest)
 }
 END_TEST
 
-/* What a driver does not know it is not asked. */
+/* A driver is not queried for attributes that it does not know. */
 START_TEST(old_drivers)
 {
     static const struct {
@@ -116,14 +117,15 @@ END_TEST
 
 /* ---- Peers ---- */
 
-/* With pools, and without. */
+/* The device has pools, or has none. */
 static void set_kind(int i)
 {
     if (i == 1)
         emu_set_pools_supported(0, false);
 }
 
-/* Whether a kernel of device 1 can read memory of device 0. A copy between the two would work either way. */
+/* Returns whether a kernel of device 1 can read memory of device 0. A copy between the devices would work either
+ * way. */
 static bool is_let_in(void)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -154,7 +156,8 @@ START_TEST(let_in)
 }
 END_TEST
 
-/* At first, once it is forbidden again, and after a shutdown. The device breaks, so the test ends there. */
+/* Access is refused at first, once it is forbidden again, and after a shutdown. The device breaks, so the test ends
+ * there. */
 START_TEST(not_let_in)
 {
     set_kind(_i % 2);
@@ -179,7 +182,8 @@ START_TEST(out_of_reach)
 }
 END_TEST
 
-/* What the caller has allowed itself is not the library's to forbid; what is forbidden already needs not be. */
+/* The library does not end access that the caller has enabled itself. Access that has ended already need not be
+ * ended. */
 START_TEST(peers_of_the_callers)
 {
     set_kind(1);
@@ -198,7 +202,7 @@ START_TEST(peers_of_the_callers)
 }
 END_TEST
 
-/* A runtime that accepts what it then does not do. */
+/* Simulates a runtime that accepts the call without any effect. */
 static bool deaf;
 
 cudaError_t __real_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t count);
@@ -266,7 +270,7 @@ static synced_mem_status forbid(void)
     return synced_mem_gpu_pool_allow_peer(1, 2, 0);
 }
 
-/* With a pool there, and before; then with none at all. */
+/* With a pool, before there is a pool, and on a device without pools. */
 enum { POOL, NO_POOL_YET, NO_POOLS, KINDS };
 
 static synced_mem_status (*const calls[])(void) = {
@@ -286,7 +290,7 @@ static void start_over(int kind)
         OK(allow());
 }
 
-/* Each call that is made of the runtime fails, and with it the function, unless it can do without; the next one
+/* Each call of the runtime fails once. The function fails too, unless it can do without that call, and its next call
  * succeeds. */
 START_TEST(each_call_fails)
 {
@@ -311,7 +315,7 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
-/* What was allowed is taken back at the end, or at the next try. */
+/* The shutdown ends the access that was allowed, or the next shutdown does if that fails. */
 START_TEST(peers_at_the_end)
 {
     emu_set_pools_supported(0, false);
@@ -326,7 +330,7 @@ START_TEST(peers_at_the_end)
 }
 END_TEST
 
-/* Below the interface: who asks this has a failure already. */
+/* Calls the seam directly: the public functions make this query only after a failure. */
 START_TEST(no_memory_info)
 {
     size_t free_bytes = 7;
@@ -338,7 +342,7 @@ START_TEST(no_memory_info)
 }
 END_TEST
 
-/* The same call tries again, when it looks at what is retired. */
+/* A free that fails is tried again in the same call, when it polls retired memory. */
 START_TEST(a_free_that_fails)
 {
     static const char *const failing[] = {"cudaStreamIsCapturing", "cudaFreeAsync", "cudaStreamQuery"};

@@ -1,4 +1,5 @@
-/* Memory from the caller's own allocators: asked for, used and given back rightly, with nothing locked. */
+/* Checks memory from the caller's allocators: requests, use and release. No lock is held around a call of an
+ * allocator. */
 #include "fixture.h"
 #include "heap.h"
 
@@ -39,7 +40,7 @@ START_TEST(on_the_host)
 }
 END_TEST
 
-/* An object that has no bytes has pointers too, and memory of one byte; alignment is what was asked for. */
+/* An object of size 0 has pointers too, to memory of one byte. The alignment is the requested one. */
 START_TEST(sizes_and_alignments)
 {
     static const size_t alignments[] = {0, 1, 64, 4096, 65536};
@@ -88,7 +89,7 @@ START_TEST(back_and_forth)
 }
 END_TEST
 
-/* Every way in which an access may be the one that needs memory: first without, then with the contents elsewhere. */
+/* Each kind of access obtains the memory: first without contents, then with the contents on the other side. */
 START_TEST(each_first_access)
 {
     if (!gpu_expected())
@@ -127,7 +128,7 @@ START_TEST(each_first_access)
 }
 END_TEST
 
-/* What lets go of memory that is in use does not wait, and gives it back when it is no longer. */
+/* A release of memory in use does not wait. The memory goes back to the allocator once the work has ended. */
 START_TEST(given_back_when_it_is_idle)
 {
     if (!gpu_expected())
@@ -149,7 +150,7 @@ START_TEST(given_back_when_it_is_idle)
 }
 END_TEST
 
-/* Page-locked as its table says, unless the runtime says otherwise. */
+/* Memory counts as page-locked if its table says so. Once the runtime is in use, its own report overrides the table. */
 START_TEST(page_locked)
 {
     if (!gpu_expected())
@@ -172,7 +173,7 @@ START_TEST(page_locked)
 }
 END_TEST
 
-/* Managed memory does for either side. */
+/* Managed memory serves either side. */
 START_TEST(managed_memory)
 {
     if (!gpu_expected())
@@ -222,7 +223,7 @@ START_TEST(for_all_objects)
 }
 END_TEST
 
-/* The shutdown forgets them. */
+/* The shutdown forgets the allocators. */
 START_TEST(until_the_shutdown)
 {
     const synced_mem_allocator cpu = heap_table(&heaps.host, false);
@@ -238,7 +239,7 @@ START_TEST(until_the_shutdown)
 }
 END_TEST
 
-/* Without a GPU the device's is never asked. */
+/* Without a GPU the device allocator is never called. */
 START_TEST(no_device_to_allocate_on)
 {
     synced_mem *const mem = heaps_make(SIZE);
@@ -252,7 +253,7 @@ START_TEST(no_device_to_allocate_on)
 }
 END_TEST
 
-/* ---- With nothing locked ---- */
+/* ---- Calls without a lock ---- */
 
 static synced_mem *wanting;
 
@@ -262,7 +263,7 @@ static void ask_facts(void)
     ck_assert_uint_eq(synced_mem_gpu_capacity(wanting), 0);
 }
 
-/* Somebody else was faster. */
+/* Another access obtains the memory first. */
 static void be_faster(void)
 {
     host_fill(synced_mem_overwrite_cpu_data(wanting), SIZE, 6);
@@ -316,7 +317,7 @@ START_TEST(called_with_nothing_locked_by_a_stream)
 }
 END_TEST
 
-/* A push of two, during which one is changed by the allocator's own call. */
+/* A push of two objects. The allocator's own call changes one of them meanwhile. */
 START_TEST(called_with_nothing_locked_by_a_push)
 {
     if (!gpu_expected())
@@ -339,7 +340,7 @@ START_TEST(called_with_nothing_locked_by_a_push)
 }
 END_TEST
 
-/* Meanwhile the object has become one of another device than the stream's. */
+/* The object moves to another device than the stream's while its allocator is called. */
 START_TEST(another_device_meanwhile)
 {
     if (devices() < 2)
@@ -361,7 +362,7 @@ START_TEST(another_device_meanwhile)
 }
 END_TEST
 
-/* The object grows, and while larger memory is found for it, its contents change. */
+/* The object's contents change while larger memory is allocated for it. */
 static void write_meanwhile(void)
 {
     gpu_fill(synced_mem_overwrite_gpu_data_on(wanting, NULL), SIZE, 6, NULL);

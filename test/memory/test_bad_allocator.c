@@ -1,4 +1,4 @@
-/* Allocators of the caller's that are no good: bad tables, and memory that is of no use. */
+/* Checks faulty allocators of the caller's: tables that are refused, and memory that cannot be used. */
 #include "fixture.h"
 #include "heap.h"
 
@@ -59,7 +59,8 @@ static synced_mem_status judge(const void *data)
     return data ? SYNCED_MEM_OK : synced_mem_last_error();
 }
 
-/* What needs memory of the host; from 4 on of the device, with an object that is AT_CPU, or AT_GPU for 4 and 10. */
+/* Makes a call that needs memory: 0 to 4 from the host allocator, the others from the device allocator. The object is
+ * UNINITIALIZED for 0 to 2, AT_GPU for 4 and 10, otherwise AT_CPU. Calls from 4 on need a GPU. */
 static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stream)
 {
     synced_mem *const twice[] = {mem, mem};
@@ -113,10 +114,10 @@ static void check_in_want(synced_mem *mem, int which)
         ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, which == 6 || which == 7 ? 5 : 4));
 }
 
-/* What has no memory is asked again after each thing that may help. */
+/* A request that gets no memory is repeated after each step of reclaim. */
 enum { TRIES = 4 };
 
-/* Each call of alloc fails, whoever needs the memory: the object is as before, and the next try succeeds. */
+/* One request in a call fails. The object stays as it was, and the next call succeeds. */
 static void try_bad(int which, enum heap_fault fault, synced_mem_status expected)
 {
     if (which >= WANTS_ON_THE_HOST && !gpu_expected())
@@ -156,7 +157,7 @@ START_TEST(misaligned_memory)
 }
 END_TEST
 
-/* Memory of the host from the device's, and the other way round. */
+/* The host allocator returns device memory, and the device allocator host memory. */
 START_TEST(memory_of_the_wrong_kind)
 {
     synced_mem *const first = make(64);

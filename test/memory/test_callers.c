@@ -1,4 +1,4 @@
-/* The caller's memory and allocators where the runtime fails, or is another than the usual one. */
+/* Checks the caller's memory and allocators where calls of the runtime fail, or the device is unusual or lost. */
 #include "fixture.h"
 #include "heap.h"
 
@@ -16,9 +16,10 @@ static void use_a_device(void)
     OK(synced_mem_release(mem));
 }
 
-/* ---- What the memory is ---- */
+/* ---- The kind of the memory ---- */
 
-/* Where the host may not touch managed memory while any kernel runs, it is the device's only. */
+/* Without concurrent managed access, managed memory serves as device memory only: the host may not touch it beside
+ * kernels. */
 START_TEST(managed_memory_that_is_not_concurrent)
 {
     void *const managed = gpu_managed_alloc(0, SIZE);
@@ -38,7 +39,7 @@ START_TEST(managed_memory_that_is_not_concurrent)
 }
 END_TEST
 
-/* What the runtime does not say is taken as pageable, and asked again. */
+/* Memory counts as pageable if the runtime cannot report its kind. Each later call queries again. */
 START_TEST(the_runtime_does_not_say)
 {
     static const char *const calls[] = {"cudaPointerGetAttributes", "cudaPointerGetAttributes", "cudaGetDevice",
@@ -60,7 +61,7 @@ START_TEST(the_runtime_does_not_say)
 }
 END_TEST
 
-/* Of device memory it has to say. */
+/* Device memory is refused if the runtime cannot report its kind. */
 START_TEST(the_runtime_does_not_say_of_device_memory)
 {
     void *const mine = gpu_alloc(0, SIZE);
@@ -99,7 +100,7 @@ START_TEST(page_locking_is_refused)
 }
 END_TEST
 
-/* The object can't take what was page-locked for it. */
+/* A page lock is undone if the object cannot take the memory. */
 START_TEST(page_locked_for_nothing)
 {
     void *const mine = malloc(SIZE);
@@ -119,7 +120,7 @@ START_TEST(page_locked_for_nothing)
 }
 END_TEST
 
-/* The memory is the caller's again whatever the runtime says, and can be page-locked once more. */
+/* The memory returns to the caller even if cudaHostUnregister fails. It can be page-locked once more. */
 START_TEST(undoing_it_is_refused)
 {
     void *const mine = malloc(SIZE);
@@ -171,7 +172,7 @@ END_TEST
 
 /* ---- Allocators ---- */
 
-/* The memory is there, and no event can be recorded behind its allocation. */
+/* No event can be recorded behind an allocation. The access synchronizes the stream, and fails if that fails too. */
 START_TEST(no_event_behind_an_allocation)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -194,7 +195,7 @@ START_TEST(no_event_behind_an_allocation)
 }
 END_TEST
 
-/* What can't be ordered before the free now is given back later. */
+/* The memory goes back in a later call if its free cannot be ordered behind the work now. */
 START_TEST(given_back_later)
 {
     synced_mem *const mem = heaps_make(SIZE);
@@ -210,7 +211,7 @@ START_TEST(given_back_later)
 }
 END_TEST
 
-/* A stream that captures is no place to ask for memory. */
+/* An access on a capturing stream fails without a call of the allocator. */
 START_TEST(not_while_it_captures)
 {
     cudaGraph_t graph = NULL;
@@ -226,7 +227,7 @@ START_TEST(not_while_it_captures)
 }
 END_TEST
 
-/* No internal stream for larger memory. */
+/* A resize fails if the internal stream for larger memory cannot be created. */
 START_TEST(growth_without_a_lane)
 {
     synced_mem *const mem = heaps_make(SIZE);

@@ -1,4 +1,4 @@
-/* The pool of page-locked memory: what is allocated, by one thread and by many, and what is held for it. */
+/* Checks the pool of page-locked memory: allocations by one thread and by many, and the memory held for them. */
 #include "host_pool_kit.h"
 #include "tensor_trace.h"
 
@@ -29,7 +29,7 @@ static void free_for_trace(void *data, size_t size, void *owner)
     in_use -= size;
 }
 
-/* What is held beside what is in use: the sizes are no powers of two, and lives end in any order. */
+/* Compares the memory held with the memory in use. The sizes are not powers of two, and lives end in any order. */
 START_TEST(waste)
 {
     static const struct trace_user user = {.alloc = alloc_for_trace, .free = free_for_trace};
@@ -52,7 +52,7 @@ END_TEST
 
 /* ---- One allocation ---- */
 
-/* What was given back is what the next one gets that asks for as much, and little is lost by rounding. */
+/* The next request of the same size gets the freed block. Little is lost by rounding. */
 START_TEST(reuse)
 {
     static const size_t sizes[] = {1, 255, 256, 257, 5000, 16384, 16385, 65536, 70000, 1 << 20, 3 << 20, 9 << 20};
@@ -79,7 +79,7 @@ START_TEST(reuse)
 }
 END_TEST
 
-/* A small program holds little; a large request as much as it needs. */
+/* For a small program the pool holds little. For a large request it holds as much as the request needs. */
 START_TEST(slabs)
 {
     use_fake();
@@ -91,7 +91,7 @@ START_TEST(slabs)
     const struct sm_pinned huge = alloc(256 * MIB);
     ck_assert_uint_eq(pool_now().slabs, 3);
     const struct sm_pinned next = alloc(3 * MIB);
-    ck_assert_uint_eq(pool_now().held_bytes, 295 * MIB + 4096); /* an eighth of what was held */
+    ck_assert_uint_eq(pool_now().held_bytes, 295 * MIB + 4096); /* more by an eighth of the bytes held */
     ck_assert_uint_eq(pool_now().registrations, 4);
     ck_assert_uint_eq(pool_now().fresh_allocations, 4);
     ck_assert_uint_eq(pool_now().reused_allocations, 0);
@@ -111,7 +111,8 @@ static void *use_and_give(void *data)
     return NULL;
 }
 
-/* What a thread keeps at hand goes to another one before more is page-locked, and what it has of other sizes stays. */
+/* Memory in one thread's cache goes to another thread before more is page-locked. Cached memory of other sizes
+ * stays. */
 START_TEST(of_another_thread)
 {
     pthread_t thread;
@@ -142,7 +143,7 @@ static void give_meanwhile(void)
     ck_assert(!sm_host_pool_reclaim());
 }
 
-/* Then the slab is not needed any more, and goes as others do. */
+/* Memory comes back while a segment is registered. The segment is then not needed, and leaves as others do. */
 START_TEST(a_slab_for_nothing)
 {
     use_fake();
@@ -161,11 +162,11 @@ START_TEST(a_slab_for_nothing)
 }
 END_TEST
 
-/* ---- Random allocations, by several threads; each piece is one owner's alone ---- */
+/* ---- Random allocations by several threads: each piece has one owner ---- */
 
 enum { WORKERS = 20, SLOTS = 40, ROUNDS = 1500 };
 
-static struct sm_pinned given_away[WORKERS]; /* to be given back by another thread */
+static struct sm_pinned given_away[WORKERS]; /* another thread gives them back */
 static pthread_mutex_t handing = PTHREAD_MUTEX_INITIALIZER;
 static atomic_int wrong;
 
@@ -188,7 +189,7 @@ static void check_mark(const struct sm_pinned *memory, unsigned char by)
         atomic_fetch_add(&wrong, 1);
 }
 
-/* Takes what the last one left there, and leaves its own. */
+/* Leaves a piece for another thread, and gives back the piece that was left there. */
 static void hand_over(unsigned at, const struct sm_pinned *mine)
 {
     pthread_mutex_lock(&handing);
@@ -250,7 +251,7 @@ START_TEST(many_threads)
 }
 END_TEST
 
-/* What is set and asked meanwhile. */
+/* Changes the settings and queries the statistics meanwhile. */
 static atomic_bool settled;
 
 static void *set_and_ask(void *unused)
@@ -300,8 +301,8 @@ static void *work_within_limits(void *argument)
     return NULL;
 }
 
-/* While one thread keeps on changing the limit, and all that, none gets another's memory, and more than the limit is
- * not taken from the system. */
+/* One thread changes the limit and other settings all the time. No thread gets another's memory, and the pool takes no
+ * more than the limit from the system. */
 START_TEST(set_meanwhile)
 {
     enum { FEW = 6 };
@@ -327,7 +328,7 @@ END_TEST
 
 /* ---- Fresh pages ---- */
 
-/* With as many threads as there can be, or without any help. */
+/* The pages are prefaulted with as many threads as possible, or by one thread alone. */
 START_TEST(touched)
 {
     const size_t size = 24 * MIB + 5000;

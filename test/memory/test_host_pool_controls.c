@@ -1,4 +1,4 @@
-/* What a caller can set and ask of the pool of page-locked memory: limit, trims, decay, reserving, numbers. */
+/* Checks the controls of the pool of page-locked memory: limit, trims, decay, reservations and statistics. */
 #include "host_pool_kit.h"
 
 #include "memory/pinned/tlsf.h"
@@ -14,7 +14,7 @@ START_TEST(limit)
     OK(synced_mem_host_pool_set_limit(3 * MIB + MIB / 2));
     const struct sm_pinned more = alloc(MIB + MIB / 2);
     const struct sm_pinned large = alloc(MIB);
-    ck_assert_uint_eq(pool_now().held_bytes, 3 * MIB); /* not another slab of the usual size */
+    ck_assert_uint_eq(pool_now().held_bytes, 3 * MIB); /* no segment of the usual size was added */
     const synced_mem_status status = sm_host_pool_alloc(0, 3 * MIB, &memory);
     (void)sm_report(status, "alloc", NULL);
     ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -23,7 +23,7 @@ START_TEST(limit)
     ck_assert_uint_eq(pool_now().requested_bytes, 100 + 2 * MIB + MIB / 2);
     FAILS(gpu_expected() ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_NO_GPU,
           synced_mem_host_pool_reserve(0, MIB));
-    OK(synced_mem_host_pool_set_limit(1)); /* what is in use stays */
+    OK(synced_mem_host_pool_set_limit(1)); /* memory in use stays */
     ck_assert_uint_eq(pool_now().held_bytes, 3 * MIB);
     give(large);
     OK(synced_mem_host_pool_set_limit(2 * MIB));
@@ -62,7 +62,7 @@ START_TEST(trim)
 }
 END_TEST
 
-/* What a transfer is still reading, or bringing, is in use. */
+/* Memory of a transfer in flight is in use. */
 START_TEST(trim_in_flight)
 {
     enum { SIZE = 300000 };
@@ -107,7 +107,7 @@ START_TEST(unused_for_long)
     ck_assert_uint_eq(pool_now().held_bytes, 0);
     const struct sm_pinned used = alloc(100);
     give(alloc(3 * MIB));
-    OK(synced_mem_host_pool_trim(5 * MIB)); /* out of the cache */
+    OK(synced_mem_host_pool_trim(5 * MIB)); /* takes it out of the cache */
     pass_some_time();
     OK(synced_mem_reap());
     ck_assert_uint_eq(pool_now().held_bytes, 2 * MIB);
@@ -120,7 +120,7 @@ START_TEST(unused_for_long)
 }
 END_TEST
 
-/* An uptime that is shorter than the time set. */
+/* The uptime may be shorter than the decay. */
 START_TEST(times)
 {
     ck_assert_uint_eq(sm_arena_time(UINT32_MAX), 0);
@@ -128,7 +128,7 @@ START_TEST(times)
 }
 END_TEST
 
-/* ---- Reserving ---- */
+/* ---- Reservations ---- */
 
 START_TEST(reserved)
 {
@@ -153,7 +153,8 @@ START_TEST(reserved)
 }
 END_TEST
 
-/* What could not be reserved is not expected any more: slabs that are too small are not held beside new ones. */
+/* The pool does not expect another request of a size that it could not reserve. Segments that are too small are not
+ * held beside new ones. */
 START_TEST(reserved_in_vain)
 {
     use_fake();
@@ -169,7 +170,7 @@ START_TEST(reserved_in_vain)
 }
 END_TEST
 
-/* A refused request was never in use: no statistic counts it, and the pool expects it no more. */
+/* A refused request counts in no statistic, and the pool does not expect it again. */
 START_TEST(refused)
 {
     struct sm_pinned memory;
@@ -218,7 +219,7 @@ START_TEST(pageable_fallback)
 }
 END_TEST
 
-/* Memory that was found elsewhere is nothing to climb the ladder for when a record can't be had later. */
+/* Pageable memory replaced page-locked memory. A record that is refused later starts no reclaim. */
 START_TEST(no_records_after_a_fallback)
 {
     enum { MANY = 1000 };
@@ -245,7 +246,7 @@ START_TEST(no_records_after_a_fallback)
 }
 END_TEST
 
-/* ---- Numbers ---- */
+/* ---- Statistics ---- */
 
 START_TEST(numbers)
 {

@@ -1,4 +1,5 @@
-/* The pool of page-locked memory where something is refused; near which node it takes memory; and in a child. */
+/* Checks the pool of page-locked memory where calls are refused. Also checks its choice of a memory node, and its calls
+ * in a child. */
 #include "host_pool_kit.h"
 
 #include "memory/pinned/tlsf.h"
@@ -35,7 +36,8 @@ START_TEST(the_system_has_nothing)
 }
 END_TEST
 
-/* What is small then has a block of its own, and whoever can't note the rest of a block has all of it. */
+/* Without memory for records, small requests get blocks of their own. A block whose rest cannot be recorded is given
+ * out whole. */
 START_TEST(no_records_for_runs)
 {
     enum { MANY = 2000 };
@@ -68,7 +70,7 @@ START_TEST(registration_fails)
     fake.register_fails_at = 1;
     check_refused(SYNCED_MEM_ERR_CUDA, 3 * MIB);
     fake.register_answers = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    fake.register_fails_at = 1; /* less will do */
+    fake.register_fails_at = 1; /* less memory is enough */
     const struct sm_pinned more = alloc(MIB + MIB / 2);
     const struct sm_pinned exact = alloc(MIB);
     ck_assert_uint_eq(pool_now().held_bytes, 5 * MIB - 2 * MIB);
@@ -79,7 +81,7 @@ START_TEST(registration_fails)
 }
 END_TEST
 
-/* The runtime does not let go of a slab: it stays, and is tried again. */
+/* The runtime refuses to unregister a segment. The segment stays, and is tried again. */
 START_TEST(unregistration_fails)
 {
     use_fake();
@@ -100,7 +102,7 @@ START_TEST(unregistration_fails)
 }
 END_TEST
 
-/* The others go all the same, also those that were used after it. */
+/* The other segments leave all the same, also those that were used later. */
 START_TEST(one_slab_is_stuck)
 {
     use_fake();
@@ -109,7 +111,7 @@ START_TEST(one_slab_is_stuck)
     const struct sm_pinned second = alloc(5 * MIB);
     fake.stuck = first.data;
     give(first);
-    OK(synced_mem_host_pool_trim(10 * MIB)); /* out of the cache */
+    OK(synced_mem_host_pool_trim(10 * MIB)); /* takes it out of the cache */
     pass_some_time();
     give(second);
     OK(synced_mem_host_pool_trim(0));
@@ -126,7 +128,7 @@ START_TEST(one_slab_is_stuck)
 }
 END_TEST
 
-/* What was page-locked in a lost device's context went with it. */
+/* A page lock goes with the context of the lost device, so the segment is freed. */
 START_TEST(the_device_is_lost)
 {
     use_fake();
@@ -182,7 +184,7 @@ START_TEST(nodes)
 }
 END_TEST
 
-/* Memory near one device is not for the other, but better than none. */
+/* Memory near one device goes to another device only if no other memory can be had. */
 START_TEST(two_nodes)
 {
     struct sm_pinned memory;
@@ -210,7 +212,7 @@ START_TEST(two_nodes)
 }
 END_TEST
 
-/* The runtime's own answer, and the machine's own nodes. */
+/* Queries the real runtime and the real machine. */
 START_TEST(nodes_of_this_machine)
 {
     char id[SM_PCI_ID_BYTES] = "";

@@ -1,4 +1,4 @@
-/* Unified placement on machines that differ: what devices can do, how much memory they have, and what fails. */
+/* Checks unified placement on different machines: the properties and the memory of devices, hints, and failures. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -32,9 +32,9 @@ static void fill_on(synced_mem *mem, unsigned pattern, synced_mem_stream stream)
     gpu_fill(data, synced_mem_size(mem), pattern, stream);
 }
 
-/* ---- What devices can do ---- */
+/* ---- Properties of devices ---- */
 
-/* (integrated, managed, concurrent) by bits. */
+/* Sets three attributes by bits: integrated 1, managed 2, concurrent 4. */
 static void set_machine(int bits)
 {
     for (int device = 0; device < 4; device++) {
@@ -44,7 +44,7 @@ static void set_machine(int bits)
     }
 }
 
-/* Whichever side asks first. */
+/* Either side may make the first access. */
 START_TEST(automatic)
 {
     const int bits = _i / 2;
@@ -67,7 +67,7 @@ START_TEST(automatic)
 }
 END_TEST
 
-/* The caller's memory goes to an object that is separate, and decides that it is. */
+/* Memory of the caller's needs an object that is separate. It settles the placement, or is refused. */
 START_TEST(automatic_and_the_callers_memory)
 {
     static char host[SIZE];
@@ -111,7 +111,7 @@ START_TEST(managed_refused)
 }
 END_TEST
 
-/* A device that the object names and that does not exist is none to share memory with. */
+/* A device that does not exist shares no memory. The host copy is pageable memory of its own. */
 START_TEST(no_such_device)
 {
     synced_mem *mem = NULL;
@@ -128,7 +128,7 @@ START_TEST(no_such_device)
 }
 END_TEST
 
-/* The linker puts this in place of the runtime's (--wrap). */
+/* The linker puts the wrapper in place of the runtime's function (--wrap). */
 static bool elsewhere;
 cudaError_t __real_cudaHostGetDevicePointer(void **there, void *host, unsigned flags);
 cudaError_t __wrap_cudaHostGetDevicePointer(void **there, void *host, unsigned flags);
@@ -155,7 +155,7 @@ START_TEST(mapped_elsewhere)
 }
 END_TEST
 
-/* ---- How much memory there is ---- */
+/* ---- The limit of managed memory ---- */
 
 START_TEST(never_more_than_the_device_has)
 {
@@ -174,7 +174,7 @@ START_TEST(never_more_than_the_device_has)
         host_fill(synced_mem_mutable_cpu_data(objects[i]), 2 * MIB, 1);
         ck_assert_ptr_nonnull(synced_mem_gpu_data(objects[i]));
     }
-    /* Nobody knows how much of what is in use there is the library's own: that may be on the device by then. */
+    /* An unknown part of the device memory in use may be the library's own managed memory. */
     ck_assert_int_le(made, 8);
     ck_assert_uint_le(stats_now().managed_bytes, 16 * MIB);
     gpu_free(others);
@@ -183,7 +183,7 @@ START_TEST(never_more_than_the_device_has)
 }
 END_TEST
 
-/* With nothing else there, it is what the device has, to the byte. */
+/* On an otherwise unused device the limit is the device's memory, to the byte. */
 START_TEST(as_much_as_the_device_has)
 {
     synced_mem *objects[4];
@@ -195,7 +195,7 @@ START_TEST(as_much_as_the_device_has)
     synced_mem *const more = make_placed(1, MANAGED);
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_cpu_data(more));
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_overwrite_gpu_data(more));
-    /* What is kept for another size goes first. */
+    /* Memory that is kept for another size is freed first. */
     OK(synced_mem_release(objects[0]));
     ck_assert_uint_eq(stats_now().managed_bytes, 8 * MIB);
     ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(more));
@@ -218,7 +218,7 @@ START_TEST(beside_what_others_have)
 }
 END_TEST
 
-/* What the library's own pool has taken from the system is certainly no managed memory. */
+/* Memory that the library's own pool has reserved is never counted as managed memory. */
 START_TEST(beside_the_pool)
 {
     emu_set_device_memory(0, 16 * MIB);
@@ -234,7 +234,7 @@ START_TEST(beside_the_pool)
     OK(synced_mem_release_data(second));
     OK(synced_mem_release(separate));
     gpu_sync_device(0);
-    OK(synced_mem_resize_discard(second, 10 * MIB)); /* once the pool is trimmed */
+    OK(synced_mem_resize_discard(second, 10 * MIB)); /* after a trim of the pool */
     ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(second));
     OK(synced_mem_release(first));
     OK(synced_mem_release(second));
@@ -256,7 +256,7 @@ START_TEST(no_page_locked_memory)
 }
 END_TEST
 
-/* ---- What is kept ---- */
+/* ---- Memory kept for reuse ---- */
 
 START_TEST(kept_and_given_back)
 {
@@ -276,7 +276,7 @@ START_TEST(kept_and_given_back)
 }
 END_TEST
 
-/* Each device has its own, and each size. */
+/* Memory is kept for each device and each size. */
 START_TEST(kept_for_its_like)
 {
     void *first, *second, *third;
@@ -293,7 +293,7 @@ END_TEST
 
 enum { MANY = 70 };
 
-/* A limited number is kept. What can't be given back either is given up. */
+/* The number of blocks kept is limited. A block that cannot be freed either is quarantined. */
 START_TEST(kept_up_to_a_limit)
 {
     void *data[MANY];
@@ -331,7 +331,7 @@ END_TEST
 
 /* ---- Hints ---- */
 
-/* They are given where something changes sides, and only there. */
+/* Hints are given where the contents change sides, and only there. */
 START_TEST(prefetches)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -357,7 +357,7 @@ START_TEST(prefetches)
 }
 END_TEST
 
-/* None of them is needed. */
+/* An access succeeds even if a hint fails. */
 START_TEST(hints_that_fail)
 {
     static const char *const calls[] = {"cudaMemAdvise", "cudaMemPrefetchAsync", "cudaEventRecord"};
@@ -380,7 +380,7 @@ START_TEST(hints_that_fail)
 }
 END_TEST
 
-/* Where nobody can tell when a fill ends, neither side goes on with memory that the other one's contents are in. */
+/* A fill is untracked. The host may not overwrite the shared memory, which has the device's contents. */
 START_TEST(a_fill_out_of_sight)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -421,7 +421,7 @@ static void check_let_go(synced_mem *mem)
     emu_reset(0);
 }
 
-/* What the host has it keeps, whoever was reading beside it. */
+/* The host keeps its contents, also beside a stream that reads. */
 START_TEST(host_contents_stay)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -443,7 +443,7 @@ START_TEST(host_contents_stay)
 }
 END_TEST
 
-/* What a kernel was to write the host can't have, however it asks, until it writes itself. */
+/* The host cannot read the contents of a lost kernel. An overwrite by the host makes the object usable again. */
 START_TEST(contents_that_never_come)
 {
     enum { STILL_OPEN, PULLED, DONE } how = _i % 3;
@@ -473,7 +473,7 @@ START_TEST(contents_that_never_come)
 }
 END_TEST
 
-/* Where there is no device any more, a new object is the host's. */
+/* Without a device, a new object has host memory only. */
 START_TEST(made_after_that)
 {
     emu_set_machine(EMU_UNLOADING);

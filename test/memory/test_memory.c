@@ -1,4 +1,4 @@
-/* The memory that objects get: zeros that cost nothing, alignment, no bytes at all, and page-locked or not. */
+/* Checks the memory that objects get: zeros at no cost, alignment, size 0, and page-locking. */
 #include "fixture.h"
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Pages that the system hands out zeroed are not touched to make them zero. */
+/* Pages that the system provides as zeros are not written. */
 START_TEST(zeros_are_free)
 {
     const size_t size = (size_t)1 << 30;
@@ -36,7 +36,8 @@ START_TEST(zeros_are_free)
 }
 END_TEST
 
-/* Small ones, where memory that was used before comes back, and both sides of the border between the two ways. */
+/* Checks small sizes, where used memory comes back. Also checks both sides of the border between the two ways to get
+ * zeros. */
 START_TEST(zeros_are_zeros)
 {
     static const size_t sizes[] = {1, 7, 64, 4096, 65535, 65536, 65537, 300000};
@@ -91,7 +92,7 @@ START_TEST(alignment)
 }
 END_TEST
 
-/* ---- No bytes ---- */
+/* ---- Size 0 ---- */
 
 START_TEST(zero_size)
 {
@@ -127,9 +128,9 @@ START_TEST(zero_size)
 }
 END_TEST
 
-/* ---- Page-locked or not ---- */
+/* ---- Page-locking ---- */
 
-/* Host memory is page-locked once a device is in use, or where the object names its device. */
+/* Host memory is page-locked once a device is in use, or if the object names its device. */
 START_TEST(page_locked)
 {
     if (!gpu_expected())
@@ -154,7 +155,7 @@ START_TEST(page_locked)
 }
 END_TEST
 
-/* Page-locked memory that nobody uses any more is kept for the next who asks for as much. */
+/* Page-locked memory that is no longer used is kept for the next request of its size. */
 START_TEST(page_locked_memory_is_kept)
 {
     if (!gpu_expected())
@@ -175,7 +176,7 @@ START_TEST(page_locked_memory_is_kept)
 }
 END_TEST
 
-/* Counts only grow, and what is held is what was asked for. */
+/* Counts only grow, and the bytes held are those that were requested. */
 START_TEST(what_is_held)
 {
     synced_mem *all[10];

@@ -1,5 +1,5 @@
-/* Host memory that is registered in pieces, because the driver refuses 512 GiB as one. The memory is address space of
- * which only what is touched is there. */
+/* Checks host memory that is registered in pieces, because the driver refuses 512 GiB as one. The memory is address
+ * space of which only touched pages exist. */
 #include "host_pool_kit.h"
 
 #include "cudart_emu.h"
@@ -18,7 +18,7 @@ static char *reserve(size_t size)
     return data;
 }
 
-/* The first multiple of a piece behind data. */
+/* Returns the first multiple of the size of a piece behind data. */
 static char *border_in(char *data)
 {
     return data + (PIECE - (uintptr_t)data % PIECE);
@@ -50,7 +50,7 @@ START_TEST(more_than_the_driver_takes)
 }
 END_TEST
 
-/* Memory that is no larger than a piece is registered as one, wherever it lies. */
+/* Memory that is no larger than a piece is registered as one, at any address. */
 START_TEST(one_piece)
 {
     char *const data = reserve(2 * PIECE);
@@ -67,8 +67,8 @@ struct across {
     char *data;
     size_t size;
     char *border;
-    synced_mem *whole; /* keeps it registered */
-    synced_mem *part;  /* half of it in each piece */
+    synced_mem *whole; /* keeps the memory registered */
+    synced_mem *part;  /* one half in each of two pieces */
 };
 
 static struct across begin(void)
@@ -120,8 +120,8 @@ START_TEST(a_fill_across_a_border)
 }
 END_TEST
 
-/* The first part is queued and the second refused: nothing is under way when the call returns, also where the first
- * wait for that fails. */
+/* The first part of a transfer is queued, and the second is refused. Nothing is in flight when the call returns, even
+ * if the first wait fails. */
 START_TEST(half_a_transfer)
 {
     const struct across it = begin();
@@ -155,7 +155,7 @@ START_TEST(a_piece_is_refused)
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_UNINITIALIZED);
     emu_fail("cudaHostRegister", 3, cudaErrorMemoryAllocation, false);
-    emu_fail("cudaHostUnregister", 1, cudaErrorUnknown, false); /* the undoing has a second try */
+    emu_fail("cudaHostUnregister", 1, cudaErrorUnknown, false); /* the undoing is tried twice */
     FAILS(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, USE(mem, .cpu_data = data, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     SAYS("cudaHostRegister");
     ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
@@ -165,7 +165,7 @@ START_TEST(a_piece_is_refused)
 }
 END_TEST
 
-/* The second try goes on where the first stopped. */
+/* The second try begins where the first one stopped. */
 START_TEST(a_piece_stays)
 {
     const size_t size = 3 * PIECE;
@@ -179,7 +179,7 @@ START_TEST(a_piece_stays)
 }
 END_TEST
 
-/* ---- Slabs ---- */
+/* ---- Segments ---- */
 
 START_TEST(a_slab_in_pieces)
 {
@@ -201,7 +201,7 @@ START_TEST(a_slab_in_pieces)
 }
 END_TEST
 
-/* A slab that is page-locked in part is of no use to anybody. */
+/* A segment that is page-locked in part is quarantined. */
 START_TEST(a_slab_that_stays_in_part)
 {
     fake.untouched = true;
@@ -210,7 +210,7 @@ START_TEST(a_slab_that_stays_in_part)
     give(alloc(3 * PIECE));
     emu_fail("cudaHostUnregister", (unsigned)_i + 1, cudaErrorUnknown, false);
     (void)sm_host_pool_shutdown();
-    const bool whole = _i == 0; /* then it stays as it is, for a later try */
+    const bool whole = _i == 0; /* then the segment stays for a later try */
     ck_assert_uint_eq(stats_now().quarantined, before + !whole);
     ck_assert_uint_eq(pool_now().held_bytes > 0, whole);
     ck_assert_uint_eq(emu_live(EMU_REGISTERED) > 0, true);

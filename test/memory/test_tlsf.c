@@ -1,5 +1,5 @@
-/* Below the pool of page-locked memory: the index of free blocks, and the runs of small cells, against naive models;
- * and the records of everything. */
+/* Checks the parts below the pool of page-locked memory. The index of free blocks and the runs of small cells are
+ * compared with naive references. Pools of records run out of memory. */
 #include "fixture.h"
 
 #include "memory/pinned/runs.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- The system has no memory for records ---- */
+/* ---- Refused memory for records ---- */
 
 static bool refused;
 
@@ -21,25 +21,25 @@ void *__wrap_calloc(size_t number, size_t size)
     return refused ? NULL : __real_calloc(number, size);
 }
 
-/* Check notes each assertion for a parent that reads all notes of a test. Where there are very many, only what fails is
- * noted. */
+/* Check records each assertion for a parent, which reads all records of a test. There are very many assertions here, so
+ * only a failure is recorded. */
 static void must(bool holds, const char *what)
 {
     if (!holds)
         ck_abort_msg("%s", what);
 }
 
-/* ---- A naive model: who has each granule ---- */
+/* ---- A naive reference: the owner of each granule ---- */
 
 enum { STRETCHES = 3, GRANULES = 600, MOST_BLOCKS = STRETCHES * GRANULES };
 
-/* Nothing ever touches it. */
+/* Addresses that are never accessed. */
 static char *const memory[STRETCHES] = {(char *)0x10000000, (char *)0x20000000, (char *)0x10000000 + GRANULES * 4096};
 
 static struct sm_tlsf space;
 static struct sm_block *taken[MOST_BLOCKS];
 static int count;
-static int owner[STRETCHES][GRANULES]; /* 0: nobody */
+static int owner[STRETCHES][GRANULES]; /* 0: no owner */
 static uint64_t state;
 
 static unsigned draw(unsigned below)
@@ -86,7 +86,7 @@ static void take(size_t granules, bool look_at_all)
     const size_t bytes = granules * SM_TLSF_GRANULE;
     const size_t largest = largest_free();
     struct sm_block *const block = sm_tlsf_take(&space, bytes, look_at_all);
-    if (!block) { /* at a glance, it may miss what is less than a step larger */
+    if (!block) { /* a quick search may miss a block that is less than a step larger */
         must(largest < (look_at_all ? granules : granules + granules / SM_TLSF_STEPS + 1), "a free block is found");
         return;
     }
@@ -127,7 +127,7 @@ static void remove_stretches(void)
     sm_tlsf_trim();
 }
 
-/* Sizes of all kinds, more taken than given back until there is little left, then the other way round. */
+/* Takes and gives blocks of all sizes: more takes until little is left, then more gives. */
 START_TEST(against_the_model)
 {
     static const unsigned largest[] = {4, 20, 100, 500};
@@ -146,7 +146,7 @@ START_TEST(against_the_model)
 }
 END_TEST
 
-/* One size that just fits, however many blocks of nearly the size there are: only who looks at all finds it. */
+/* Only one of many blocks of nearly the same size fits. Only a full search finds it. */
 START_TEST(a_crowded_list)
 {
     enum { LENGTH = 64, SKIPPED = 12 };
@@ -154,7 +154,7 @@ START_TEST(a_crowded_list)
     struct sm_block *blocks[SKIPPED + 1];
     struct sm_block *const all = sm_tlsf_block();
     sm_tlsf_add(&space, all, memory[0], (SKIPPED + 1) * (LENGTH + 1) * SM_TLSF_GRANULE + SM_TLSF_GRANULE, NULL);
-    for (int i = 0; i <= SKIPPED; i++) { /* the first is a granule larger */
+    for (int i = 0; i <= SKIPPED; i++) { /* the first block is a granule larger */
         blocks[i] = sm_tlsf_take(&space, (LENGTH + (i == 0)) * SM_TLSF_GRANULE, true);
         between[i] = sm_tlsf_take(&space, SM_TLSF_GRANULE, true);
     }
@@ -175,7 +175,7 @@ START_TEST(a_crowded_list)
 }
 END_TEST
 
-/* Every size that a process can have has its place. */
+/* Every size that a process can have has its place in the index. */
 START_TEST(all_sizes)
 {
     for (size_t bytes = SM_TLSF_GRANULE; bytes <= SM_TLSF_LARGEST; bytes *= 2) {
@@ -193,7 +193,7 @@ START_TEST(all_sizes)
 }
 END_TEST
 
-/* Who can't note the rest gives more than was asked for. */
+/* A block whose rest cannot be recorded is given out whole. */
 START_TEST(no_memory_for_a_rest)
 {
     struct sm_block *blocks[1000];
@@ -241,7 +241,7 @@ START_TEST(classes)
 }
 END_TEST
 
-/* Each cell is given out once, and two runs at a time. */
+/* Each cell is given out once, from two runs. */
 START_TEST(cells_of_runs)
 {
     enum { RUNS = 2 };
@@ -271,7 +271,7 @@ START_TEST(cells_of_runs)
             break;
     }
     ck_assert_ptr_null(sm_runs_take(&runs, class, &block));
-    /* One in the middle comes back, and goes again. */
+    /* A cell in the middle is given back, and taken again. */
     ck_assert(!sm_runs_give(&runs, of[3], got[3]));
     ck_assert_ptr_eq(sm_runs_take(&runs, class, &of[3]), got[3]);
     int emptied = 0;
@@ -304,7 +304,7 @@ static void *take_and_give_back(void *unused)
     return NULL;
 }
 
-/* What other threads have given back is at hand where the system has no memory for more. */
+/* Records that other threads have given back are used when the system has no memory for more. */
 START_TEST(records_of_other_threads)
 {
     enum { THREADS = 3, MANY = 20000 };
@@ -315,7 +315,7 @@ START_TEST(records_of_other_threads)
         ck_assert_int_eq(pthread_create(&thread, NULL, take_and_give_back, NULL), 0);
         ck_assert_int_eq(pthread_join(thread, NULL), 0);
     }
-    const size_t used = records.cells.used; /* they are on the threads' shelves */
+    const size_t used = records.cells.used; /* the records are on the threads' shelves */
     ck_assert_uint_ge(used, RECORDS);
     refused = true;
     while (many < MANY && (found[many] = sm_slab_take(&records)) != NULL)
@@ -332,7 +332,7 @@ START_TEST(records_of_other_threads)
 }
 END_TEST
 
-/* The runtime's schedules are all the same to it. */
+/* The schedules of the runtime make no difference to the suite. */
 Suite *suite(void)
 {
     Suite *const made = suite_create("tlsf");

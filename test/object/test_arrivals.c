@@ -1,5 +1,5 @@
-/* Contents that never arrive: the library's threads fail a staged transfer in the middle of another call on the
- * object. That call fails, or moves the contents again; the copy that they come from stays. */
+/* Checks calls on an object while its staged transfer fails in a copy thread. The call fails, or moves the contents
+ * again. The source copy stays valid. */
 #include "cudart_emu.h"
 #include "fixture.h"
 
@@ -14,18 +14,18 @@ struct sm_fence;
 
 enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
 
-/* ---- The order ---- */
+/* ---- The order of events ---- */
 
-/* The transfer has failed, and its fence is not lost before the gate is open. */
+/* Holds a failed transfer. Its fence is marked lost only after the gate has opened. */
 static struct {
     atomic_bool is_closed;
     atomic_bool is_reached;
     atomic_bool is_passed;
 } gate;
 
-static _Thread_local bool opens_the_gate; /* when it has an object's lock next */
+static _Thread_local bool opens_the_gate; /* at this thread's next lock of an object */
 
-/* Whether the flag has the value, in the end. */
+/* Waits until the flag has the value. Returns false if that takes too long. */
 static bool await(const atomic_bool *flag, bool value)
 {
     for (int i = 0; i < PATIENCE && atomic_load(flag) != value; i++)
@@ -33,7 +33,7 @@ static bool await(const atomic_bool *flag, bool value)
     return atomic_load(flag) == value;
 }
 
-/* The linker puts these in place of the library's own (--wrap). */
+/* The linker puts the wrappers in place of the library's own functions (--wrap). */
 void __real_sm_fence_close(struct sm_fence *fence, int state, bool stray);
 void __wrap_sm_fence_close(struct sm_fence *fence, int state, bool stray);
 void __wrap_sm_fence_close(struct sm_fence *fence, int state, bool stray)
@@ -48,7 +48,8 @@ void __wrap_sm_fence_close(struct sm_fence *fence, int state, bool stray)
         atomic_store(&gate.is_passed, true);
 }
 
-/* A copy thread that does not begin with its work yet. The linker puts this in place of the library's own (--wrap). */
+/* Holds a copy thread before its work begins. The linker puts the wrapper in place of the library's own function
+ * (--wrap). */
 static atomic_bool copy_threads_wait;
 
 void __real_sm_device_stay(int device);
@@ -59,7 +60,7 @@ void __wrap_sm_device_stay(int device)
     __real_sm_device_stay(device);
 }
 
-/* The last chunk is queued, and a stream can wait for it. */
+/* Stops the next thread that queues a fence. The last chunk is then queued, and a stream can wait for it. */
 static atomic_bool stops_when_queued;
 
 synced_mem_status __real_sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
@@ -92,10 +93,10 @@ synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem
     return status;
 }
 
-/* ---- An object whose contents are on their way ---- */
+/* ---- An object whose contents are in transfer ---- */
 
 struct moving {
-    void *mine; /* the host copy */
+    void *mine; /* the host copy's memory */
     synced_mem *mem;
     synced_mem_stream stream, other;
     unsigned pattern;
@@ -110,7 +111,7 @@ static void stage(unsigned threads)
     OK(synced_mem_set_staging(&staging));
 }
 
-/* With copy threads a pull does not wait, and can't know. */
+/* The status is ignored: with copy threads a pull does not wait, so it cannot report the failure. */
 static void *move_in_vain(void *argument)
 {
     const struct moving *const moving = argument;
@@ -121,7 +122,7 @@ static void *move_in_vain(void *argument)
     return NULL;
 }
 
-/* Both copies have memory, one the contents. room: the side that has room for more, as bits. */
+/* Makes an object. Both copies have memory, one has the contents. room: the sides that have room for more, as bits. */
 static struct moving begin(bool up, unsigned room)
 {
     struct moving moving = {.mine = calloc(2, SIZE), .up = up, .pattern = up ? 1 : 2};
@@ -167,7 +168,7 @@ static void end(struct moving *moving)
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
-/* ---- The calls that it happens in ---- */
+/* ---- Calls during which the transfer fails ---- */
 
 enum kind {
     READ_ON,
@@ -197,7 +198,7 @@ static synced_mem_status judge(const void *data)
     return data ? SYNCED_MEM_OK : synced_mem_last_error();
 }
 
-/* A kernel reads what the library gave for its stream. */
+/* Checks the contents with a kernel on the stream that the pointer was requested for. */
 static synced_mem_status judge_on(const void *data, const struct moving *moving, synced_mem_stream stream)
 {
     unsigned char *const expected = malloc(SIZE);
@@ -283,7 +284,7 @@ static synced_mem_status make_call(const struct moving *moving, enum kind kind)
     return SYNCED_MEM_OK;
 }
 
-/* Those that rely on the contents being on the side that they should have come to. */
+/* Returns whether the call may fail: it needs the contents on the target side, or it reports failures. */
 static bool relies(enum kind kind, bool up)
 {
     switch (kind) {
@@ -315,7 +316,7 @@ static bool relies(enum kind kind, bool up)
     return false;
 }
 
-/* With a new size the memory may be another. */
+/* Both copies have the contents. The pointers are requested again, as a new size may come with new memory. */
 static void check_contents(const struct moving *moving)
 {
     const size_t size = synced_mem_size(moving->mem);
@@ -338,14 +339,14 @@ static void lose_in(enum kind kind, bool up, unsigned room, unsigned threads)
     if (kind == PUSH_WITH_ANOTHER || kind == PULL_WITH_ANOTHER)
         opens_the_gate = false;
     const synced_mem_status status = make_call(&moving, kind);
-    open_the_gate(); /* of a call that needed nothing */
+    open_the_gate(); /* if the call never locked the object */
     if (status != SYNCED_MEM_OK) {
         ck_assert_msg(status == SYNCED_MEM_ERR_CUDA, "call %d: %s", kind, synced_mem_last_error_message());
         ck_assert_msg(synced_mem_head(moving.mem) == source, "call %d: head %d", kind, synced_mem_head(moving.mem));
         ck_assert_uint_eq(synced_mem_size(moving.mem), SIZE);
     }
     ck_assert_msg(status == SYNCED_MEM_OK || relies(kind, up), "call %d: %s", kind, synced_mem_last_error_message());
-    if (status == SYNCED_MEM_OK && relies(kind, up)) /* then there is nothing left to tell */
+    if (status == SYNCED_MEM_OK && relies(kind, up)) /* no failure is left to report */
         OK(synced_mem_wait(moving.mem));
     if (status != SYNCED_MEM_OK)
         OK(make_call(&moving, kind));
@@ -364,7 +365,7 @@ START_TEST(lost_in_a_call)
 }
 END_TEST
 
-/* Only the copy that the contents should have come to has room for more. */
+/* Only one copy, or both, have room for more. */
 START_TEST(lost_where_there_is_room)
 {
     for (unsigned threads = 0; threads < 3; threads++) {
@@ -378,8 +379,8 @@ START_TEST(lost_where_there_is_room)
 }
 END_TEST
 
-/* A pull has failed after one of its transfers had begun. A copy thread queues that, and the stream that may write on
- * comes after it. */
+/* A pull fails after one of its transfers went to a copy thread. The thread queues the transfer, and the open writer's
+ * stream comes after it. */
 START_TEST(a_turn_goes_on_behind_a_transfer)
 {
     void *const mine = malloc(SMALL);

@@ -1,4 +1,5 @@
-/* Debug mode: who uses an old pointer dies of it, and is told; all else works as without. */
+/* Checks debug mode. The use of an expired pointer ends the process with a message. All other calls work as without
+ * debug mode. */
 #include "debug_kit.h"
 
 #include "base/caller.h"
@@ -16,7 +17,8 @@ char *__wrap_secure_getenv(const char *name)
 
 /* ---- Old pointers ---- */
 
-/* Page-locked memory for objects that name their device, else pageable; small, and so large that it is staged. */
+/* Memory is page-locked if the object names its device, otherwise pageable. It is small, or large enough to be
+ * staged. */
 static const struct {
     size_t size;
     int device;
@@ -87,11 +89,11 @@ START_TEST(discarded)
 }
 END_TEST
 
-/* ---- Who made it old ---- */
+/* ---- The call that made the pointer expire ---- */
 
 void fw_discard(synced_mem *mem);
 
-/* A framework's one wrapper. */
+/* A framework's wrapper, in which it makes all its calls of this kind. */
 __attribute__((noinline, visibility("default"))) void fw_discard(synced_mem *mem)
 {
     OK(synced_mem_resize_discard(mem, SIZE));
@@ -145,7 +147,7 @@ START_TEST(call_places)
 }
 END_TEST
 
-/* ---- What works ---- */
+/* ---- Correct programs ---- */
 
 static void go_round(void)
 {
@@ -185,7 +187,7 @@ START_TEST(all_accesses)
 }
 END_TEST
 
-/* More objects than there is room for at first. */
+/* The process has more objects than the initial tables have room for. */
 static void hold_many(void)
 {
     enum { MANY = 3000 };
@@ -223,7 +225,7 @@ static void *release_device_copies(void *mem)
     return NULL;
 }
 
-/* Neither call makes the other's pointer expire: the head becomes AT_CPU by either. */
+/* Both calls set the head to AT_CPU. Neither makes the other's pointer expire. */
 static void write_while_another_releases(void)
 {
     pthread_t other;
@@ -250,7 +252,7 @@ START_TEST(opened_before_it_is_given)
 }
 END_TEST
 
-/* ---- When it is on ---- */
+/* ---- Conditions under which debug mode is on ---- */
 
 static void use_old_pointer_as_another_user(void)
 {

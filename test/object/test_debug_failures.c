@@ -1,4 +1,5 @@
-/* Debug mode, where the runtime refuses what only debug mode asks for: a fill that fails fails no access. */
+/* Checks debug mode where the runtime refuses calls that only debug mode makes. A failed fill does not fail the
+ * access. */
 #include "debug_kit.h"
 
 #include "cudart_emu.h"
@@ -10,7 +11,7 @@ static void *overwrite(synced_mem *mem)
     return on_a_stream ? synced_mem_overwrite_gpu_data_on(mem, NULL) : synced_mem_overwrite_gpu_data(mem);
 }
 
-/* Of fresh memory, and of memory that is there. */
+/* Fills of new memory and of existing memory fail. */
 static void refuse_to_fill(void)
 {
     for (int way = 0; way < 2; way++) {
@@ -26,7 +27,7 @@ static void refuse_to_fill(void)
     }
 }
 
-/* The wait for the fill: the access fails, and the next one goes on. */
+/* The access fails if its wait for the fill fails. The next access succeeds. */
 static void fail_to_wait(void)
 {
     unsigned failed = 0;
@@ -55,7 +56,7 @@ START_TEST(failures)
 }
 END_TEST
 
-/* A graph would fill each time it is launched. */
+/* A graph would repeat the fill at each launch, so no fill is captured. */
 static void overwrite_in_a_capture(void)
 {
     cudaGraph_t graph = NULL;

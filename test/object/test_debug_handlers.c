@@ -1,4 +1,4 @@
-/* Debug mode, and the program's own handlers of the signal: each is called as without. */
+/* Checks the program's own signal handlers in debug mode: each is called as it is without debug mode. */
 #include "debug_kit.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@ static volatile sig_atomic_t caught;
 static void on_signal(int number)
 {
     (void)number;
-    exit(42); /* not meant for handlers, but this one interrupts no function that it could call again */
+    exit(42); /* not async-signal-safe, but this handler interrupts no function that exit() calls */
 }
 
 static void on_signal_with_facts(int number, siginfo_t *info, void *context)
@@ -51,7 +51,7 @@ static void with_other_handler(void)
     use_old_pointer();
 }
 
-/* As many crash handlers are: they print, return, and leave the end to the second fault. */
+/* Many crash handlers are installed so: they print and return, and the second fault ends the process. */
 static void with_handler_for_once(void)
 {
     struct sigaction action;
@@ -120,7 +120,7 @@ static void count_a_signal_once(void)
     OK(synced_mem_release(mem));
 }
 
-/* The default action, but for its end. */
+/* Passes a signal on to the default action. The signal is blocked, so the process goes on. */
 static void pass_on_to_default(void)
 {
     struct sigaction ours;

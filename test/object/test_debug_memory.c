@@ -1,4 +1,5 @@
-/* Debug mode, and memory that is not the object's alone, or that the system does not protect. */
+/* Checks debug mode with memory that the caller, another object or the device uses too. Also checks memory that the
+ * system does not protect. */
 #include "debug_kit.h"
 
 #include <errno.h>
@@ -8,7 +9,7 @@
 #include <sys/mman.h>
 
 static bool cannot_protect;
-static int cannot_open; /* so often */
+static int cannot_open; /* the number of refusals that are left */
 int __real_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed)
@@ -20,7 +21,7 @@ int __wrap_mprotect(void *start, size_t bytes, int allowed)
     return __real_mprotect(start, bytes, allowed);
 }
 
-/* For what is larger than the first records of a kind. */
+/* Refuses requests that are larger than the first records of a kind. */
 static bool no_memory;
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -38,8 +39,8 @@ static void borrow_and_return(void)
     memset(pages, 1, 4 * PAGE);
     OK(synced_mem_set_cpu_data(mem, pages + 100));
     OK(synced_mem_resize_discard(mem, 2 * PAGE));
-    touch_to_write(pages);            /* shared with what is before */
-    touch_to_write(pages + 3 * PAGE); /* and behind */
+    touch_to_write(pages);            /* in a page shared with the bytes before */
+    touch_to_write(pages + 3 * PAGE); /* in a page shared with the bytes behind */
     OK(synced_mem_release_cpu_data(mem));
     touch_to_write(pages + PAGE);
     OK(synced_mem_set_cpu_data(mem, pages));
@@ -90,7 +91,7 @@ START_TEST(adopted)
 }
 END_TEST
 
-/* ---- Memory that can't be protected ---- */
+/* ---- Memory that cannot be protected ---- */
 
 static void use_small_memory(void)
 {
@@ -144,7 +145,7 @@ START_TEST(memory_of_two_objects)
 }
 END_TEST
 
-/* Each object's own bytes can be used, whoever came first and wherever the pages end. */
+/* Each object's own bytes are usable, in any order of the objects and wherever the pages end. */
 static const struct {
     size_t first, first_size, second, second_size, third, third_size;
 } views[] = {{0, 2 * PAGE, 0, 100, 4 * PAGE, PAGE},
@@ -211,7 +212,7 @@ START_TEST(neighbours_in_the_pool)
 }
 END_TEST
 
-/* What is page-locked has to be open meanwhile. */
+/* Memory has to be accessible while it is page-locked. */
 static void lock_what_is_lent(void)
 {
     static _Alignas(PAGE) unsigned char memory[2 * PAGE];
@@ -256,7 +257,7 @@ START_TEST(said_with_nothing_locked)
 }
 END_TEST
 
-/* ---- What the system refuses ---- */
+/* ---- Refusals by the system ---- */
 
 static void fail_to_open(void)
 {

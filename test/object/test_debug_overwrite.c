@@ -1,7 +1,7 @@
-/* Debug mode: what is asked for to be overwritten is filled, so that what the caller leaves unwritten shows. */
+/* Checks the fill of overwrite accesses in debug mode: bytes that the caller leaves unwritten show. */
 #include "debug_kit.h"
 
-/* NaN in every format of floating point. */
+/* NaN in every floating-point format. */
 enum { UNWRITTEN = 0xff, LESS = SIZE / 2 };
 
 static bool is_unwritten(const void *data, size_t size)
@@ -12,7 +12,7 @@ static bool is_unwritten(const void *data, size_t size)
     return true;
 }
 
-/* The pattern, and after it what nobody wrote. */
+/* Checks for the pattern, and for the fill behind it. */
 static void check_part(const void *data, size_t written, size_t size, unsigned pattern)
 {
     ck_assert_ptr_nonnull(data);
@@ -31,7 +31,7 @@ static void overwrite_part_of(synced_mem *mem, size_t size, unsigned pattern)
     check_part(synced_mem_cpu_data(mem), size / 2, size, pattern);
 }
 
-/* From each head, and again, where without debug mode nothing is looked at. */
+/* Overwrites from each head, and again where the hot path serves the access without debug mode. */
 static void overwrite_on_the_host(void)
 {
     synced_mem *const mem = make(SIZE);
@@ -54,7 +54,7 @@ static void overwrite_on_the_host(void)
     OK(synced_mem_release(mem));
 }
 
-/* The object's bytes, and no more of the memory. */
+/* Only the object's bytes are filled, and not the rest of the memory. */
 static void overwrite_memory_of_the_callers(void)
 {
     unsigned char memory[2 * SIZE];
@@ -94,7 +94,7 @@ static void overwrite_part_on_device(synced_mem *mem, unsigned pattern)
     check_part(synced_mem_cpu_data(mem), LESS, SIZE, pattern);
 }
 
-/* Kernels that use what is overwritten come before. */
+/* The fill comes after kernels that use the old contents. */
 static void overwrite_behind(synced_mem *mem, unsigned pattern)
 {
     synced_mem_stream other = open_stream(NON_BLOCKING);
@@ -152,7 +152,7 @@ static void overwrite_memory_of_the_callers_on_the_device(void)
     gpu_free(memory);
 }
 
-/* Without a kernel of the caller's the fill is all that is in flight. */
+/* Without a kernel of the caller's, the fill is the only work in flight. */
 static void hand_back_what_is_being_filled(void)
 {
     char *const memory = gpu_alloc(0, SIZE);
@@ -176,7 +176,7 @@ static void hand_back_what_is_being_filled(void)
     close_stream(other);
 }
 
-/* One memory for both sides. */
+/* Both sides share one memory. */
 static void overwrite_unified(void)
 {
     for (int placement = SYNCED_MEM_PLACEMENT_MAPPED; placement <= SYNCED_MEM_PLACEMENT_MANAGED; placement++)

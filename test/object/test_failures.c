@@ -1,5 +1,5 @@
-/* What a failed call must not take away: pointers that were handed out before stay good, and are waited for; memory of
- * the caller's stays where it is; the detail is that of the failure. */
+/* Checks that a failed call takes nothing away. Earlier pointers stay valid, and their kernels are waited for. Memory
+ * of the caller's stays in place, and the error's detail is that of the failure. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -13,7 +13,7 @@ enum { SIZE = 5000 };
 static const char *const of_a_read[] = {"cudaMemcpyAsync", "cudaEventSynchronize"};
 enum { OF_A_READ = sizeof of_a_read / sizeof of_a_read[0] };
 
-/* An object whose contents a kernel writes through data, and a read of them by the host that is going to fail. */
+/* Makes an object whose contents a kernel writes through data. The host's next read of them fails. */
 static synced_mem *make_before_a_failure(const char *call, void **data)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -23,7 +23,7 @@ static synced_mem *make_before_a_failure(const char *call, void **data)
     return mem;
 }
 
-/* The pointer is good until a conflicting call succeeds, so a kernel may still be launched with it. */
+/* Launches another kernel: the pointer stays valid until a conflicting call succeeds. */
 static void launch_again(const synced_mem *mem, void *data)
 {
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
@@ -54,7 +54,7 @@ START_TEST(a_pointer_outlives_a_failed_release)
 }
 END_TEST
 
-/* The contents reached the host, and then the wait for borrowed device memory failed: the head is as before even so. */
+/* The contents have reached the host when the wait for borrowed device memory fails. The head is restored even so. */
 START_TEST(a_failed_release_leaves_the_head)
 {
     void *const borrowed = gpu_alloc(0, SIZE);
@@ -74,8 +74,8 @@ START_TEST(a_failed_release_leaves_the_head)
 }
 END_TEST
 
-/* The device pointer was handed out to be written, and is no longer good. What the read that fails has queued is still
- * on its way to the device. */
+/* Makes a read fail whose transfer is queued and still in flight to the device. The earlier device pointer, for
+ * writing, has expired. */
 static synced_mem *make_with_a_late_transfer(synced_mem *mem)
 {
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
@@ -107,7 +107,7 @@ START_TEST(memory_is_not_freed_under_a_late_transfer)
 }
 END_TEST
 
-/* The stream whose open write goes on after the failure is gone, and can't be put behind the transfer. */
+/* The stream of the open write was destroyed before the failure. It cannot be put behind the transfer. */
 START_TEST(memory_is_not_freed_under_a_transfer_that_no_turn_follows)
 {
     keep_no_spares();
@@ -133,7 +133,7 @@ START_TEST(borrowed_memory_is_not_handed_back_under_a_late_transfer)
     synced_mem *const mem = make_on(SIZE, 0);
     OK(synced_mem_set_gpu_data(mem, borrowed));
     OK(synced_mem_release_data(make_with_a_late_transfer(mem)));
-    gpu_fill(borrowed, SIZE, 3, NULL); /* it is the caller's again */
+    gpu_fill(borrowed, SIZE, 3, NULL); /* the memory is the caller's again */
     emu_run_all();
     ck_assert(device_is(borrowed, SIZE, 3));
     OK(synced_mem_release(mem));
@@ -141,15 +141,15 @@ START_TEST(borrowed_memory_is_not_handed_back_under_a_late_transfer)
 }
 END_TEST
 
-/* Neither an event behind the transfer nor a synchronization: the second record is the transfer's, the first covers the
- * caller's kernels. */
+/* Lets both fail: the event behind the transfer and the synchronization. The first record covers the caller's kernels,
+ * the second one the transfer. */
 static void fail_to_follow(void)
 {
     emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
 }
 
-/* The host's memory is the caller's, and a transfer to it got out of sight. */
+/* Makes an object with host memory of the caller's, and an untracked transfer to it. */
 static synced_mem *make_untracked(void *borrowed)
 {
     synced_mem *const mem = make(SIZE);
@@ -168,7 +168,7 @@ START_TEST(borrowed_memory_is_not_forgotten)
     synced_mem *const mem = make_untracked(borrowed);
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_BORROWED);
     OK(synced_mem_release(mem));
-    pattern_write(borrowed, SIZE, 3); /* it is the caller's again: nothing may write it any more */
+    pattern_write(borrowed, SIZE, 3); /* the memory is the caller's again: nothing may write it any more */
     emu_run_all();
     ck_assert(host_is(borrowed, SIZE, 3));
     gpu_pinned_free(borrowed);
@@ -194,7 +194,7 @@ static void ask_the_object(void *data, void *user, synced_mem_stream stream)
 {
     ck_assert_ptr_null(stream);
     synced_mem *const *const mem = user;
-    if (*mem) /* would wait for ever if the object were locked */
+    if (*mem) /* would hang if the object were locked */
         ck_assert_int_ne(synced_mem_cpu_source(*mem), SYNCED_MEM_SOURCE_ADOPTED);
     gpu_pinned_free(data);
 }
@@ -217,7 +217,7 @@ START_TEST(callbacks_find_the_object_unlocked)
 }
 END_TEST
 
-/* Something is waiting to be let go of, and asking for it fails too. */
+/* A poll of retired memory fails beside the allocation. The detail is the allocation's. */
 START_TEST(the_detail_is_of_the_failure)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -237,10 +237,10 @@ START_TEST(the_detail_is_of_the_failure)
 }
 END_TEST
 
-/* Page-locking is the device's business; that the device has an error is no reason to have no host memory. */
+/* An error of the device does not prevent host memory. The host copy becomes pageable. */
 START_TEST(host_memory_without_the_runtime)
 {
-    synced_mem *const first = make(SIZE); /* with no host copy */
+    synced_mem *const first = make(SIZE); /* without a host copy */
     ck_assert_ptr_nonnull(synced_mem_gpu_data(first));
     synced_mem *const mem = make(SIZE);
     emu_fail(_i ? "cudaHostRegister" : "cudaGetDevice", 1, cudaErrorUnknown, false);
@@ -253,7 +253,7 @@ END_TEST
 
 /* ---- Sizes ---- */
 
-/* Memory for more can't be had, or the contents can't be moved there: all is as before, and the next try succeeds. */
+/* A growth cannot allocate memory or move the contents. The object stays as it was, and the next try succeeds. */
 START_TEST(a_failed_growth)
 {
     static const char *const calls[] = {"cudaMallocFromPoolAsync", "cudaMemcpyAsync", "cudaMemsetAsync",
@@ -278,7 +278,7 @@ START_TEST(a_failed_growth)
 }
 END_TEST
 
-/* Page-locked memory for the contents of the host. */
+/* The same for contents on the host, in page-locked memory. */
 START_TEST(a_failed_growth_of_host_memory)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -295,11 +295,11 @@ START_TEST(a_failed_growth_of_host_memory)
 }
 END_TEST
 
-/* ---- Memory that has become free meanwhile ---- */
+/* ---- Memory that can be freed meanwhile ---- */
 
-enum { LARGE = 700000, ROOM = 1 << 20 }; /* there is room for one */
+enum { LARGE = 700000, ROOM = 1 << 20 }; /* room for one object */
 
-/* Who wants the memory that is still another's. */
+/* Makes a call that needs the memory of another object, which is retired. */
 static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stream)
 {
     switch (which) {
@@ -319,7 +319,7 @@ static synced_mem_status want(synced_mem *mem, int which, synced_mem_stream stre
 }
 enum { WHO_WANT = 6 };
 
-/* What could not be freed while a stream captured can be afterwards: the call that needs it does it. */
+/* The memory could not be freed while a stream captured. After the capture, the call that needs memory frees it. */
 START_TEST(device_memory_that_became_free)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -368,7 +368,7 @@ static synced_mem_status want_host(synced_mem *mem, int which, synced_mem_stream
 }
 enum { WHO_WANT_OF_HOST = 5 };
 
-/* As that, for page-locked memory that a transfer had not yet read when it was let go of. */
+/* The same for page-locked memory that was released before a transfer had read it. */
 START_TEST(host_memory_that_became_free)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -391,7 +391,7 @@ START_TEST(host_memory_that_became_free)
 }
 END_TEST
 
-/* ---- Below the interface ---- */
+/* ---- Other failures ---- */
 
 static int handed_over;
 
@@ -402,8 +402,8 @@ static void count(void *data, void *user, synced_mem_stream stream)
     handed_over++;
 }
 
-/* Adopted memory was read by a transfer, and written by a later open write on another stream. Both are over; of the
- * transfer the runtime does not say so at once, at some of the questions. */
+/* Adopted memory was read by a transfer, and written by a later open write on another stream. Both have ended, but some
+ * queries of the transfer's event fail. */
 START_TEST(a_transfer_before_a_turn_that_is_over)
 {
     void *const adopted = gpu_alloc(0, SIZE);
@@ -429,7 +429,7 @@ START_TEST(a_transfer_before_a_turn_that_is_over)
 }
 END_TEST
 
-/* The first transfer of several is under way when the second can't be queued. */
+/* The first of several transfers is in flight when the second cannot be queued. */
 START_TEST(a_failed_transfer_of_many)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -450,7 +450,7 @@ START_TEST(a_failed_transfer_of_many)
 }
 END_TEST
 
-/* Contents that fill on a stream are waited for on the host before they are pushed, and that wait fails. */
+/* A push waits on the host for contents that a stream fills, and the wait fails. */
 START_TEST(a_failed_wait_before_a_push)
 {
     void *const host = malloc(SIZE);
@@ -473,7 +473,7 @@ START_TEST(a_failed_wait_before_a_push)
 }
 END_TEST
 
-/* A runtime that is older than the question whose stream it is: each device is tried, the object's first. */
+/* The runtime is too old to report a stream's device. The library tries each device, the object's first. */
 START_TEST(streams_of_an_old_runtime)
 {
     const int device = _i % 3;
@@ -494,7 +494,7 @@ START_TEST(streams_of_an_old_runtime)
 }
 END_TEST
 
-/* None of them takes it. */
+/* No device accepts the stream. */
 START_TEST(a_stream_of_no_device)
 {
     static const char *const calls[] = {"cudaEventRecord", "cudaEventCreateWithFlags", "cudaSetDevice"};
@@ -503,7 +503,7 @@ START_TEST(a_stream_of_no_device)
     emu_fail("cudaStreamGetDevice", 1, cudaErrorNotSupported, false);
     for (unsigned nth = 1; nth < 10; nth++)
         emu_fail(calls[_i], nth, cudaErrorInvalidResourceHandle, false);
-    if (_i == 2) /* the current device does not have to be set */
+    if (_i == 2) /* the current device needs no cudaSetDevice */
         emu_fail("cudaEventRecord", 1, cudaErrorInvalidResourceHandle, false);
     FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(mem, stream));
     SAYS("no device takes");
@@ -514,7 +514,7 @@ START_TEST(a_stream_of_no_device)
 }
 END_TEST
 
-/* The caller's device, or its capture mode, could not be put back at the first try. */
+/* A second try restores the caller's device or capture mode. */
 START_TEST(a_second_try_to_put_back)
 {
     synced_mem *const mem = make_on(SIZE, 1);
@@ -530,7 +530,7 @@ START_TEST(a_second_try_to_put_back)
 }
 END_TEST
 
-/* Below the interface it takes two failures at once to get there. */
+/* Calls the seam directly: the public functions get there only after two failures at once. */
 START_TEST(a_stream_that_can_not_be_waited_for)
 {
     int device;

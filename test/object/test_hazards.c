@@ -1,7 +1,7 @@
 /*
- * Every call, with each kind of work in flight on the object: what is in flight must see the memory as it was, what the
- * call leaves must be what it would be if the work had run at once, and memory that goes back to the caller must be the
- * caller's, who writes over it at once.
+ * Checks every call with each kind of work in flight on the object. The work sees the memory as it was before the call.
+ * The call leaves the state that it would leave if the work had run at once. Memory that goes back to the caller is
+ * free of work: the caller overwrites it at once.
  */
 #include "fixture.h"
 
@@ -9,33 +9,33 @@
 
 enum { SIZE = 5000, LARGER = 3 * SIZE, SMALLER = SIZE / 2, POISON = 99, FOREIGN = 4, KERNEL = 3, WRITTEN = 2 };
 
-/* What is in flight; the contents are the pattern 1 before it. */
+/* The work in flight. Before it, the contents are the pattern 1. */
 enum first { PUSH, PULL, WRITE_ON, READ_ON, WRITE_ANY, READ_ANY, FIRSTS };
 
-/* Whose memory both copies are. */
+/* The owner of both copies' memory. */
 enum whose { OWN, BORROWED, ADOPTED, WHOSE };
 
-/* ---- The situation that a call comes upon ---- */
+/* ---- The situation in which a call is made ---- */
 
 static struct situation {
     const char *doing;
     synced_mem *mem;
     enum first first;
     enum whose whose;
-    synced_mem_stream stream;   /* that the work in flight is on */
-    synced_mem_stream blocking; /* as that, of kernels that the library was not told the stream of */
-    synced_mem_stream other;    /* that calls are on */
-    synced_mem_stream callers;  /* where the caller does what is no business of the library's */
+    synced_mem_stream stream;   /* of the work in flight */
+    synced_mem_stream blocking; /* of kernels in flight whose stream the library does not know */
+    synced_mem_stream other;    /* of the calls */
+    synced_mem_stream callers;  /* of the caller's work that does not concern the library */
     void *host, *device;        /* the caller's memory */
     void *new_host, *new_device;
-    void *seen, *seen_later; /* by kernels */
+    void *seen, *seen_later; /* memory that kernels read into */
     bool reading;            /* a kernel in flight reads into seen */
-    unsigned pattern;        /* of the contents, once what is in flight is done */
-    size_t size, filled;     /* of which so much has the pattern, and the rest is zeros */
+    unsigned pattern;        /* of the contents, after the work in flight */
+    size_t size, filled;     /* so many bytes have the pattern, the rest are zeros */
     int callbacks;
 } now;
 
-/* The memory is the caller's again: written over at once, on the host by the host, on the device by a kernel. */
+/* Overwrites memory that is the caller's again: host memory by the host, device memory by a kernel. */
 static void use_again(const void *data)
 {
     if (data == now.host)
@@ -76,7 +76,7 @@ static void make_object(void)
     ck_assert_ptr_nonnull(synced_mem_gpu_data(now.mem));
 }
 
-/* Contents that one side alone has, so that there is something to move. */
+/* These make contents that one side alone has, so that a transfer is needed. */
 static void make_host_alone(void)
 {
     host_fill(synced_mem_mutable_cpu_data(now.mem), SIZE, 1);
@@ -185,7 +185,7 @@ static void host_overwrites(void)
     host_writes(synced_mem_overwrite_cpu_data(now.mem));
 }
 
-/* Without a stream the pointer is good on all of them; but kernels that use such pointers are the caller's to order. */
+/* A pointer without a stream is valid on every stream. The caller has to order its own kernels on such pointers. */
 static void device_reads(void)
 {
     kernel_reads(synced_mem_gpu_data(now.mem), now.first == WRITE_ANY ? now.blocking : now.callers);
@@ -314,7 +314,7 @@ static void sets_device_on(void)
     now.pattern = FOREIGN;
 }
 
-/* The host's contents come with a copy on the stream. */
+/* A copy on the stream brings the host's contents. */
 static void sets_host_on(void)
 {
     gpu_fill(now.new_device, SIZE, FOREIGN, now.other);
@@ -354,8 +354,8 @@ static void destroys(void)
 static const struct call {
     const char *name;
     void (*make)(void);
-    bool host_goes, device_goes; /* the memory that the object had */
-    bool at_once;                /* own and adopted memory that goes is not waited for */
+    bool host_goes, device_goes; /* the object gives up the memory that it had */
+    bool at_once;                /* the call does not wait if the memory is own or adopted */
 } calls[] = {
     {"cpu read", host_reads, false, false, false},
     {"cpu mutable", host_mutates, false, false, false},
@@ -390,7 +390,7 @@ static const struct call {
 };
 enum { CALLS = sizeof calls / sizeof calls[0] };
 
-/* ---- What must hold ---- */
+/* ---- Conditions after a call ---- */
 
 static bool contents_are(const unsigned char *data, size_t size)
 {
@@ -411,7 +411,7 @@ static void check_contents(void)
     free(there);
 }
 
-/* Borrowed memory is back when the call returns. */
+/* Borrowed memory is the caller's again when the call returns. */
 static void take_borrowed_back(const struct call *call)
 {
     if (now.whose != BORROWED)
@@ -419,7 +419,7 @@ static void take_borrowed_back(const struct call *call)
     if (call->host_goes)
         use_again(now.host);
     if (call->device_goes) {
-        /* The caller's own kernels are the caller's to wait for. */
+        /* The caller waits for its own kernels. */
         gpu_stream_sync(now.blocking);
         if (now.first == WRITE_ON || now.first == READ_ON)
             gpu_stream_sync(now.stream);
@@ -473,7 +473,7 @@ static void check(enum first first, enum whose whose, const struct call *call)
     clean_up();
 }
 
-/* A process for each is cheap on the emulated runtime only. */
+/* A process for each call is cheap on the emulated runtime only. */
 static int calls_of_a_test(void)
 {
     return gpu_schedules() > 1 ? 1 : CALLS;

@@ -1,5 +1,5 @@
-/* A device that breaks: host copies that were valid stay readable, calls that need the device say so, and everything
- * can still be let go of. */
+/* Checks a device that breaks. Valid host copies stay readable, calls that need the device report the loss, and every
+ * object can be released. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -9,7 +9,7 @@
 
 enum { SIZE = 5000 };
 
-/* From here on the device answers every call with the error of a kernel. */
+/* Breaks the device. From now on each call on it fails with the error of a kernel. */
 static void break_device(void)
 {
     emu_break_device(0, cudaErrorIllegalAddress);
@@ -19,7 +19,7 @@ static void break_device(void)
     (void)cudaGetLastError();
 }
 
-/* The device may break at once, or only when the work gets there. */
+/* Either the push fails, or only its work on the device. */
 static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)
 {
     const synced_mem_status status = synced_mem_async_gpu_push(mem, stream);
@@ -27,8 +27,7 @@ static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)
         FAILS(SYNCED_MEM_ERR_DEVICE_LOST, status);
 }
 
-/* What was held on the device went with it, as everything of the runtime's; the host's own memory must be given
- * back. */
+/* Shuts the library down. Device memory went with the device, but the host's own memory must be given back. */
 static void check_let_go(void)
 {
     (void)synced_mem_shutdown();
@@ -82,7 +81,7 @@ START_TEST(host_contents_stay)
 }
 END_TEST
 
-/* Memory for the host alone needs no device, also that of objects which had one. */
+/* Memory of the host alone needs no device, not even for objects that had device memory. */
 START_TEST(host_memory_can_still_be_had)
 {
     synced_mem *const named = make_on(SIZE, 0);
@@ -119,7 +118,7 @@ START_TEST(device_contents_are_gone)
 }
 END_TEST
 
-/* The device breaks while a push is under way: what was arriving is lost, what it came from is not. */
+/* The device breaks during a push. The arriving contents are lost, but their source is not. */
 START_TEST(broken_during_a_push)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -155,7 +154,7 @@ START_TEST(broken_during_a_push)
 }
 END_TEST
 
-/* It breaks while contents come to the host: they stay on the device, where nobody can have them. */
+/* The device breaks during a transfer to the host. The contents stay on the device, where they cannot be read. */
 START_TEST(broken_during_a_read)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -169,7 +168,7 @@ START_TEST(broken_during_a_read)
 }
 END_TEST
 
-/* Zeros that were to be filled in on the device did not come either. */
+/* The device breaks during a fill with zeros. The object stays empty. */
 START_TEST(broken_during_a_fill)
 {
     synced_mem *const mem = make(SIZE);
@@ -182,8 +181,8 @@ START_TEST(broken_during_a_fill)
 }
 END_TEST
 
-/* That the work is lost may be known before anybody waits for it: from the host memory it was reading, which was let
- * go of. */
+/* The loss of work may be known before any wait. Here a poll of the retired host memory that the push was reading
+ * detects it. */
 START_TEST(known_to_be_lost)
 {
     static char borrowed[SIZE];
@@ -205,7 +204,7 @@ START_TEST(known_to_be_lost)
 }
 END_TEST
 
-/* A fence that was found lost stays so, and nobody asks the device about it again. */
+/* A fence that was found lost stays lost, and its event is not queried again. */
 START_TEST(lost_fence)
 {
     struct sm_fence *fence = NULL;
@@ -227,7 +226,7 @@ START_TEST(lost_fence)
 }
 END_TEST
 
-/* Objects go while work on their memory is pending that will never end well. */
+/* Objects are released with work on their memory pending, and that work never succeeds. */
 static int callbacks;
 
 static void count(void *data, void *user, synced_mem_stream stream)
@@ -260,8 +259,8 @@ START_TEST(let_go_with_work_pending)
 }
 END_TEST
 
-/* Errors that older headers have no name for: the runtime goes on answering them, and memory of the caller's is handed
- * back all the same. */
+/* Older headers have no name for these errors, with which every later call fails. Memory of the caller's is handed back
+ * all the same. */
 START_TEST(newer_errors_of_a_lost_device)
 {
     static const int codes[] = {226, 721};
@@ -285,11 +284,11 @@ END_TEST
 
 /* ---- Streams ---- */
 
-/* What a stream has in flight when it happens, and what happens. */
+/* The work in flight on a stream, and the event that ends it. */
 enum in_flight { WRITING, READING, PUSHING, PULLING, USED_AND_DONE, IN_FLIGHT };
 enum end_of_all { BROKEN, UNLOADED, ENDS };
 
-/* Where the device breaks, whatever asks it next may be told. */
+/* Any call may fail once the device is broken. */
 static void begin(synced_mem *mem, enum in_flight what, synced_mem_stream stream)
 {
     void *data = NULL;
@@ -324,8 +323,8 @@ static void happen(enum end_of_all end, synced_mem_stream stream)
         emu_set_machine(EMU_UNLOADING);
 }
 
-/* Whatever it was: the host's contents, if it has any, can be read; all that needs the device says so; and the object
- * can be let go of. */
+/* After each loss, the host's contents can be read if it has any. Calls that need the device fail, and the object can
+ * be released. */
 START_TEST(lost_with_work_on_streams)
 {
     const enum in_flight what = (enum in_flight)(_i / ENDS);
@@ -339,7 +338,7 @@ START_TEST(lost_with_work_on_streams)
     OK(synced_mem_set_cpu_data(foreign, borrowed));
     synced_mem_stream stream = gpu_stream_create(0, false);
     synced_mem_stream other = gpu_stream_create(0, false);
-    OK(synced_mem_release(make_at_gpu(SIZE, 7))); /* so that the library's own streams are there */
+    OK(synced_mem_release(make_at_gpu(SIZE, 7))); /* creates the internal streams */
     if (end == BROKEN)
         emu_break_device(0, cudaErrorLaunchFailure);
     begin(mem, what, stream);
@@ -362,13 +361,14 @@ START_TEST(lost_with_work_on_streams)
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 4));
     OK(synced_mem_release(mem));
     OK(synced_mem_release(foreign));
-    pattern_write(borrowed, SIZE, 6); /* the caller's again */
+    pattern_write(borrowed, SIZE, 6); /* the memory is the caller's again */
     check_let_go();
     free(borrowed);
 }
 END_TEST
 
-/* Nothing can be recorded on a stream that is done when the device is lost already, and nothing is owed. */
+/* No event can be recorded for a stream that is forgotten after the loss. The contents that it was to write are
+ * lost. */
 START_TEST(done_on_a_lost_device)
 {
     synced_mem_stream stream = gpu_stream_create(0, false);
@@ -386,7 +386,7 @@ START_TEST(done_on_a_lost_device)
 }
 END_TEST
 
-/* The question itself tells of contents that will not come, once. */
+/* A query reports contents that will not arrive, once. */
 START_TEST(asked_about_lost_contents)
 {
     int pending = 0;
@@ -409,7 +409,7 @@ START_TEST(asked_about_lost_contents)
 }
 END_TEST
 
-/* Sizes change where the contents are the host's. */
+/* A growth succeeds if the contents are on the host alone. */
 START_TEST(resized_on_a_lost_device)
 {
     synced_mem *const host = make_at_cpu(SIZE, 1);
@@ -433,7 +433,7 @@ START_TEST(resized_on_a_lost_device)
 }
 END_TEST
 
-/* Contents that were on their way to larger memory are no zeros, whoever finds that out. */
+/* The device breaks while contents are copied to larger memory. No call takes zeros for the contents. */
 START_TEST(lost_on_the_way_to_larger_memory)
 {
     synced_mem *const mem = make_at_gpu(SIZE, 1);
@@ -456,7 +456,7 @@ START_TEST(lost_on_the_way_to_larger_memory)
 }
 END_TEST
 
-/* A kernel writes to memory that the host shares, and another stream reads it; the device is lost meanwhile. */
+/* A kernel writes memory that both sides share, another stream reads it, and the device is lost meanwhile. */
 START_TEST(lost_in_shared_memory)
 {
     synced_mem *mem = NULL;
@@ -487,7 +487,7 @@ START_TEST(lost_in_shared_memory)
 }
 END_TEST
 
-/* Other devices go on, also for a caller whose current device is the broken one. */
+/* Other devices go on, even if the caller's current device is the broken one. */
 START_TEST(another_device)
 {
     synced_mem *const here = make_at_cpu(SIZE, 1);

@@ -1,4 +1,4 @@
-/* A thread that wants more memory than there is, while others go on to work. */
+/* Checks a thread that requests more memory than there is, while other threads go on to work. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -11,7 +11,7 @@
 enum { SIZE = 5000, ROUNDS = 17 };
 static const size_t TOO_MUCH = (size_t)1 << 60;
 
-/* ---- Moments ---- */
+/* ---- Moments at which other threads run ---- */
 
 static void (*at_each_refusal)(void);
 static void (*at_each_wait)(void);
@@ -35,11 +35,11 @@ cudaError_t __wrap_cudaMallocFromPoolAsync(void **out, size_t size, cudaMemPool_
     return __real_cudaMallocFromPoolAsync(out, size, pool, stream);
 }
 
-/* ---- What the threads do ---- */
+/* ---- Actions of the threads ---- */
 
 static synced_mem_stream stream;
 
-/* The runtime waits for nothing itself: memory that was freed can be had when the free is done. */
+/* The runtime's pool does not wait for frees itself: freed memory is available once the free is done. */
 static void begin(void)
 {
     OK(synced_mem_gpu_pool_set_reuse(0, 0));
@@ -67,7 +67,7 @@ static void release(synced_mem *mem)
     SOUND(synced_mem_release(mem) == SYNCED_MEM_OK);
 }
 
-/* In vain. */
+/* Makes a request that is refused. */
 static void want_too_much(void)
 {
     synced_mem *const mem = create(TOO_MUCH);
@@ -98,7 +98,7 @@ static void let_another_come_and_go(void)
 static atomic_int pushes;
 static void *pushed_is_pageable;
 
-/* Leaves a host copy retired, or a bounce buffer, with work in flight. */
+/* Leaves a retired host copy, or a bounce buffer, with work in flight. */
 static void *push_and_go(void *pageable)
 {
     static char memory[SIZE];
@@ -133,9 +133,9 @@ static void let_another_be_refused(void)
     in_a_thread(want_too_much_host_memory, NULL);
 }
 
-/* ---- Others are never done ---- */
+/* ---- Other threads that never stop ---- */
 
-/* Whoever wants more than there is is told, though others let go of memory all the time. */
+/* A request for too much memory fails, although other threads release memory all the time. */
 START_TEST(never_enough)
 {
     begin();
@@ -149,8 +149,8 @@ START_TEST(never_enough)
 }
 END_TEST
 
-/* The same where others have work in flight all the time: a refused call waits for the work that it finds, and not for
- * the work that comes meanwhile. */
+/* The same while other threads queue work all the time. A refused call waits for the work that it finds, and not for
+ * work that is queued meanwhile. */
 START_TEST(never_idle)
 {
     enum { WAITS = 3 };
@@ -166,7 +166,7 @@ START_TEST(never_idle)
 }
 END_TEST
 
-/* A thread that is refused memory, and has given nothing back, is no reason for another one to try once more. */
+/* Another thread that is refused memory, and has given nothing back, is no reason for one more try. */
 START_TEST(refused_beside_refused)
 {
     enum { STEPS = 4 };

@@ -1,4 +1,4 @@
-/* Objects: how they are made, counted and asked about. */
+/* Checks the creation of objects, their references, and the queries on them. */
 #include "fixture.h"
 
 #include <limits.h>
@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* ---- Making ---- */
+/* ---- Creation ---- */
 
 START_TEST(defaults)
 {
@@ -77,7 +77,7 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
-/* A record that was used before must not show what the one before it was. */
+/* A record that is used again shows nothing of its previous object. */
 START_TEST(records_are_clean_when_used_again)
 {
     int user = 0;
@@ -118,7 +118,7 @@ START_TEST(many_objects)
 }
 END_TEST
 
-/* ---- What is refused ---- */
+/* ---- Refused arguments ---- */
 
 static void check_not_made(size_t size, const synced_mem_options *options)
 {
@@ -147,7 +147,7 @@ START_TEST(sizes_that_overflow)
 }
 END_TEST
 
-/* The largest size that is not refused is one that nobody has; asking for its memory fails and changes nothing. */
+/* The largest size that is accepted exceeds the memory of any machine. An access fails and changes nothing. */
 START_TEST(more_than_there_is)
 {
     synced_mem *const mem = make((size_t)PTRDIFF_MAX - (4 << 20));
@@ -248,7 +248,7 @@ static void never(void *data, void *user, synced_mem_stream stream)
     ck_abort_msg("a callback for memory that was not adopted");
 }
 
-/* The calls that answer a status. */
+/* Makes the calls that return a status. */
 START_TEST(null_objects_in_calls)
 {
     int data[2] = {0};
@@ -299,7 +299,7 @@ START_TEST(version_is_the_headers)
 }
 END_TEST
 
-/* ---- Counting ---- */
+/* ---- References ---- */
 
 START_TEST(references)
 {

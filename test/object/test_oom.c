@@ -1,5 +1,5 @@
-/* The system has no memory: every allocation of the library's own fails once at every place it is made. The linker puts
- * these functions in place of the C library's (--wrap). */
+/* Checks scenarios without memory from the system: each allocation of the library's own fails once, wherever it is
+ * made. The linker puts the wrappers in place of the C library's functions (--wrap). */
 #include "scenario.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@ static bool is_refused(void)
     return ++uses == fails_at;
 }
 
-/* Under both of its names: which one is linked depends on how wide file offsets are. */
+/* mmap() has two names. The width of file offsets decides which one is linked. */
 #define WRAP_MMAP(name)                                                                                                \
     void *__real_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
     void *__wrap_##name(void *address, size_t size, int protection, int flags, int file, off_t offset);                \
@@ -46,7 +46,7 @@ static int scenarios(void)
 struct run {
     int scenario;
     unsigned fails_at;
-    unsigned *uses; /* receives how many allocations there were, from another process */
+    unsigned *uses; /* receives the number of allocations, from another process */
 };
 
 static void run(const void *argument)

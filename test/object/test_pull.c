@@ -1,4 +1,4 @@
-/* Pulls, several transfers with one event, and what is asked about them. */
+/* Checks pulls, transfers of many objects with one event, and the queries and waits for transfers. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 enum { SIZE = 70000 };
 
-/* AT_GPU, with page-locked host memory, written by a kernel on the stream that the pointer was asked for on. */
+/* Makes an object, AT_GPU, with page-locked host memory. A kernel on the stream has written the contents. */
 static synced_mem *make_written_on(unsigned pattern, synced_mem_stream stream)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -75,7 +75,7 @@ START_TEST(pull_from_wrong_heads)
 }
 END_TEST
 
-/* Later work on the stream is stuck; who wants the contents waits for the pull alone. */
+/* Later work on the stream is stuck. A call that needs the contents waits for the pull alone. */
 START_TEST(only_the_pull_is_waited_for)
 {
     if (!gpu_expected())
@@ -137,7 +137,7 @@ START_TEST(pull_then_write_the_device)
 }
 END_TEST
 
-/* Into pageable memory, that the runtime may write later. */
+/* The target is pageable memory, which the runtime may write later. */
 START_TEST(pull_into_pageable_memory)
 {
     if (!gpu_expected())
@@ -156,7 +156,7 @@ START_TEST(pull_into_pageable_memory)
 }
 END_TEST
 
-/* Up and down on two streams, each transfer behind the one before. */
+/* Pushes and pulls on two streams. Each transfer comes behind the one before. */
 START_TEST(up_and_down)
 {
     if (!gpu_expected())
@@ -180,7 +180,7 @@ END_TEST
 
 enum { MANY = 20 };
 
-/* Every other one is SYNCED already. */
+/* Makes the objects. Every second one is SYNCED already. */
 static void make_many(synced_mem *all[MANY], bool pull, synced_mem_stream stream)
 {
     for (unsigned i = 0; i < MANY; i++) {
@@ -265,7 +265,7 @@ START_TEST(none_or_no_array)
 }
 END_TEST
 
-/* One of them can't be moved: the error is its, and all heads are as before. */
+/* One object of several cannot be moved. The error names it, and all heads stay as they were. */
 START_TEST(one_of_many_fails)
 {
     const bool pull = _i % 2;
@@ -321,7 +321,7 @@ START_TEST(many_of_two_devices)
 }
 END_TEST
 
-/* Objects that have no device yet take that of the stream. */
+/* Objects without a device take the device of the stream. */
 START_TEST(many_of_no_device)
 {
     if (!gpu_expected())
@@ -340,7 +340,7 @@ START_TEST(many_of_no_device)
 }
 END_TEST
 
-/* ---- Asking ---- */
+/* ---- Queries and waits ---- */
 
 START_TEST(query_and_wait)
 {
@@ -363,7 +363,7 @@ START_TEST(query_and_wait)
 }
 END_TEST
 
-/* The caller's own work is neither asked about nor waited for, before a transfer or without one. */
+/* Neither a query nor a wait covers the caller's own work, with a transfer before it or without one. */
 START_TEST(kernels_are_not_asked_about)
 {
     if (!gpu_expected())
@@ -387,7 +387,7 @@ START_TEST(kernels_are_not_asked_about)
 }
 END_TEST
 
-/* A transfer that a later turn comes after is asked about as well. */
+/* A query also covers a transfer that a later open write comes after. */
 START_TEST(transfers_before_a_turn)
 {
     if (!gpu_expected())
@@ -438,7 +438,7 @@ static void note(void *data, void *user, synced_mem_stream stream)
     gpu_pinned_free(data);
 }
 
-/* Adopted memory goes back when its last transfer is over, at the first call that looks. */
+/* Adopted memory goes back when its last transfer has ended, in the first call that polls. */
 START_TEST(reap)
 {
     if (!gpu_expected())

@@ -1,11 +1,11 @@
-/* Pushes, and the hazards around them: whatever is still in flight when the next call comes must arrive whole. */
+/* Checks pushes and the hazards around them: work that is still in flight at the next call must arrive whole. */
 #include "fixture.h"
 
 #include <stdlib.h>
 
 enum { SIZE = 70000 };
 
-/* A stream that only pushes were on can go without the library being told. */
+/* Destroys a stream that only pushes were on, which needs no synced_mem_forget_stream(). */
 static void close_pushed(synced_mem_stream stream)
 {
     gpu_stream_sync(stream);
@@ -13,15 +13,16 @@ static void close_pushed(synced_mem_stream stream)
         gpu_stream_destroy(stream);
 }
 
-/* A caller that knows the device pointer from before looks at what arrived by a kernel behind the push. */
+/* A caller that knows the device pointer checks the contents with a kernel behind the push. */
 struct watched {
     synced_mem *mem;
     void *device;
-    void *seen; /* what the kernel saw */
+    void *seen; /* memory that the kernel reads into */
     synced_mem_stream stream;
 };
 
-/* The host memory is the library's, page-locked because a device is in use by then; or, if borrowed is given, that. */
+/* The host memory is borrowed if given. Otherwise it is the library's, and page-locked because a device is in use by
+ * then. */
 static struct watched watch(int kind, void *borrowed)
 {
     struct watched it = {.mem = make_at_cpu(SIZE, 9), .seen = gpu_alloc(0, SIZE), .stream = open_stream(kind)};
@@ -54,7 +55,7 @@ static void unwatch(const struct watched *it)
     gpu_free(it->seen);
 }
 
-/* ---- What a push does ---- */
+/* ---- Effects of a push ---- */
 
 START_TEST(push_then_read)
 {
@@ -96,7 +97,7 @@ START_TEST(push_again)
 }
 END_TEST
 
-/* Work queued behind a push sees the contents, also when they are arriving by a push on another stream. */
+/* Work behind a push sees the contents, even if a push on another stream brings them. */
 START_TEST(push_on_a_second_stream)
 {
     if (!gpu_expected())
@@ -197,7 +198,7 @@ START_TEST(push_then_replace_host_memory)
 END_TEST
 
 /* Borrowed memory is the caller's again when the call that takes it from the object returns. The device memory is
- * adopted, so that nothing but the host memory is waited for, and what arrived can be looked at afterwards. */
+ * adopted. So only the host memory is waited for, and the contents can be checked afterwards. */
 static void forget(void *data, void *user, synced_mem_stream stream)
 {
     (void)data, (void)user, (void)stream;
@@ -260,7 +261,7 @@ START_TEST(push_then_destroy)
 }
 END_TEST
 
-/* The stream may go as soon as its work is done; nothing of the library's may ask it anything then. */
+/* The stream may be destroyed as soon as its work is done. The library makes no call with its handle after that. */
 START_TEST(push_then_destroy_stream)
 {
     if (!gpu_expected())
@@ -304,8 +305,7 @@ START_TEST(push_over_a_reading_kernel)
 }
 END_TEST
 
-/* Two reads do not conflict: a pointer that was handed out to be read is good after the host has read, until it
- * writes. */
+/* Two reads do not conflict. A pointer for reading stays valid after a read by the host, until the host writes. */
 START_TEST(push_over_a_late_reader)
 {
     if (!gpu_expected())
@@ -332,7 +332,7 @@ START_TEST(push_over_a_late_reader)
 }
 END_TEST
 
-/* A kernel that writes the device copy comes before whatever reads it. */
+/* A kernel that writes the device copy comes before all later reads of the copy. */
 START_TEST(read_behind_a_writing_kernel)
 {
     if (!gpu_expected())
@@ -350,7 +350,7 @@ START_TEST(read_behind_a_writing_kernel)
 }
 END_TEST
 
-/* As soon as the object is gone another may get its device memory, while a kernel still uses it. */
+/* Once the object is released another object may get its device memory, while a kernel still uses it. */
 START_TEST(memory_used_again_too_early)
 {
     if (!gpu_expected())
@@ -372,7 +372,7 @@ START_TEST(memory_used_again_too_early)
 }
 END_TEST
 
-/* The object goes while more pushes than it keeps notes for are under way, each on a stream of its own. */
+/* The object is released while more pushes are in flight than it keeps records for. Each push has its own stream. */
 START_TEST(many_readers)
 {
     enum { MANY = 9 };

@@ -1,18 +1,18 @@
-/* Memory is refused, and nothing helps: who is asked, and what is said in the end. */
+/* Checks refused memory where no step of reclaim helps: the calls of the handler, and the final error. */
 #include "fixture.h"
 
 #include <string.h>
 
 enum { SIZE = 5000 };
-/* No machine has so much. */
+/* No machine has so much memory. */
 static const size_t TOO_MUCH = (size_t)1 << 60;
 
 static struct {
     int calls;
     unsigned last_attempt;
-    int says_yes; /* so often */
+    int says_yes; /* the number of calls that return 1 */
     int device;
-    size_t least; /* bytes */
+    size_t least; /* bytes that are requested at least */
     void *user;
 } asked;
 
@@ -38,7 +38,7 @@ static void expect(int device, int says_yes)
     synced_mem_set_out_of_memory_handler(handle, &asked);
 }
 
-/* An object that wants too much, which is refused. */
+/* Makes a request that is refused. */
 static void want(bool gpu)
 {
     synced_mem *const mem = make(TOO_MUCH);
@@ -76,7 +76,7 @@ START_TEST(nobody_to_ask)
 }
 END_TEST
 
-/* The handler is asked while it says that it has freed something, and no more than 16 times. */
+/* The handler is called while it reports that it has freed something, and at most 16 times. */
 START_TEST(somebody_to_ask)
 {
     static const struct {
@@ -100,7 +100,7 @@ END_TEST
 static synced_mem *subject;
 static int depth;
 
-/* What it asks for may be refused too: then nobody is asked, and the error is its own. */
+/* The handler's own request may be refused too. No handler is called for it, and the error is its own. */
 static int ask_for_more(const synced_mem_out_of_memory *request, void *user)
 {
     (void)user;
@@ -129,7 +129,7 @@ START_TEST(the_handler_asks_for_more)
 }
 END_TEST
 
-/* The very object: its size is then another, and the call that is tried again succeeds, or sees that it can't. */
+/* The handler resizes the object of the refused call. The call runs again with the new size. */
 static int make_it_smaller(const synced_mem_out_of_memory *request, void *user)
 {
     (void)request, (void)user;
@@ -170,9 +170,9 @@ START_TEST(the_handler_takes_what_is_kept)
 }
 END_TEST
 
-/* ---- Calls ---- */
+/* ---- Growth ---- */
 
-/* A growth that is refused leaves the contents where they are. */
+/* A growth that is refused leaves the contents in place. */
 START_TEST(growth)
 {
     if (wants_gpu(_i) && !gpu_expected())

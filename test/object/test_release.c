@@ -1,4 +1,4 @@
-/* Giving memory back: one side, both, with contents kept wherever one side stays. */
+/* Checks the release of the memory of one side, or of both. The contents are kept wherever one side stays. */
 #include "fixture.h"
 
 enum { SIZE = 5000 };
@@ -43,7 +43,7 @@ START_TEST(everything)
 }
 END_TEST
 
-/* The contents have nowhere to go without a GPU, so they stay. */
+/* Without a GPU the contents cannot be moved, so they stay. */
 START_TEST(host_side_alone)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -59,7 +59,7 @@ START_TEST(host_side_alone)
         ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
         ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_NONE);
         ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
-        OK(synced_mem_reap()); /* the buffer that the contents were moved through */
+        OK(synced_mem_reap()); /* the buffer of the transfer */
         OK(synced_mem_host_pool_trim(0));
         ck_assert_uint_eq(host_bytes(), 0);
     }
@@ -107,7 +107,7 @@ START_TEST(one_of_two)
 }
 END_TEST
 
-/* Memory that holds nothing current goes without a transfer. */
+/* Memory without current contents is released without a transfer. */
 START_TEST(stale_side)
 {
     if (!gpu_expected())
@@ -125,7 +125,7 @@ START_TEST(stale_side)
 }
 END_TEST
 
-/* Sides that come and go, over and over, lose nothing and pile nothing up. */
+/* Repeated releases of the sides lose no contents, and retired memory does not pile up. */
 START_TEST(over_and_over)
 {
     if (!gpu_expected())
@@ -141,7 +141,7 @@ START_TEST(over_and_over)
 }
 END_TEST
 
-/* A side goes while kernels of the caller's still use it. */
+/* A side is released while kernels of the caller's still use it. */
 START_TEST(device_side_in_use)
 {
     if (!gpu_expected())

@@ -1,12 +1,12 @@
-/* Sizes: contents that stay, zeros where there was nothing, memory that is kept, and what is handed back. */
+/* Checks sizes: contents that stay, zeros behind them, memory that is kept, and memory that is handed back. */
 #include "fixture.h"
 
 #include <stdint.h>
 #include <stdlib.h>
 
-/* ---- What is in a copy ---- */
+/* ---- Contents of a copy ---- */
 
-/* The pattern up to filled, zeros behind. */
+/* Returns whether the bytes are the pattern up to filled, and zeros behind it. */
 static bool bytes_are(const unsigned char *data, size_t size, size_t filled, unsigned pattern)
 {
     return pattern_is(data, filled, pattern) && pattern_is(data + filled, size - filled, 0);
@@ -32,7 +32,7 @@ static bool device_has(synced_mem *mem, size_t filled, unsigned pattern)
     return has;
 }
 
-/* Each side that has the contents, with no transfer; then the other. */
+/* Checks each valid side, without a transfer, and then the other side. */
 static void check_sides(synced_mem *mem, size_t filled, unsigned pattern)
 {
     const synced_mem_state head = synced_mem_head(mem);
@@ -49,7 +49,7 @@ static void check_sides(synced_mem *mem, size_t filled, unsigned pattern)
         ck_assert(device_has(mem, filled, pattern));
 }
 
-/* The heads, each with the pattern 1; the last two have capacity on both sides, one of them stale. */
+/* The ways to each head, with the pattern 1. The last two have capacity on both sides, one of them stale. */
 enum way { NOTHING, AT_CPU, AT_GPU, SYNCED, AT_CPU_WITH_BOTH, AT_GPU_WITH_BOTH, WAYS };
 
 static bool can_go(enum way way)
@@ -97,7 +97,7 @@ START_TEST(down_and_up)
 }
 END_TEST
 
-/* To shrink moves nothing and asks nothing of the device. */
+/* To shrink an object takes neither a transfer nor a call of the runtime. */
 START_TEST(down)
 {
     const enum way way = (enum way)_i;
@@ -165,7 +165,7 @@ START_TEST(up)
 }
 END_TEST
 
-/* One of two sides with the contents has room: they stay there, and the other goes. */
+/* One of two valid copies has room. The contents stay there, and the other copy is released. */
 START_TEST(one_side_has_room)
 {
     if (!gpu_expected())
@@ -194,7 +194,7 @@ START_TEST(one_side_has_room)
 }
 END_TEST
 
-/* Room is never given up by a new size. */
+/* A new size never reduces the capacity. */
 START_TEST(capacity_only_grows)
 {
     static const size_t sizes[] = {100, 5000, 10, 70000, 0, 65536, 100000, 1};
@@ -214,7 +214,7 @@ START_TEST(capacity_only_grows)
 }
 END_TEST
 
-/* An alignment that was asked for holds for larger memory too. */
+/* Larger memory has the requested alignment too. */
 START_TEST(alignment_is_kept)
 {
     synced_mem *mem = NULL;
@@ -259,7 +259,7 @@ static synced_mem *make_foreign(void *host, void *device, bool adopt)
     return mem;
 }
 
-/* It has as much room as the object had bytes when it was set; beyond that it is the caller's again. */
+/* The caller's memory has room for the object's size at the time it was set. Beyond that it goes back to the caller. */
 START_TEST(memory_of_the_caller)
 {
     const bool adopt = _i % 2;
@@ -287,7 +287,7 @@ START_TEST(memory_of_the_caller)
 }
 END_TEST
 
-/* ---- Contents given up ---- */
+/* ---- Discarded contents ---- */
 
 START_TEST(discard)
 {
@@ -313,7 +313,7 @@ START_TEST(discard)
 }
 END_TEST
 
-/* What an inference loop does: batches of changing size in the same memory. */
+/* An inference loop: batches of changing size in the same memory. */
 START_TEST(batches)
 {
     if (!gpu_expected())
@@ -335,7 +335,7 @@ START_TEST(batches)
 }
 END_TEST
 
-/* ---- Refused ---- */
+/* ---- Refused sizes ---- */
 
 START_TEST(sizes_that_cannot_be)
 {
@@ -356,7 +356,7 @@ START_TEST(sizes_that_cannot_be)
 }
 END_TEST
 
-/* Contents have to be kept, and there is no memory for them. Where there are none, nothing is needed yet. */
+/* There is no memory for contents that have to be kept. Without contents, no memory is needed yet. */
 START_TEST(more_than_there_is)
 {
     const enum way way = (enum way)_i;

@@ -1,4 +1,4 @@
-/* Memory is short, and can be had all the same: held by what was let go of, by pools, by the caller. */
+/* Checks requests that succeed although memory is short: it is held by released objects, by pools, or by the caller. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SIZE = 5000, LARGE = 700000, ROOM = 1 << 20 }; /* there is room for one */
+enum { SIZE = 5000, LARGE = 700000, ROOM = 1 << 20 }; /* room for one object of LARGE */
 
 static synced_mem_stream one, two;
 
-/* Memory that is freed can't be used again at once, only when the free is done. */
+/* Freed memory can be used again only when the free is done. */
 static void begin(void)
 {
     emu_set_device_memory(0, ROOM);
@@ -41,7 +41,7 @@ static synced_mem *used_on(synced_mem_stream first, synced_mem_stream second)
     return mem;
 }
 
-/* Who wants the memory, which was refused. */
+/* The calls whose memory is refused at first. */
 enum want { READ, READ_ON, OVERWRITE_ON, PUSH, PUSH_N, RELEASE_CPU, GROW, WANTS };
 
 static synced_mem *before_want(enum want want)
@@ -99,9 +99,9 @@ static void check_taken(unsigned reaps, unsigned waits, unsigned trims, unsigned
     ck_assert_uint_eq(stats.oom_failures, failures);
 }
 
-/* ---- The library's own ---- */
+/* ---- Memory that the library holds ---- */
 
-/* Freed behind a kernel on the stream itself, or on an internal stream. */
+/* The memory was freed behind a kernel, on the kernel's stream or on an internal stream. */
 START_TEST(held_by_pending_frees)
 {
     const enum want want = (enum want)(_i / 2);
@@ -124,7 +124,7 @@ START_TEST(held_by_pending_frees)
 }
 END_TEST
 
-/* The streams may be anybody's. */
+/* A stream that used the memory was forgotten, so its handle may be any stream's. */
 START_TEST(held_by_a_stream_that_is_done)
 {
     begin();
@@ -139,7 +139,7 @@ START_TEST(held_by_a_stream_that_is_done)
 }
 END_TEST
 
-/* A stream that captures when it is to be waited for is left alone; that of another device is nobody's business. */
+/* A capturing stream is not waited for. The request may fail until the capture has ended. */
 START_TEST(held_by_a_stream_that_captures)
 {
     cudaGraph_t graph = NULL;
@@ -160,7 +160,7 @@ START_TEST(held_by_a_stream_that_captures)
 }
 END_TEST
 
-/* Much is free, but in pieces. */
+/* Enough memory is free, but in pieces. */
 START_TEST(fragmented)
 {
     enum { PIECES = 10, PIECE = 70000 };
@@ -180,7 +180,7 @@ START_TEST(fragmented)
 }
 END_TEST
 
-/* Whoever refuses so often is helped by the step that comes next. */
+/* Each refusal leads to the next step of reclaim. The step after the last refusal helps. */
 static int say_yes(const synced_mem_out_of_memory *request, void *user)
 {
     (void)request, (void)user;
@@ -201,7 +201,7 @@ START_TEST(each_step)
         emu_set_pinned_memory(1);
     for (unsigned i = 1; i <= refusals; i++)
         emu_fail("cudaMallocFromPoolAsync", i, cudaErrorMemoryAllocation, false);
-    /* The page-locked pool tries twice. */
+    /* The pool of page-locked memory tries twice. */
     for (unsigned i = 1; i <= 2 * refusals; i++)
         emu_fail("cudaHostRegister", i, cudaErrorMemoryAllocation, false);
     emu_set_pinned_memory(ROOM);
@@ -215,7 +215,7 @@ END_TEST
 
 /* ---- Page-locked memory ---- */
 
-/* A transfer from it has not ended when it is let go of. */
+/* A transfer from the memory is in flight when its object is released. */
 START_TEST(page_locked_in_flight)
 {
     synced_mem *const first = make_on(LARGE, 0);
@@ -242,7 +242,7 @@ START_TEST(page_locked_in_flight)
 }
 END_TEST
 
-/* ---- The caller's ---- */
+/* ---- Memory that the caller holds ---- */
 
 static int handed_back;
 
@@ -253,7 +253,7 @@ static void free_it(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* Adopted memory goes back to the caller, who frees it. */
+/* Adopted memory goes back to the caller, which frees it. */
 START_TEST(held_by_adopted_memory)
 {
     begin();
@@ -298,7 +298,7 @@ START_TEST(held_by_the_caller)
 }
 END_TEST
 
-/* The handler lets go of objects of the library's, whose memory is in use still. */
+/* The handler releases an object of the library's, whose memory is still in use. */
 static int release_it(const synced_mem_out_of_memory *request, void *user)
 {
     synced_mem **const mem = user;
@@ -353,9 +353,9 @@ START_TEST(too_little)
 }
 END_TEST
 
-/* Several threads want what there is for some of them at a time. With turns each of them has memory while it wants
- * some, and must get it, whatever the others are in the middle of; without it gets it or is told. In the end it is
- * there for whoever wants it. */
+/* Several threads request memory that suffices for some of them at a time. With turns, a thread that requests memory
+ * must get it, whatever the others do. Without turns, it gets memory or an error. In the end any request gets the
+ * memory. */
 enum { THREADS = 6, AT_A_TIME = 3, TURNS = 30 };
 enum kind { ON_THE_DEVICE, ON_ANY_STREAM, PAGE_LOCKED, OF_MANY_SIZES, KINDS };
 
@@ -374,7 +374,7 @@ static void sound(bool condition)
         atomic_fetch_add(&all.wrong, 1);
 }
 
-/* Sizes differ, and what there is suffices for the largest. */
+/* Sizes differ, and the memory suffices for the largest. */
 static size_t size_for(size_t me, size_t turn)
 {
     const size_t part = LARGE / 8;
@@ -457,7 +457,7 @@ START_TEST(several_threads)
 }
 END_TEST
 
-/* Another device's memory is neither waited for nor given back. */
+/* The memory of another device is neither waited for nor freed. */
 START_TEST(on_another_device)
 {
     begin();
@@ -474,7 +474,7 @@ START_TEST(on_another_device)
 }
 END_TEST
 
-/* Without pools. */
+/* The device has no pools. */
 START_TEST(without_pools)
 {
     emu_set_pools_supported(0, false);
@@ -492,7 +492,7 @@ START_TEST(without_pools)
 }
 END_TEST
 
-/* Where memory for the library's records is short, nothing of that helps. */
+/* Reclaim does not run if another call than an allocation reports a lack of memory. */
 START_TEST(other_failures)
 {
     begin();

@@ -1,6 +1,7 @@
 /*
- * The state table: every access from every head, the head reached in several ways. Each cell checks the next head, what
- * was moved, the contents on both sides, and that the same access once more gives the same pointer and moves nothing.
+ * Checks the state table: every access from every head, with the head reached in several ways. Each cell checks the
+ * next head, the transfers, and the contents on both sides. The same access once more returns the same pointer and
+ * transfers nothing.
  */
 #include "fixture.h"
 
@@ -75,7 +76,7 @@ static const void *do_access(synced_mem *mem, enum access access)
     return NULL;
 }
 
-/* ---- Ways to each head; each leaves the pattern 1, or nothing ---- */
+/* ---- Ways to each head; each leaves the pattern 1, or no contents ---- */
 
 static synced_mem *uninitialized(size_t size)
 {
@@ -162,7 +163,7 @@ enum { WAYS = sizeof ways / sizeof ways[0] };
 
 static const size_t sizes[] = {1, 4099, 200000};
 
-/* ---- What a cell says ---- */
+/* ---- Checks of a cell ---- */
 
 static void check_moved(const synced_mem_stats *before, enum work work, size_t size)
 {
@@ -187,7 +188,7 @@ static void check_contents(synced_mem *mem, enum access access, const void *data
     ck_assert(side_is(!of_gpu(access), there, size, pattern));
 }
 
-/* What was written is what the other side then reads, and that read moves it. */
+/* Writes through the pointer. A read of the other side then transfers the written contents. */
 static void check_writable(synced_mem *mem, enum access access, void *data, size_t size)
 {
     if (of_gpu(access))
@@ -242,7 +243,7 @@ START_TEST(cell)
     const synced_mem_stats now = stats_now();
     ck_assert_int_eq(memcmp(&then, &now, sizeof now), 0);
 
-    /* To overwrite undoes nothing: where the contents are, they still are. */
+    /* An overwrite access changes no byte: a copy that was valid still has its contents. */
     if (overwrites(access) && (way->head & expected->next))
         ck_assert(side_is(of_gpu(access), data, size, 1));
     if (!overwrites(access))
@@ -254,7 +255,7 @@ START_TEST(cell)
 }
 END_TEST
 
-/* Memory that failed or stale contents left as capacity is filled with zeros too, not only new memory. */
+/* Memory that was used before is filled with zeros too, not only new memory. */
 START_TEST(zeros_in_used_memory)
 {
     synced_mem *const mem = make_at_cpu(4099, 3);
@@ -264,7 +265,7 @@ START_TEST(zeros_in_used_memory)
 }
 END_TEST
 
-/* Every later access of the same kind takes the short way: no transfer, and the same pointer, thousands of times. */
+/* Repeated accesses of one kind cause no transfer and return the same pointer, thousands of times. */
 START_TEST(many_times)
 {
     synced_mem *const mem = make_at_cpu(100, 1);

@@ -1,4 +1,4 @@
-/* A program that does the same again and again: what the library keeps does not grow, and neither does what it does. */
+/* Checks programs that repeat their steps. Neither the library's records nor its calls of the runtime increase. */
 #include "fixture.h"
 
 #include "copy/inflight.h"
@@ -16,7 +16,7 @@ static unsigned length(const struct sm_use *use)
     return count;
 }
 
-/* Each call goes through these lists. */
+/* Counts the entries of the lists that each call walks. */
 static unsigned noted(const synced_mem *mem)
 {
     unsigned count = 0;
@@ -33,7 +33,7 @@ static void check_few(const synced_mem *mem)
     ck_assert_uint_le(stats_now().retired, FEW);
 }
 
-/* Done with and destroyed; how far its work has got is another question. */
+/* Forgets and destroys the stream. Its work may still be pending when it is forgotten. */
 static void end_stream(synced_mem_stream stream, bool wait)
 {
     if (wait)
@@ -44,9 +44,9 @@ static void end_stream(synced_mem_stream stream, bool wait)
     gpu_stream_destroy(stream);
 }
 
-/* ---- A new stream every step ---- */
+/* ---- A new stream in every step ---- */
 
-/* The weights go up and are read; only the device copy is given up, and the host's notes of transfers from it stay. */
+/* Pushes the weights and reads them. Only the device copy is released, so the host copy's records of transfers stay. */
 static void push_and_read(synced_mem *mem, synced_mem_stream stream)
 {
     OK(synced_mem_async_gpu_push(mem, stream));
@@ -58,7 +58,8 @@ static void push_only(synced_mem *mem, synced_mem_stream stream)
     OK(synced_mem_async_gpu_push(mem, stream));
 }
 
-/* Every turn comes after a transfer from the device copy, which is owed only to whoever lets go of the memory. */
+/* Each open write comes after a transfer from the device copy. The transfer is a covered read: only a release of the
+ * memory has to wait for it. */
 static void write_and_pull(synced_mem *mem, synced_mem_stream stream)
 {
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, stream));
@@ -78,7 +79,7 @@ START_TEST(a_new_stream_every_step)
     const bool wait = _i % 2;
     if (!gpu_expected())
         return;
-    keep_no_spares(); /* which have events while it is not known that the work on them has ended */
+    keep_no_spares(); /* cached memory has events until its work is known to have ended */
     synced_mem *const mem = make_on(SIZE, 0);
     unsigned early = 0;
     unsigned late = 0;
@@ -101,7 +102,7 @@ START_TEST(a_new_stream_every_step)
 }
 END_TEST
 
-/* ---- A new thread every step ---- */
+/* ---- A new thread in every step ---- */
 
 static synced_mem *shared;
 
@@ -111,7 +112,7 @@ static void *read_in_a_thread(void *out)
     return NULL;
 }
 
-/* Nobody has to say that a thread's default stream is over. */
+/* The default stream of a thread ends without a call of the library. */
 START_TEST(a_new_thread_every_step)
 {
     unsigned early = 0;
@@ -140,10 +141,10 @@ START_TEST(a_new_thread_every_step)
 }
 END_TEST
 
-/* ---- The same streams every step ---- */
+/* ---- The same streams in every step ---- */
 
-/* Whoever has the pointer gets it again, and the runtime is not asked; also where several read in turn, and while other
- * memory waits for its last use. */
+/* A stream that has the pointer gets it again without a call of the runtime. This holds if several streams read in
+ * turn, and while other memory waits for its last use. */
 START_TEST(readers_in_turn_ask_nothing)
 {
     enum { MOST = 6, TURNS = 100 };
@@ -175,17 +176,17 @@ START_TEST(readers_in_turn_ask_nothing)
 END_TEST
 
 /*
- * A training loop: an input goes up on a stream for copies, kernels read it and the weights and write a
- * result, and the result comes back. Each step has these hazards, and pays for nothing else:
- * - events: the push and the pull; behind the kernels that read the last input, and those that wrote the result
- * - streams: the push waits for those readers, the kernels for the push, the pull for the kernels
- * - host: until the last push has read the input's memory; and for the pull
+ * A training loop. An input goes up on a stream for copies. Kernels read it and the weights, and write a result, which
+ * comes back. Each step has these hazards, and pays for nothing else:
+ * - events: behind the push, the pull, the kernels that read the last input, and those that wrote the result
+ * - stream waits: of the push for those readers, of the kernels for the push, of the pull for the kernels
+ * - host waits: until the last push has read the input's memory, and for the pull
  */
 START_TEST(steady_state)
 {
     enum { WARM_UP = 10, EVENTS = 4, STREAM_WAITS = 3, HOST_WAITS = 2 };
     synced_mem_stats before = {.struct_size = sizeof before};
-    const unsigned fills = old_pointers_fault() ? 1 : 0; /* of what an overwrite on a stream returns */
+    const unsigned fills = old_pointers_fault() ? 1 : 0; /* of memory that an overwrite on a stream returns */
     unsigned created = 0;
     if (!gpu_expected())
         return;

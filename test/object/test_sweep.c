@@ -1,6 +1,6 @@
 /*
- * Every call that the library makes of the runtime fails once at every place it is made, in every scenario: with an
- * error that passes, with no memory, and with one that the device stays in.
+ * Checks that every scenario survives failures of the runtime. Each call of the runtime fails once, at every place
+ * where it is made. The error passes, reports a lack of memory, or stays in the device.
  */
 #include "scenario.h"
 
@@ -12,7 +12,7 @@
 
 enum { CALLS = 64 };
 
-/* How often each call is used by a scenario. */
+/* The number of uses of each call by a scenario. */
 struct uses {
     int scenario;
     int count;
@@ -28,7 +28,7 @@ struct failure {
     unsigned nth;
     cudaError_t code;
     bool sticky;
-    const char *then; /* a call that fails at its first use, NULL: none */
+    const char *then; /* another call, whose first use fails; NULL: none */
 };
 
 static unsigned *counter_of(struct uses *uses, const char *call, bool after)
@@ -63,7 +63,7 @@ static enum outcome outcome_of(const struct failure *failure)
     return failure->then ? MAY_FAIL_TWICE : MAY_FAIL;
 }
 
-/* Memory that is never to be used again is not freed either: the leak sanitizer asks here before it looks. */
+/* Quarantined memory is not freed. The leak sanitizer calls this function before it checks. */
 static bool leaves_memory;
 
 int __lsan_is_turned_off(void);
@@ -76,7 +76,7 @@ static void run_failing(const void *argument)
 {
     const struct failure *const failure = argument;
     const enum outcome outcome = outcome_of(failure);
-    /* What stays, stays on the current device. */
+    /* A sticky failure breaks the current device, so that has to be the object's device. */
     scenario_prepare(failure->scenario, gpu_start(fixture_schedule()), failure->sticky);
     emu_fail(failure->call, failure->nth, failure->code, failure->sticky);
     if (failure->then)
@@ -94,7 +94,7 @@ static void run_failing(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* Whether all is well. */
+/* Returns whether the child succeeded. */
 static bool try_failure(const struct failure *failure)
 {
     if (in_a_child(run_failing, failure))
@@ -119,7 +119,7 @@ static void count_uses_here(const void *argument)
     gpu_check_nothing_left();
 }
 
-/* In a child too: after it the device could not be used in those that come next. To be unmapped by the caller. */
+/* Counts in a child too: a device used here could not be used in later children. The caller unmaps the result. */
 static struct uses *count_uses(int scenario)
 {
     struct uses *const uses = mmap(NULL, sizeof *uses, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -129,15 +129,14 @@ static struct uses *count_uses(int scenario)
     return uses;
 }
 
-/* A child ends slowly under the address sanitizer, which looks for leaks then. */
+/* A child ends slowly under the address sanitizer, which searches for leaks then. */
 #ifdef __SANITIZE_ADDRESS__
 enum { SHARE = 12 };
 #else
 enum { SHARE = 1 };
 #endif
 
-/* The first four seeds together are all failures, or a share of them; the others together are about as many once
- * more. */
+/* The first four seeds together make all failures, or a share of them. The others together make about as many again. */
 static bool is_mine(int index)
 {
     enum { FIRST = 4 * SHARE, OTHERS = 17 * SHARE };
@@ -171,7 +170,7 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
-/* Without an event the library waits for the stream instead; without that either, memory can't be used again. */
+/* Without an event the library synchronizes the stream. If that fails too, the memory cannot be used again. */
 START_TEST(nobody_can_tell)
 {
     struct uses *const uses = count_uses(_i);

@@ -1,5 +1,4 @@
-/* Several threads in the library at once. What they must not do to each other is seen best under the thread
- * sanitizer. */
+/* Checks several threads in the library at once. Races between them show best under the thread sanitizer. */
 #include "fixture.h"
 
 #include <pthread.h>
@@ -97,11 +96,11 @@ START_TEST(one_transfer_to_the_host)
 }
 END_TEST
 
-/* ---- The race of Caffe's ---- */
+/* ---- The race in Caffe ---- */
 
 /*
- * Two threads come upon objects that neither copy of which is there yet, both at each object at the same time. Over all
- * schedules and sides together that is 100,000 objects; a sanitizer needs fewer to see what is wrong.
+ * Two threads make the first accesses to objects, both to the same object at the same time. All schedules and sides
+ * together make 100,000 objects. A sanitizer needs fewer to find a race.
  */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { RACES = 5000 };
@@ -113,10 +112,10 @@ enum { OBJECTS = 500, SMALL = 64, SIDES_OF_RACES = 4 };
 static struct race {
     synced_mem *mem;
     atomic_int arrived;
-    const void *host[2], *device[2]; /* what each thread got */
+    const void *host[2], *device[2]; /* the pointers that each thread got */
 } races[OBJECTS];
 
-/* Which side each of the two asks for. */
+/* The sides that the two threads request. */
 enum asked { BOTH_HOST, BOTH_DEVICE, ONE_EACH, HOST_OF_DEVICE };
 static enum asked asked;
 
@@ -196,7 +195,7 @@ END_TEST
 
 /* ---- Streams ---- */
 
-/* Each reads on a stream of its own, which then goes; the next may get the handle, in another thread. */
+/* Each thread reads on streams of its own, and destroys them. The next stream may get the handle, in another thread. */
 static void *seen_by[THREADS];
 
 static void *read_on_streams(void *which)
@@ -238,9 +237,9 @@ START_TEST(readers_on_streams)
 }
 END_TEST
 
-/* One thread is done with a stream and destroys it, while another's call ends that stream's use. */
+/* One thread forgets and destroys a stream, while another thread's call ends that stream's use. */
 static struct {
-    atomic_int round; /* that the other is to do, and has done */
+    atomic_int round; /* requested of the other thread, and done by it */
     atomic_int done;
 } rounds;
 
@@ -292,7 +291,7 @@ START_TEST(streams_that_go_while_they_are_asked)
 }
 END_TEST
 
-/* Objects and streams of their own, with no wait on the host before the contents come back. */
+/* Each thread has an object and streams of its own. The host waits only for the contents that come back. */
 static void *train(void *which)
 {
     const unsigned me = (unsigned)(size_t)which * 100;
@@ -331,8 +330,7 @@ START_TEST(streams_of_their_own)
 }
 END_TEST
 
-/* The same two objects in many pushes and pulls of several, in different orders: no two of those wait for each
- * other. */
+/* The threads push and pull the same two objects in different orders. No two of these calls wait for each other. */
 static synced_mem *pair[2];
 
 static void *move_both(void *which)
@@ -364,7 +362,7 @@ START_TEST(many_objects_in_many_orders)
 }
 END_TEST
 
-/* ---- Everything at once ---- */
+/* ---- All calls at once ---- */
 
 static void *own_objects(void *which)
 {
@@ -394,7 +392,7 @@ START_TEST(objects_of_their_own)
 }
 END_TEST
 
-/* One object, with the pointers left alone: its state stays whole whatever comes together. */
+/* All calls on one object, whose pointers are not used. Its state stays consistent. */
 static void *anything(void *which)
 {
     const size_t me = (size_t)which;
@@ -482,7 +480,7 @@ START_TEST(all_calls_at_once)
 }
 END_TEST
 
-/* The last of them frees the object, whichever that is. */
+/* The last release frees the object, in any thread. */
 static void *retain_and_release(void *which)
 {
     (void)which;
@@ -505,7 +503,7 @@ START_TEST(references)
 }
 END_TEST
 
-/* A handler always comes with the user pointer that belongs to it. */
+/* A handler is always called with its own user pointer. */
 static int users[2];
 
 static void first_handler(synced_mem_status status, const char *message, void *user)

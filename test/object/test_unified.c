@@ -1,6 +1,6 @@
 /*
- * Objects whose memory both sides use. For all that can be told from outside they are as others: the same heads, the
- * same one rule; but nothing is ever transferred.
+ * Checks objects whose memory both sides use. From outside they behave as all other objects do, with the same heads and
+ * the same one rule. Nothing is ever transferred.
  */
 #include "unified_kit.h"
 
@@ -48,7 +48,7 @@ static const void *do_access(synced_mem *mem, enum access access, bool on, synce
     return NULL;
 }
 
-/* What is asked for again is there without more ado. */
+/* A repeated access returns the same pointer, and does nothing. */
 static void check_again(synced_mem *mem, enum access access, bool on, const void *data)
 {
     const synced_mem_stats then = stats_now();
@@ -58,7 +58,7 @@ static void check_again(synced_mem *mem, enum access access, bool on, const void
     ck_assert_int_eq(memcmp(&then, &now, sizeof now), 0);
 }
 
-/* A kernel looks, where the device has asked. */
+/* Returns whether the side has the pattern. On the device a kernel reads it. */
 static bool side_is(const void *data, bool gpu, bool on, unsigned pattern)
 {
     if (!gpu)
@@ -138,7 +138,7 @@ START_TEST(facts)
 }
 END_TEST
 
-/* Whichever side asks first, the object is then of that device. */
+/* The object takes the device of the stream that makes the first access. */
 START_TEST(device_of_the_stream)
 {
     const int last = devices() - 1;
@@ -182,7 +182,7 @@ static void free_nothing(void *data, size_t size, size_t alignment, int device, 
     (void)data, (void)size, (void)alignment, (void)device, (void)stream, (void)user;
 }
 
-/* Memory for both sides comes from no allocator. */
+/* Memory for both sides comes from no allocator of the caller's. */
 START_TEST(no_allocators)
 {
     const synced_mem_allocator none = {.struct_size = sizeof none, .alloc = alloc_nothing, .free = free_nothing};
@@ -219,7 +219,7 @@ START_TEST(alignment)
 }
 END_TEST
 
-/* The most that an object can have, aligned to the most that can be asked for. */
+/* The largest size that an object can have, with the largest alignment. */
 START_TEST(absurd_size)
 {
     const size_t huge = (size_t)PTRDIFF_MAX - (2 << 20);
@@ -259,7 +259,7 @@ START_TEST(size_zero)
 }
 END_TEST
 
-/* Without a device there is the host's side only, as without the option. */
+/* Without a device an object has only its host side, as with separate placement. */
 START_TEST(without_gpu)
 {
     if (gpu_expected())
@@ -295,7 +295,7 @@ START_TEST(too_much)
 }
 END_TEST
 
-/* ---- Size, and giving memory back ---- */
+/* ---- Sizes and releases ---- */
 
 static void check_sized(synced_mem *mem, size_t filled, size_t size)
 {
@@ -306,7 +306,7 @@ static void check_sized(synced_mem *mem, size_t filled, size_t size)
     ck_assert(pattern_is(data + filled, size - filled, 0));
 }
 
-/* The head stays where there is room; beyond it, the device's side goes first. */
+/* The head stays while there is room. A growth beyond that keeps the device's side of SYNCED. */
 START_TEST(resizes)
 {
     const enum way way = (enum way)(_i % WAYS);
@@ -345,7 +345,7 @@ START_TEST(resizes)
 }
 END_TEST
 
-/* The head says that the side is given up; the memory is the other's too. */
+/* Only the head shows that the side is released. The memory stays, as it is the other side's too. */
 START_TEST(sides_are_released)
 {
     const enum way way = (enum way)(_i / 2 % WAYS);
@@ -394,7 +394,7 @@ static void check_refused(synced_mem *mem, void *host, void *device)
     check_unchanged(mem, &before);
 }
 
-/* Also where there is no device: a program that is right here is right there. */
+/* Memory of the caller's is refused without a device too. So a program behaves the same with and without one. */
 START_TEST(memory_of_the_callers)
 {
     static char host[SIZE];

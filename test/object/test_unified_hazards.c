@@ -1,6 +1,6 @@
 /*
- * Objects whose memory both sides use, while kernels, host functions, threads and children use it: who waits for whom,
- * and who does not.
+ * Checks objects whose memory both sides use, while kernels, streams, threads and children use it. Some calls have to
+ * wait, and others must not.
  */
 #include "unified_kit.h"
 
@@ -8,7 +8,7 @@
 
 /* ---- Hazards ---- */
 
-/* A write by a stream or the host comes after reads by others, and they do not wait for each other. */
+/* A write by a stream or the host comes after the reads of others. Reads do not wait for each other. */
 START_TEST(readers_and_a_writer)
 {
     if (!has(kinds[_i]))
@@ -37,7 +37,7 @@ START_TEST(readers_and_a_writer)
 }
 END_TEST
 
-/* To read beside a kernel that reads, the host waits for nobody; nor does another stream. */
+/* Neither the host nor another stream waits for a kernel in order to read beside it. */
 START_TEST(reads_do_not_wait)
 {
     if (!has(kinds[_i]))
@@ -59,7 +59,7 @@ START_TEST(reads_do_not_wait)
 }
 END_TEST
 
-/* Memory that goes goes when the work on it is done, and without a wait. */
+/* Memory in use is released without a wait. It is freed when the work on it is done. */
 START_TEST(let_go_in_use)
 {
     if (!has(kinds[_i]))
@@ -108,7 +108,7 @@ START_TEST(push)
 }
 END_TEST
 
-/* The host then waits for what was writing, also on the very stream of the pull, and for nothing later. */
+/* After a pull the host waits for the writes before it, also on the pull's own stream. It waits for nothing later. */
 START_TEST(pull)
 {
     const bool same = _i % 2;
@@ -137,7 +137,7 @@ START_TEST(pull)
 }
 END_TEST
 
-/* A host function behind the pull may read what has come. */
+/* Work behind the pull may read the contents. */
 START_TEST(pull_orders_the_stream)
 {
     if (!has(kinds[_i]))
@@ -155,7 +155,7 @@ START_TEST(pull_orders_the_stream)
 }
 END_TEST
 
-/* Together with objects of two copies. */
+/* Unified and separate objects are pushed and pulled together. */
 START_TEST(many)
 {
     if (!has(kinds[_i]))
@@ -195,7 +195,7 @@ static struct {
     pthread_barrier_t together;
 } shared;
 
-/* The host's readers and those on streams at once, of contents that a kernel may still be writing. */
+/* The host and streams read at once, while a kernel may still be writing the contents. */
 static void *read_along(void *which)
 {
     const bool host = (size_t)which % 2 == 0;
@@ -235,7 +235,7 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
 static bool is_child;
 
 int __lsan_is_turned_off(void);

@@ -1,4 +1,5 @@
-/* The modules below the interface, called directly: records, host memory, fences, copies, and the seam's contract. */
+/* Checks the modules below the public interface, called directly: records, host memory, fences, streams, copies, the
+ * seam, and errors. */
 #include "fixture.h"
 
 #include "object/access.h"
@@ -24,7 +25,7 @@ struct cell {
 
 START_TEST(slab)
 {
-    enum { MANY = 10000 }; /* more than go about in batches */
+    enum { MANY = 10000 }; /* more than the shelves and batches hold */
     static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
     struct cell *taken[MANY];
     for (int i = 0; i < MANY; i++) {
@@ -122,7 +123,6 @@ START_TEST(one_fence)
 }
 END_TEST
 
-/* A stream waits for what is pending on another one, and for nothing else. */
 static synced_mem_status say_why(struct sm_host_work *work, const struct sm_fence *fence)
 {
     (void)work;
@@ -138,7 +138,7 @@ static void drop(struct sm_host_work *work)
     dropped++;
 }
 
-/* Who comes to wait when the work of the library's threads has failed already is told why. */
+/* A wait for work of the library's threads that has failed already reports the reason. */
 START_TEST(work_of_threads_fails)
 {
     struct sm_host_work work = {.finish = say_why, .drop = drop};
@@ -157,6 +157,7 @@ START_TEST(work_of_threads_fails)
 }
 END_TEST
 
+/* A stream waits for work that is pending on another stream, and for nothing else. */
 START_TEST(streams_wait)
 {
     struct sm_fence *fence = NULL;
@@ -185,7 +186,7 @@ END_TEST
 
 /* ---- Streams ---- */
 
-/* One record to a stream, for as long as it is known; the next stream with its handle gets another. */
+/* A stream has one record while it is known. The next stream with its handle gets another record. */
 START_TEST(records_of_streams)
 {
     struct sm_stream *first = NULL;
@@ -213,7 +214,6 @@ START_TEST(records_of_streams)
 }
 END_TEST
 
-/* Both handles of the legacy stream mean one and the same, on each device another. */
 static struct sm_stream *new_record(enum sm_stream_kind kind)
 {
     struct sm_stream *const stream = sm_stream_record_take();
@@ -223,7 +223,7 @@ static struct sm_stream *new_record(enum sm_stream_kind kind)
     return stream;
 }
 
-/* One that a thread on the hot path may have in its hands does not soon become another stream's. */
+/* A record that a thread on the hot path may still read is not used again soon for another stream. */
 START_TEST(records_used_again)
 {
     enum { MANY = 4096 };
@@ -243,6 +243,7 @@ START_TEST(records_used_again)
 }
 END_TEST
 
+/* Both handles of the legacy stream name one stream, and on each device another one. */
 START_TEST(legacy_stream)
 {
     struct sm_stream *legacy = NULL;
@@ -301,7 +302,7 @@ START_TEST(copies)
 }
 END_TEST
 
-/* The count goes on: it tells that the record is another copy's now. */
+/* The count of writes goes on, which shows that the record is another copy's now. */
 START_TEST(a_record_used_again)
 {
     char memory[64];
@@ -321,7 +322,7 @@ END_TEST
 
 /* ---- The seam ---- */
 
-/* Whatever the library asks of a runtime that is not there is refused, and nothing is ever given out. */
+/* Without a runtime each function of the seam fails, and changes no output. */
 START_TEST(seam_without_gpu)
 {
     uint64_t took;
@@ -427,7 +428,7 @@ END_TEST
 
 /* ---- Errors ---- */
 
-/* A detail that is too long is cut, not written past its end. */
+/* A detail that is too long is cut. */
 START_TEST(long_details)
 {
     char long_text[2000];
@@ -444,7 +445,7 @@ START_TEST(long_details)
 }
 END_TEST
 
-/* The check that debug builds make after every change does notice what must not be. */
+/* The check that debug builds make after each change detects invalid states. */
 START_TEST(invariants)
 {
     synced_mem *const mem = make_at_cpu(100, 1);
@@ -486,7 +487,7 @@ START_TEST(invariants)
 }
 END_TEST
 
-/* As that, for what the hot path may hand out of an object with both copies. */
+/* The same for the pointers that the hot path may return of an object with both copies. */
 START_TEST(invariants_of_both_copies)
 {
     if (!gpu_expected())
@@ -510,8 +511,8 @@ START_TEST(invariants_of_both_copies)
 }
 END_TEST
 
-/* The contents of both copies can get lost, by waits that fail in two threads at once. What is left is memory with
- * something old in it, and an object that must read as zeros. */
+/* Waits that fail in two threads at once can lose the contents of both copies. The object is then empty and has memory
+ * with old bytes, but must read as zeros. */
 START_TEST(zeros_over_old_memory)
 {
     enum { BYTES = 1000 };
@@ -521,7 +522,7 @@ START_TEST(zeros_over_old_memory)
     for (int writing = 0; writing < 2; writing++)
         atomic_store(&mem->ready[SM_CPU][writing], NULL);
     synced_mem_stream stream = NULL;
-    if (gpu_expected()) { /* what was to bring them may still run */
+    if (gpu_expected()) { /* the work that was to bring the contents may still run */
         stream = gpu_stream_create(0, false);
         gpu_delay(stream);
         OK(sm_fence_record(0, stream, THE_STREAM, &sm_copy_of(mem, SM_CPU)->write));
@@ -536,10 +537,10 @@ START_TEST(zeros_over_old_memory)
 }
 END_TEST
 
-/* ---- What an object costs beside its data ---- */
+/* ---- The cost of an object beside its data ---- */
 
-/* A million of them are held; nothing is left of a round trip once it is known to be over. A piece of page-locked
- * memory costs a few bytes more. */
+/* A process may hold a million objects. Once a round trip is known to be over, none of its records is left. A piece of
+ * page-locked memory costs a few bytes more. */
 START_TEST(an_idle_object_is_small)
 {
     enum { MOST = 384, OF_THE_POOL = 8 };

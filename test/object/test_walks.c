@@ -1,4 +1,4 @@
-/* Walks over all objects: what they look at stays until they have looked, and is then its owner's to give up. */
+/* Checks walks over all objects. An object stays while a walk visits it, and its owner releases it afterwards. */
 #include "fixture.h"
 #include "base/text.h"
 
@@ -12,7 +12,7 @@
 
 enum { SIZE = 5000 };
 
-/* A child does not free what it has inherited: the leak sanitizer asks here before it looks. */
+/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
 static bool leaves_something;
 
 int __lsan_is_turned_off(void);
@@ -21,9 +21,9 @@ int __lsan_is_turned_off(void)
     return leaves_something;
 }
 
-/* ---- A walk that is looking at an object ---- */
+/* ---- A walk that visits an object ---- */
 
-/* Called once while a walk looks at an object. */
+/* Called once, while a walk visits an object. */
 static void (*in_visit)(void);
 
 struct sm_name_text __real_sm_name_text(const char *name);
@@ -82,7 +82,7 @@ static void *release_it(void *unused)
     return unused;
 }
 
-/* The other thread has given up its reference; what remains for it to do it has some time for. */
+/* The other thread has dropped its reference. It gets some time for the rest of the release. */
 static void release_elsewhere(void)
 {
     const struct timespec moment = {.tv_nsec = 20000000};
@@ -134,7 +134,8 @@ START_TEST(release_while_a_walk_chooses)
 }
 END_TEST
 
-/* The walk is not in the child: neither an object that it looked at there waits for it, nor one in the same place. */
+/* The walk does not exist in the child. Neither an object that it visited at the fork waits for it, nor one in the same
+ * place. */
 static void live_without_the_walk(const void *unused)
 {
     (void)unused;
@@ -165,12 +166,12 @@ START_TEST(fork_while_a_walk_looks)
 }
 END_TEST
 
-/* ---- A file whose writer gives up what is printed ---- */
+/* ---- A file whose writer releases the printed object ---- */
 
 static char *borrowed;
 static bool wait_fails;
 
-/* What is the caller's again the caller writes. */
+/* Writes over memory that is the caller's again. */
 static ssize_t release_and_write(void *cookie, const char *data, size_t size)
 {
     synced_mem *const mem = it.mem;
@@ -269,7 +270,7 @@ START_TEST(cells_are_found)
 }
 END_TEST
 
-/* The cells that a walk has yet to look at are no more. */
+/* The cells that a walk has yet to visit are given back. The walk finds none of them. */
 START_TEST(cells_that_go)
 {
     struct sm_slab_walk walk = {.begun = false};
@@ -284,8 +285,8 @@ START_TEST(cells_that_go)
 END_TEST
 
 /* Numbers of walks, from 1. */
-static atomic_int walked;    /* it has begun */
-static atomic_int passed_by; /* the other thread had the lock after that */
+static atomic_int walked;    /* the last walk that has begun */
+static atomic_int passed_by; /* the last walk after whose beginning the other thread had the lock */
 static atomic_bool over;
 static bool noted;
 
@@ -310,8 +311,8 @@ static void *pass_by(void *unused)
     return unused;
 }
 
-/* While a walk that finds nothing passes over all cells. On a busy machine the other thread may not run in each walk.
- * */
+/* Another thread gets the lock while a walk that finds nothing passes over all cells. On a busy machine that thread may
+ * not run during each walk. */
 START_TEST(others_get_in)
 {
     enum { SECONDS = 10 };

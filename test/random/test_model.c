@@ -1,6 +1,6 @@
 /*
- * The model-based test's program. Sequences are played in children, so that a crash or a hang is a failure like any
- * other; what the calls met is counted over all of them.
+ * The program of the random test. Sequences are played in children, so that a crash or a hang is a failure like any
+ * other. The report counts the cells that the calls of all children have reached.
  *
  *     test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]
  *     test_model --schedule S --replay 'TEXT'
@@ -90,7 +90,7 @@ static bool has_managed_memory(void)
     return has;
 }
 
-/* A runtime that was started in a process does not work in its children. */
+/* Queries the machine in a child. A runtime that a process has started does not work in its children. */
 static void ask_machine(void)
 {
     const pid_t child = fork();
@@ -124,7 +124,7 @@ static bool child_succeeds(uint64_t seed, unsigned schedule, unsigned long calls
             play(source_random(&generator, seed, calls, options.excluded, options.threads), schedule, false);
         else
             play_freely(seed, FREE_ROUNDS);
-        exit(EXIT_SUCCESS); /* as every program ends, for tools that look for leaks then */
+        exit(EXIT_SUCCESS); /* as every program ends: tools search for leaks then */
     }
     if (child < 0 || waitpid(child, &status, 0) != child)
         return false;

@@ -1,4 +1,5 @@
-/* Streams that capture graphs: what the library still does, what it refuses, and that no capture is ever disturbed. */
+/* Checks streams that capture graphs: the calls that still succeed and those that are refused. No call disturbs a
+ * capture. */
 #include "fixture.h"
 
 #include <cuda_runtime_api.h>
@@ -31,7 +32,7 @@ static cudaGraph_t end(void)
     return graph;
 }
 
-/* The capture has gone well, and nothing has got into the graph. */
+/* Ends the capture, which must have succeeded, with an empty graph. */
 static void end_empty(void)
 {
     cudaGraph_t graph = end();
@@ -43,11 +44,11 @@ static void end_empty(void)
     gpu_stream_destroy(captured);
 }
 
-/* Where the objects' memory is. */
+/* The placement of the objects' memory. */
 enum { PLACEMENTS = 3 };
 static synced_mem_placement_kind placement;
 
-/* Whether there is a device that can have them there. */
+/* Selects the placement. Returns whether there is a device that supports it. */
 static bool is_placed(int which)
 {
     int concurrent = 1;
@@ -81,7 +82,7 @@ static synced_mem *make_with_head(synced_mem_state head)
     return mem;
 }
 
-/* ---- On the stream that captures ---- */
+/* ---- Calls on the capturing stream ---- */
 
 static const void *read_on(synced_mem *mem, synced_mem_stream stream)
 {
@@ -138,7 +139,7 @@ START_TEST(access_while_capturing)
 }
 END_TEST
 
-/* The hot path too hands out the pointer, and leaves no trace. */
+/* The hot path too returns the pointer, and adds nothing to the graph. */
 START_TEST(hot_while_capturing)
 {
     if (!is_placed(_i))
@@ -180,7 +181,7 @@ START_TEST(other_calls_on_the_stream)
 }
 END_TEST
 
-/* ---- Elsewhere, what would have to wait for it ---- */
+/* ---- Calls elsewhere that would have to wait for the capturing stream ---- */
 
 static synced_mem *used_by_captured(bool writing)
 {
@@ -251,7 +252,7 @@ START_TEST(release_is_deferred)
 }
 END_TEST
 
-/* Kernels that use a pointer asked for without a stream can only be waited for on the legacy stream. */
+/* Kernels on a pointer that was requested without a stream can only be waited for on the legacy stream. */
 START_TEST(legacy_while_a_blocking_stream_captures)
 {
     if (!is_placed(_i))
@@ -263,7 +264,7 @@ START_TEST(legacy_while_a_blocking_stream_captures)
     FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_cpu_data(mem));
     FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_gpu_data_on(mem, NULL));
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push(at_cpu, NULL));
-    ck_assert_ptr_nonnull(synced_mem_gpu_data(at_cpu)); /* needs nothing of the legacy stream */
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(at_cpu)); /* needs no work on the legacy stream */
     end_empty();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 6));
     OK(synced_mem_release(mem));
@@ -271,8 +272,8 @@ START_TEST(legacy_while_a_blocking_stream_captures)
 }
 END_TEST
 
-/* Kernels may use a pointer that was asked for without a stream, though the host has had an access since. A transfer
- * comes behind them on any stream, so it needs an event on the legacy stream. */
+/* Kernels may use a pointer that was requested without a stream, even after an access by the host. A transfer comes
+ * behind them on any stream, so it needs an event on the legacy stream. */
 START_TEST(transfers_to_old_pointers)
 {
     if (!has_device())
@@ -282,7 +283,7 @@ START_TEST(transfers_to_old_pointers)
     synced_mem *const on_streams = make_on(SIZE, 0);
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(old));
     ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(on_streams, other));
-    host_fill(synced_mem_mutable_cpu_data(old), SIZE, 3); /* which ends all uses that are known */
+    host_fill(synced_mem_mutable_cpu_data(old), SIZE, 3); /* ends all known uses */
     host_fill(synced_mem_mutable_cpu_data(on_streams), SIZE, 4);
     begin(cudaStreamCaptureModeRelaxed, true);
     FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_push(old, other));
@@ -300,9 +301,9 @@ START_TEST(transfers_to_old_pointers)
 }
 END_TEST
 
-/* ---- Elsewhere, what need not ---- */
+/* ---- Calls elsewhere that need no wait ---- */
 
-/* Every kind of call of the runtime: allocations, transfers, waits, frees. */
+/* Makes every kind of runtime call: allocations, transfers, waits, frees. Returns the step that failed, or NULL. */
 static const char *live_a_life(synced_mem_stream other)
 {
     synced_mem *mem;
@@ -355,7 +356,7 @@ START_TEST(work_elsewhere_goes_on)
     }
     ck_assert_msg(!what_failed, "%s: %s", what_failed, why);
     MUST(cudaThreadExchangeStreamCaptureMode(&mode));
-    ck_assert_int_eq(mode, modes[(_i / 2) % MODES]); /* the library has put it back */
+    ck_assert_int_eq(mode, modes[(_i / 2) % MODES]); /* the library has restored it */
     end_empty();
     gpu_stream_destroy(other);
 }
@@ -368,7 +369,7 @@ struct step {
     cudaGraphExec_t graph;
 };
 
-/* Stands for kernels: the weights take the batch, the result takes the weights. */
+/* Captures copies in place of kernels: from the batch to the weights, and from the weights to the result. */
 static void capture_step(struct step *step)
 {
     begin(cudaStreamCaptureModeGlobal, false);

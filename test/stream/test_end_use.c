@@ -1,4 +1,5 @@
-/* The end of a stream's use of an object, and of a stream: what is covered is waited for, and nothing else. */
+/* Checks the end of a stream's use of an object, and of all its uses. Later calls wait for the work before the end, and
+ * for no other work. */
 #include "fixture.h"
 
 enum { SIZE = 5000 };
@@ -23,7 +24,7 @@ static void read_on(synced_mem *mem, void *seen, synced_mem_stream stream)
     gpu_copy(seen, data, SIZE, stream);
 }
 
-/* What the test is made of: an object whose copies are page-locked, two streams, and a place for what kernels read. */
+/* The state of a test: an object whose copies are page-locked, two streams, and memory that kernels read into. */
 static struct {
     synced_mem *mem;
     synced_mem_stream one, two;
@@ -51,7 +52,7 @@ static void finish(void)
 
 /* ---- One object ---- */
 
-/* Later work on the stream is stuck, and the host gets the contents all the same. */
+/* The host gets the contents although later work on the stream is stuck. */
 START_TEST(the_host_waits_for_no_later_work)
 {
     if (!gpu_expected())
@@ -73,7 +74,7 @@ START_TEST(the_host_waits_for_no_later_work)
 }
 END_TEST
 
-/* Nor does another stream. */
+/* Another stream does not wait for later work either. */
 START_TEST(a_stream_waits_for_no_later_work)
 {
     const bool reads = _i == 0;
@@ -97,7 +98,7 @@ START_TEST(a_stream_waits_for_no_later_work)
 }
 END_TEST
 
-/* What was queued before is waited for. */
+/* Work that was queued before the end of the use is waited for. */
 START_TEST(earlier_work_is_waited_for)
 {
     if (!gpu_expected())
@@ -114,7 +115,7 @@ START_TEST(earlier_work_is_waited_for)
 }
 END_TEST
 
-/* The stream may ask again, and is then waited for again. */
+/* The stream may request the pointer again, and its new use is waited for. */
 START_TEST(after_done_comes_another_use)
 {
     if (!gpu_expected())
@@ -133,7 +134,7 @@ START_TEST(after_done_comes_another_use)
 }
 END_TEST
 
-/* One event for a use, none for what is no use; the same again is nothing. */
+/* The end of a use records one event. Without a use, or once it has ended, none is recorded. */
 START_TEST(events_of_done)
 {
     if (!gpu_expected())
@@ -158,7 +159,7 @@ START_TEST(events_of_done)
 }
 END_TEST
 
-/* An object that has no device copy, or none that the stream was given. */
+/* The object has no device copy, or the stream was never given its pointer. */
 START_TEST(nothing_to_end)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -178,8 +179,8 @@ END_TEST
 
 /* ---- Streams that go ---- */
 
-/* The stream is done and destroyed with its work pending, and the next one may get its handle. Whatever comes then
- * comes behind that work. */
+/* A stream is forgotten and destroyed while its work is pending, and the next stream may get its handle. Later accesses
+ * come after that work. */
 START_TEST(done_destroyed_and_another)
 {
     if (!gpu_expected())
@@ -214,7 +215,7 @@ START_TEST(done_destroyed_and_another)
 }
 END_TEST
 
-/* As that, for streams that only read. */
+/* The same with streams that only read. */
 START_TEST(readers_that_go)
 {
     enum { MANY = 30 };
@@ -242,7 +243,7 @@ START_TEST(readers_that_go)
 }
 END_TEST
 
-/* An object that is only read, by streams that come and go, keeps no notes of those that are over. */
+/* An object that short-lived streams read keeps no record of uses that have ended. */
 START_TEST(notes_are_not_piled_up)
 {
     enum { ROUNDS = 200 };
@@ -261,7 +262,7 @@ START_TEST(notes_are_not_piled_up)
 }
 END_TEST
 
-/* The library is told, but the stream stays: it is then another one, which asks anew. */
+/* A stream is forgotten and goes on. It then counts as a new stream. */
 START_TEST(a_stream_that_stays)
 {
     if (!gpu_expected())
@@ -281,7 +282,7 @@ START_TEST(a_stream_that_stays)
 }
 END_TEST
 
-/* One event for all objects that the stream used, and none of them waits for what it does afterwards. */
+/* A forgotten stream gets one event for all objects that it used. None of them waits for its later work. */
 START_TEST(all_objects_at_once)
 {
     enum { OBJECTS = 5 };
@@ -309,7 +310,7 @@ START_TEST(all_objects_at_once)
 }
 END_TEST
 
-/* The objects may be gone, and the memory in other hands. */
+/* The objects are released before their stream is forgotten, and another object may have the memory. */
 START_TEST(objects_that_go_first)
 {
     if (!gpu_expected())
@@ -329,7 +330,7 @@ START_TEST(objects_that_go_first)
 }
 END_TEST
 
-/* ---- Streams that went without a word ---- */
+/* ---- Streams that are destroyed without synced_mem_forget_stream() ---- */
 
 static void meet(synced_mem_stream stream)
 {
@@ -338,7 +339,8 @@ static void meet(synced_mem_stream stream)
     OK(synced_mem_release(other));
 }
 
-/* The handle is another stream's. Whoever comes upon it is told once; the memory is never given to anybody else. */
+/* The handle belongs to another stream now. The first call that depends on the lost stream fails. The memory is
+ * quarantined. */
 START_TEST(destroyed_without_a_word)
 {
     synced_mem_status status = SYNCED_MEM_OK;
@@ -368,7 +370,7 @@ START_TEST(destroyed_without_a_word)
         if (!synced_mem_mutable_gpu_data(it.mem))
             status = synced_mem_last_error();
         break;
-    case 2: /* the new stream is met with another object */
+    case 2: /* the new stream is used with another object first */
         meet(next);
         if (!synced_mem_mutable_gpu_data_on(it.mem, next))
             status = synced_mem_last_error();
@@ -393,8 +395,8 @@ START_TEST(destroyed_without_a_word)
 }
 END_TEST
 
-/* A push was on its way when the stream had its open write; the open write is forgotten, the push is not: what comes
- * next is told of the stream once, and then comes behind the push. */
+/* A push was in flight when the stream began its open write. The open write is lost with the stream, but the push is
+ * not. One later call reports the loss, and the calls after it come behind the push. */
 START_TEST(a_push_before_a_forgotten_turn)
 {
     void *data = NULL;
@@ -444,7 +446,7 @@ START_TEST(a_push_before_a_forgotten_turn)
 }
 END_TEST
 
-/* The same with a pull that the open write came after. */
+/* The same with a pull in flight before the open write. */
 START_TEST(a_pull_before_a_forgotten_turn)
 {
     if (!gpu_expected())

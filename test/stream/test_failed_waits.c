@@ -1,14 +1,14 @@
-/* Waits that fail while the library's own work is under way: that arrives all the same, so the head and the contents
- * are as before, and the next call goes on where the failed one stopped. */
+/* Checks waits that fail while the library's own work is in flight. The work still completes, so the head and the
+ * contents stay as they were. The next call goes on where the failed one stopped. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
 
 enum { SIZE = 5000, LARGE = 90000, LARGER = 400000 };
 
-/* ---- One failure, wherever it comes ---- */
+/* ---- One failure, at each call of the runtime ---- */
 
-/* What is under way when the call comes that is going to fail. */
+/* The work in flight when the failing call begins. */
 enum under_way { ZEROS_BEHIND, LARGER_MEMORY, A_PULL, A_PUSH, UNDER_WAY };
 
 static synced_mem_stream stream, another;
@@ -24,7 +24,7 @@ static synced_mem *make_with(enum under_way what)
 {
     synced_mem *const mem = make_on(what == ZEROS_BEHIND ? LARGE : SIZE, 0);
     switch (what) {
-    case ZEROS_BEHIND: /* room for them was there before */
+    case ZEROS_BEHIND: /* the copy had room for them before */
         (void)device_to_write(mem);
         OK(synced_mem_resize(mem, SIZE));
         gpu_fill(device_to_write(mem), SIZE, 1, another);
@@ -99,7 +99,7 @@ static bool ask(synced_mem *mem, enum asked asked)
     return synced_mem_resize(mem, LARGER) == SYNCED_MEM_OK;
 }
 
-/* What was written, and zeros behind it. */
+/* Checks for the pattern, followed by zeros. */
 static void check_contents(synced_mem *mem)
 {
     const size_t size = synced_mem_size(mem);
@@ -110,7 +110,7 @@ static void check_contents(synced_mem *mem)
     ck_assert(pattern_is(data + SIZE, size - SIZE, 0));
 }
 
-/* A failed wait said that contents which were still arriving were lost, and the object was empty. */
+/* Regression test: a failed wait declared contents lost that were still arriving, and the object became empty. */
 START_TEST(contents_that_arrive_after_a_failure)
 {
     const enum under_way what = (enum under_way)(_i / ASKED);
@@ -141,7 +141,7 @@ START_TEST(contents_that_arrive_after_a_failure)
 }
 END_TEST
 
-/* The host waits for what a new size has queued; it is there at the second try. */
+/* A wait for the work of a resize fails. The contents are there at the second try. */
 START_TEST(a_failed_wait_after_a_new_size)
 {
     const bool room = _i / 2;
@@ -162,7 +162,7 @@ START_TEST(a_failed_wait_after_a_new_size)
 }
 END_TEST
 
-/* The host copy that a pull brings stays, and no second transfer is needed. */
+/* A wait for a pull fails. The host copy arrives all the same, and no second transfer is needed. */
 START_TEST(a_failed_wait_after_a_pull)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -184,8 +184,8 @@ END_TEST
 
 /* ---- Two failures at once ---- */
 
-/* What nobody could record an event behind is looked for again by the next call, which may conflict with nothing: it
- * does not end the use of a stream that was given the pointer before. */
+/* The next call records an event behind untracked work. Such a call may conflict with nothing. It does not end the use
+ * of a stream that was given the pointer before. */
 START_TEST(a_reader_is_waited_for_after_two_failures)
 {
     synced_mem_stream streams[4];

@@ -1,4 +1,4 @@
-/* Accessors on streams: what they return, who waits for whom, and what is not waited for. */
+/* Checks accesses on streams: their results, and the waits of streams and of the host. */
 #include "fixture.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@ static void *ask(synced_mem *mem, int mode, synced_mem_stream stream)
     return data;
 }
 
-/* The caller's kernels, on the stream that they ask for the pointer on. */
+/* These queue kernels of the caller's, on the stream that the pointer is requested for. */
 static void write_on(synced_mem *mem, unsigned pattern, synced_mem_stream stream)
 {
     void *const data = ask(mem, MUTABLE, stream);
@@ -31,7 +31,7 @@ static void read_on(synced_mem *mem, void *seen, synced_mem_stream stream)
     gpu_copy(seen, data, SIZE, stream);
 }
 
-/* Events and waits of the library's between the call before and this one. */
+/* The library's events and waits since earlier statistics. */
 struct traffic {
     uint64_t records, stream_waits, host_waits;
 };
@@ -52,7 +52,7 @@ static struct traffic traffic_since(const synced_mem_stats *before)
         ck_assert_uint_eq(traffic_.host_waits, 0);                                                                     \
     } while (0)
 
-/* An object that is SYNCED, with everything arrived and nothing in flight. */
+/* Makes an object, SYNCED, with nothing in flight. */
 static synced_mem *make_synced(unsigned pattern)
 {
     synced_mem *const mem = make_at_cpu(SIZE, pattern);
@@ -61,7 +61,7 @@ static synced_mem *make_synced(unsigned pattern)
     return mem;
 }
 
-/* ---- What they return ---- */
+/* ---- Results ---- */
 
 static synced_mem *make_with_head(synced_mem_state head)
 {
@@ -89,8 +89,8 @@ static const struct cell {
     [SYNCED_MEM_SYNCED] = {{SYNCED_MEM_SYNCED, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 1}, {SYNCED_MEM_AT_GPU, 0, 0}},
 };
 
-/* Asked again for the same, there is nothing to do: the runtime is not called at all. In debug mode who writes is
- * looked at each time. */
+/* A repeated access of one kind makes no call of the runtime. In debug mode each access to write takes the slow
+ * path. */
 static void check_hot(synced_mem *mem, int mode, synced_mem_stream stream, const void *data)
 {
     if (mode != READ && old_pointers_fault())
@@ -155,7 +155,7 @@ START_TEST(without_a_gpu)
 }
 END_TEST
 
-/* ---- Whose stream it is ---- */
+/* ---- The device of a stream ---- */
 
 START_TEST(stream_of_another_device)
 {
@@ -182,7 +182,7 @@ START_TEST(stream_of_another_device)
 }
 END_TEST
 
-/* Whatever the first call with a stream is. */
+/* The first call with a stream, of any kind, settles the object's device. */
 START_TEST(device_of_the_stream_is_taken)
 {
     const int last = devices() - 1;
@@ -213,7 +213,7 @@ START_TEST(device_of_the_stream_is_taken)
 }
 END_TEST
 
-/* Both handles name the legacy stream, which never waits for itself. */
+/* Two handles name the legacy stream, which never waits for itself. */
 START_TEST(two_handles_of_the_legacy_stream)
 {
     synced_mem_stream other = (synced_mem_stream)0x1;
@@ -236,7 +236,7 @@ START_TEST(two_handles_of_the_legacy_stream)
 }
 END_TEST
 
-/* Each thread's is another stream, which ends with its thread; the test has one. */
+/* The per-thread stream is another stream in each thread, and ends with the thread. The test has one thread. */
 START_TEST(per_thread_stream)
 {
     synced_mem_stream own = (synced_mem_stream)0x2;
@@ -258,8 +258,8 @@ START_TEST(per_thread_stream)
 }
 END_TEST
 
-/* Frameworks have -1 for no stream. It matches no record, whatever the object has been through: the hot path compares
- * it with those of streams that may have nothing, are done, or have no handle. */
+/* Frameworks use -1 for no stream. The hot path compares the handle with records of streams that have no pointer, are
+ * over, or have no handle. No record matches in any state of the object. */
 START_TEST(a_handle_of_no_stream)
 {
     synced_mem_stream none = (synced_mem_stream)UINTPTR_MAX;
@@ -291,7 +291,7 @@ END_TEST
 
 /* ---- Order ---- */
 
-/* Writers on one stream and readers on another, in turns. */
+/* One stream writes and another one reads, in turns. */
 START_TEST(ping_pong)
 {
     enum { ROUNDS = 8 };
@@ -318,7 +318,7 @@ START_TEST(ping_pong)
 }
 END_TEST
 
-/* Two that write, and one of them that reads what the other wrote. */
+/* Two streams write, and one of them also reads the other's contents. */
 START_TEST(two_writers)
 {
     if (!gpu_expected())
@@ -343,7 +343,7 @@ START_TEST(two_writers)
 }
 END_TEST
 
-/* A stream that writes may read too, and comes after itself without an event. */
+/* A stream that writes may read too. It comes after its own work without an event. */
 START_TEST(own_turn)
 {
     if (!gpu_expected())
@@ -359,7 +359,7 @@ START_TEST(own_turn)
     }
     NO_TRAFFIC_SINCE(&before);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 5));
-    /* One event stands for all that the stream did, and one for the transfer. */
+    /* One event stands for all work of the stream, and one for the transfer. */
     ck_assert_uint_eq(traffic_since(&before).records, 2);
     ck_assert(device_is(seen, SIZE, 4));
     OK(synced_mem_release(mem));
@@ -368,7 +368,7 @@ START_TEST(own_turn)
 }
 END_TEST
 
-/* The writer has to ask again once another has read, and then comes after that reader. */
+/* A read by another stream ends the open write. The writer's next access comes after that reader. */
 START_TEST(a_turn_ends)
 {
     if (!gpu_expected())
@@ -395,9 +395,9 @@ START_TEST(a_turn_ends)
 }
 END_TEST
 
-/* ---- What is not waited for ---- */
+/* ---- Waits that do not happen ---- */
 
-/* The first reader is stuck, and neither another stream nor the host, who read too, waits for it. */
+/* The first reader is stuck. Neither another stream that reads nor the host waits for it. */
 START_TEST(readers_do_not_wait_for_one_another)
 {
     if (!gpu_expected())
@@ -416,7 +416,7 @@ START_TEST(readers_do_not_wait_for_one_another)
     NO_TRAFFIC_SINCE(&before);
     gpu_stream_sync(other);
     ck_assert(!gpu_stream_is_idle(stuck));
-    /* The host may write its copy as well: the device's becomes stale, and is not touched yet. */
+    /* The host may write its copy as well. The device copy becomes stale, and is not touched yet. */
     host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
     OK(synced_mem_async_gpu_push(mem, other));
     gpu_unhold();
@@ -432,7 +432,7 @@ START_TEST(readers_do_not_wait_for_one_another)
 }
 END_TEST
 
-/* Nor has one that reads again anything to wait for, when another has read in between. */
+/* A stream that reads again does not wait either, after another stream has read. */
 START_TEST(readers_in_turns)
 {
     if (!gpu_expected())
@@ -457,7 +457,7 @@ START_TEST(readers_in_turns)
 }
 END_TEST
 
-/* Without a stream: when the pointer is there, those that conflict with it are over. */
+/* An access without a stream returns when conflicting work of all streams is over. */
 START_TEST(without_a_stream_is_for_all_streams)
 {
     if (!gpu_expected())
@@ -477,7 +477,7 @@ START_TEST(without_a_stream_is_for_all_streams)
 }
 END_TEST
 
-/* Kernels that were launched with a pointer asked for without a stream come first. */
+/* Kernels on a pointer that was requested without a stream come first. */
 START_TEST(behind_kernels_of_no_stream)
 {
     if (!gpu_expected())
@@ -504,8 +504,7 @@ START_TEST(behind_kernels_of_no_stream)
 }
 END_TEST
 
-/* A transfer that is needed is queued on the stream itself, and nobody waits on the host if the source is page-
- * locked. */
+/* The transfer for an access is queued on the stream itself. The host does not wait if the source is page-locked. */
 START_TEST(a_transfer_on_the_stream)
 {
     if (!gpu_expected())

@@ -1,4 +1,4 @@
-/* The trace: what it says. */
+/* Checks the contents of a trace: heads, memory, transfers and waits, and the summary of transfers back and forth. */
 #include "trace_kit.h"
 
 #include "trace/trace_file.h"
@@ -15,7 +15,7 @@ static const char *summary(void)
     return text;
 }
 
-/* ---- What it says ---- */
+/* ---- Events ---- */
 
 START_TEST(heads_and_memory)
 {
@@ -171,7 +171,7 @@ START_TEST(escapes)
 }
 END_TEST
 
-/* Code of the caller's that the library calls is not what caused what comes after it. */
+/* Calls inside a callback of the caller's are not named as the cause of later events. */
 static void *give(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     (void)device, (void)stream, (void)user;
@@ -238,7 +238,7 @@ START_TEST(summaries)
         ck_assert_ptr_nonnull(synced_mem_gpu_data(often));
         ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(often));
     }
-    for (int i = 0; i < 20; i++) { /* that go */
+    for (int i = 0; i < 20; i++) { /* objects that are released */
         synced_mem *const mem = make_named("short", SIZE);
         ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
         ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
@@ -264,7 +264,7 @@ START_TEST(summaries)
 }
 END_TEST
 
-/* Events are neither kept nor lost, and no transfer is timed. */
+/* A trace without a file keeps no events and loses none, and times no transfer. */
 START_TEST(summary_without_a_file)
 {
     synced_mem *const mem = make_named("counted", SIZE);
@@ -293,7 +293,7 @@ START_TEST(summary_without_a_file)
     summary();
     if (gpu_expected())
         HAS("counted#1");
-    start(); /* with a file again, which has what comes then */
+    start(); /* with a file again, which has the later events */
     OK(synced_mem_resize_discard(mem, SIZE));
     stop();
     HAS("\"events_lost\":0");

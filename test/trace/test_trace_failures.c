@@ -1,4 +1,5 @@
-/* What the system or the runtime refuses a trace: it goes on without, and the program does not notice. */
+/* Checks a trace where the system or the runtime refuses something. The trace goes on without it, and the program is
+ * not affected. */
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
@@ -12,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- What is refused ---- */
+/* ---- Refusals ---- */
 
 static bool no_mapping;
 void *__real_mmap(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset);
@@ -27,7 +28,7 @@ void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, o
     return __wrap_mmap(start, bytes, allowed, flags, fd, offset);
 }
 
-/* The nth from now on; 0: none. */
+/* The number of the failing call, from now on; 0: none. */
 static int failing_calloc;
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
@@ -70,7 +71,7 @@ uint64_t __wrap_sm_trace_time(void)
     return __real_sm_trace_time() + later;
 }
 
-/* What another thread might do in the middle of things, once. */
+/* Acts once at a flush, as another thread might at that moment. */
 static void (*at_flush)(void);
 void __real_sm_trace_file_flush(void);
 void __wrap_sm_trace_file_flush(void);
@@ -83,7 +84,7 @@ void __wrap_sm_trace_file_flush(void)
     __real_sm_trace_file_flush();
 }
 
-/* ---- Its file, and its memory ---- */
+/* ---- The file, and memory ---- */
 
 START_TEST(no_address_space)
 {
@@ -145,7 +146,7 @@ END_TEST
 
 /* ---- Times of transfers ---- */
 
-/* A transfer that can't be timed has the host's times; and the next one is tried again, but not at once. */
+/* A transfer that cannot be timed has the host's times. Timing is tried again for later transfers, but not at once. */
 static const struct {
     const char *call; /* NULL: calloc */
     unsigned nth;
@@ -198,14 +199,14 @@ START_TEST(host_times_instead)
     stop();
     HAS("\"name\":\"h2d #1\"");
     HAS("\"clock\":\"host\"");
-    char track[64]; /* the thread's that has queued it */
+    char track[64]; /* that of the thread that queued the transfer */
     (void)snprintf(track, sizeof track, "\"pid\":%ld,\"tid\":%ld,", (long)getpid(), (long)getpid());
     ck_assert_ptr_nonnull(strstr(strstr(text, "\"name\":\"h2d #1\""), track));
     OK(synced_mem_release(mem));
 }
 END_TEST
 
-/* A transfer that fails is none, whether or not it could have been timed. */
+/* A transfer that fails has no event, whether or not it could have been timed. */
 START_TEST(transfers_that_fail)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
@@ -235,7 +236,7 @@ START_TEST(lost_device)
     emu_break_device(0, cudaErrorIllegalAddress);
     leaves_something = true;
     stop();
-    HAS("\"name\":\"h2d #1\""); /* which may have been done before */
+    HAS("\"name\":\"h2d #1\""); /* the transfer may have been done before */
 }
 END_TEST
 

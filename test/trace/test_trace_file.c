@@ -1,4 +1,4 @@
-/* When the trace is written, and what of it: much, or while a file is slow, or other threads go on. */
+/* Checks the writing of a trace: many events, shutdowns, bad calls, slow files, and other threads that go on. */
 #include "trace_kit.h"
 
 #include "trace/trace_event.h"
@@ -89,7 +89,7 @@ START_TEST(bad_calls)
 }
 END_TEST
 
-/* ---- Standard input, output and error are the program's, open or not ---- */
+/* ---- Standard input, output and error belong to the program, open or closed ---- */
 
 static int standard;
 
@@ -142,7 +142,7 @@ END_TEST
 
 /* ---- Slow files ---- */
 
-/* While one thread is held up by a slow file, others go on. */
+/* One thread is held up by a slow file. Other threads go on. */
 static void *read_all(void *from)
 {
     const int fd = *(const int *)from;
@@ -179,7 +179,7 @@ START_TEST(slow_file)
 }
 END_TEST
 
-/* While one thread moves an object, traces begin and end. */
+/* Traces begin and end while one thread moves an object. */
 static atomic_bool enough;
 
 static void *move_on(void *unused)

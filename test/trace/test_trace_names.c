@@ -1,4 +1,4 @@
-/* Who is named, in a trace and to a profiler: the function that was called, and the object. */
+/* Checks the names in a trace and for a profiler: the public function that was called, and the object. */
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* A profiler's ranges. */
+/* The ranges of a profiler. */
 static char last_range[128];
 static int open_ranges;
 void __wrap_sm_device_range_begin(const char *words);
@@ -29,7 +29,7 @@ void __wrap_sm_device_range_end(void)
         ck_assert_int_eq(open_ranges, 0);                                                                              \
     } while (0)
 
-/* Also functions that know of no object. */
+/* Functions without an object have a range too. */
 START_TEST(ranges)
 {
     synced_mem *mem = NULL;
@@ -58,7 +58,7 @@ static int find_memory(const synced_mem_out_of_memory *request, void *user)
     return 1;
 }
 
-/* After the caller's handler has found memory the call goes on, and is named. */
+/* A call that goes on after the caller's handler has found memory is named. */
 START_TEST(call_that_asked_for_memory)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -83,7 +83,7 @@ static void take_back(void *data, void *user, synced_mem_stream stream)
     gpu_pinned_free(data);
 }
 
-/* ... and after it was given back what it had lent, which a call looks for before it ends. */
+/* A call that hands back adopted memory, as calls do in passing, is named too. */
 START_TEST(call_that_gave_memory_back)
 {
     int given = 0;

@@ -1,4 +1,4 @@
-/* Traces of processes: what becomes of one in a child, and the one that the environment asks for. */
+/* Checks the traces of processes: of a forked child, and of a process whose environment requests a trace. */
 #include "trace_kit.h"
 
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* In a process whose user was changed. */
+/* Simulates a process whose user was changed. */
 static bool insecure;
 char *__real_secure_getenv(const char *name);
 char *__wrap_secure_getenv(const char *name);
@@ -58,10 +58,10 @@ END_TEST
 
 /* ---- The environment ---- */
 
-/* SYNCED_MEM_TRACE_SUMMARY; NULL: it is not set. */
+/* The value of SYNCED_MEM_TRACE_SUMMARY; NULL: it is not set. */
 static const char *asks_for_summary;
 
-/* What a new process does that knows nothing of the library yet. *said: on stderr. */
+/* Acts in a new process, which has not used the library. Returns its status. said: receives its stderr. */
 static int run(void (*act)(void), const char *value, bool set_user, char *said, size_t room)
 {
     int ends[2];
@@ -142,7 +142,7 @@ START_TEST(environment)
 }
 END_TEST
 
-/* A child that goes on says nothing of its own. */
+/* A child that goes on prints no summary of its own. */
 static void use_and_fork(void)
 {
     use();

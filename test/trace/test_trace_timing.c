@@ -1,4 +1,5 @@
-/* The device's times of transfers: in which order they are asked for, how many, and of a device that is behind. */
+/* Checks the device's times of transfers: the order and number of queries, the limit of timed transfers, and slow
+ * devices. */
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
@@ -9,7 +10,7 @@
 #include <stdint.h>
 
 static uint64_t later;
-static uint64_t stopped_clock; /* 0: it goes */
+static uint64_t stopped_clock; /* 0: the clock runs */
 uint64_t __real_sm_trace_time(void);
 uint64_t __wrap_sm_trace_time(void);
 uint64_t __wrap_sm_trace_time(void)
@@ -17,7 +18,7 @@ uint64_t __wrap_sm_trace_time(void)
     return (stopped_clock ? stopped_clock : __real_sm_trace_time()) + later;
 }
 
-/* What another thread might do in the middle of things, once. */
+/* Acts once at a record, as another thread might at that moment. */
 static void (*at_record)(void);
 synced_mem_status __real_sm_device_event_record(int device, sm_event event, synced_mem_stream stream);
 synced_mem_status __wrap_sm_device_event_record(int device, sm_event event, synced_mem_stream stream);
@@ -30,7 +31,7 @@ synced_mem_status __wrap_sm_device_event_record(int device, sm_event event, sync
     return __real_sm_device_event_record(device, event, stream);
 }
 
-/* Meanwhile the next question about an event is answered with no. */
+/* Acts once at a query. That query reports that the event is not done. */
 static void (*at_query)(void);
 synced_mem_status __real_sm_device_event_query(int device, sm_event event, bool *done);
 synced_mem_status __wrap_sm_device_event_query(int device, sm_event event, bool *done);
@@ -80,8 +81,8 @@ static void time_the_last(void)
 
 #define COMES_BEFORE(first, second) ck_assert(strstr(text, first) && strstr(text, first) < strstr(text, second))
 
-/* A transfer is not done when asked, one behind it is a microsecond later: it does not overtake the first, and what is
- * queued meanwhile overtakes neither. Other streams' are not held up. */
+/* A transfer is not done when its event is queried, and the next one is done a microsecond later. Neither that one nor
+ * a transfer that is queued meanwhile overtakes the first. Other streams are not held up. */
 START_TEST(transfers_that_are_done_while_asking)
 {
     struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
@@ -117,7 +118,7 @@ static void resolve_later(void)
     at_record = resolve;
 }
 
-/* While a thread records what ends a transfer, another looks for what is done, or drops what it knows not. */
+/* One thread records the end of a transfer. Meanwhile another polls the transfers, or drops those of unknown state. */
 START_TEST(transfer_that_is_being_queued)
 {
     struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
@@ -135,7 +136,7 @@ END_TEST
 
 /* ---- The end of a trace ---- */
 
-/* Its events go with the shutdown, or with the next trace; the fixture looks. */
+/* The events go back with the shutdown, or with the next trace. The fixture checks that none is left. */
 START_TEST(transfer_that_is_queued_while_the_trace_ends)
 {
     struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
@@ -185,7 +186,7 @@ END_TEST
 
 /* ---- A device that is behind ---- */
 
-/* The device does not get to a transfer for a while; it is written when it does. */
+/* The device delays a transfer. The transfer is written when it is done. */
 START_TEST(late_transfers)
 {
     enum { MANY = 600 };
@@ -211,7 +212,7 @@ START_TEST(late_transfers)
 }
 END_TEST
 
-/* It is asked about a stream's first transfer only, and not by every call. */
+/* Only the first transfer of a stream is queried, and not by every call. */
 START_TEST(questions_about_many_transfers)
 {
     enum { STREAMS = 8, MANY = 1600 };
@@ -257,7 +258,8 @@ START_TEST(questions_about_many_transfers)
 }
 END_TEST
 
-/* No more than so many wait; those that come then have the host's times, and need no events. */
+/* The number of transfers that wait for their times is limited. Later ones have the host's times, and need no
+ * events. */
 START_TEST(more_transfers_than_are_timed)
 {
     enum { MOST = 4096 };
@@ -282,7 +284,7 @@ START_TEST(more_transfers_than_are_timed)
 }
 END_TEST
 
-/* ---- A device that has other processes' work to do ---- */
+/* ---- A device that does other processes' work ---- */
 
 static unsigned turns_of_others;
 
@@ -300,7 +302,7 @@ static struct sm_timing *begin_after(const struct sm_stream *stream, unsigned tu
     return sm_timing_begin(sm_stream_traced(stream));
 }
 
-/* It is waited for, and asked once more, as the first answer came late. */
+/* The device is waited for. Its first answer came late, so it is tried once more. */
 START_TEST(device_that_answers_late)
 {
     const struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
@@ -316,7 +318,7 @@ START_TEST(device_that_answers_late)
 }
 END_TEST
 
-/* No more than a twentieth of the time goes by in tries that fail. */
+/* Tries that fail take at most a twentieth of the time. */
 START_TEST(device_that_answers_too_late)
 {
     const struct sm_stream *const stream = internal_of(SM_INTERNAL_FREE);
@@ -338,7 +340,7 @@ START_TEST(device_that_answers_too_late)
 }
 END_TEST
 
-/* Whose clock is compared with the host's anew. */
+/* In a long trace the device's clock is compared with the host's again. */
 START_TEST(long_traces)
 {
     synced_mem *const mem = make(SIZE);

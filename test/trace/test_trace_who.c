@@ -1,4 +1,4 @@
-/* Call places and scopes in traces. */
+/* Checks call places and scopes in traces. */
 #include "trace_kit.h"
 
 #include "base/caller.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Whether the text matches, as egrep has it. */
+/* Returns whether the extended regular expression matches the text. */
 static bool matches(const char *pattern)
 {
     regex_t compiled;
@@ -28,9 +28,9 @@ static const char *summary(void)
     return text;
 }
 
-/* ---- A framework: one function for all accesses, and what calls it ---- */
+/* ---- A framework: one function for all accesses, and its callers ---- */
 
-/* The dynamic linker knows them; and each has a frame of its own. */
+/* The dynamic linker knows these functions, and each has a frame of its own. */
 #define A_FRAME __attribute__((noinline, visibility("default")))
 #define RETURNS __asm__ volatile("" ::: "memory")
 
@@ -58,7 +58,7 @@ A_FRAME void fw_backward(synced_mem *mem)
     RETURNS;
 }
 
-/* A name that is no plain text: UTF-8, as compilers of other languages make them. */
+/* A name in UTF-8 beyond ASCII, as compilers of other languages make them. */
 void fw_strange(synced_mem *mem) __asm__("fw_stra\303\237e");
 
 A_FRAME void fw_strange(synced_mem *mem)
@@ -121,7 +121,7 @@ START_TEST(places_in_the_summary)
 }
 END_TEST
 
-/* Work of the library's threads has the call place and scopes of the call that began it. */
+/* Work of copy threads has the call place and the scopes of the call that began it. */
 START_TEST(staged_transfers)
 {
     if (!gpu_expected())
@@ -138,11 +138,11 @@ START_TEST(staged_transfers)
 }
 END_TEST
 
-/* ---- Deep and many ---- */
+/* ---- Deep and many call places ---- */
 
 void fw_deep(synced_mem *mem, unsigned way, unsigned depth);
 
-/* From four places of its own: so there are four times as many ways a level deeper. */
+/* Calls itself from four places, so that each level multiplies the call places by four. */
 A_FRAME void fw_deep(synced_mem *mem, unsigned way, unsigned depth)
 {
     if (depth == 0) {
@@ -186,10 +186,10 @@ END_TEST
 static void go_ways(synced_mem *mem, unsigned step)
 {
     for (unsigned way = 0; way < 1u << 12; way += step)
-        fw_deep(mem, way << 8, 12); /* the four outermost are not looked at */
+        fw_deep(mem, way << 8, 12); /* the trace leaves out the four outermost calls */
 }
 
-/* Call places beyond the table's room are not shown. */
+/* Call places that do not fit into the table are not shown. */
 START_TEST(many_places)
 {
     synced_mem *const mem = make(SIZE);
@@ -213,7 +213,7 @@ END_TEST
 
 static synced_mem *used;
 
-/* A change of its head, in the scope. */
+/* Changes the object's head, in the current scope. */
 static void change(void)
 {
     OK(synced_mem_resize_discard(used, SIZE));

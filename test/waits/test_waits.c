@@ -1,11 +1,11 @@
 /*
- * Whether every wait of the library is needed. Random sequences of calls are played, and each instance of a wait in
- * src/ that they come by is noted: the calls from the public function down to the runtime's. Then each instance is
- * dropped, in the same sequences, and something must fail: a race, wrong bytes, memory used after it was handed back.
+ * Checks that every wait of the library is needed. Random sequences of calls are played. Each instance of a wait in
+ * src/ that they reach is recorded: the calls from the public function down to the runtime's. Then each instance is
+ * dropped in the same sequences. Something must fail: a race, wrong bytes, or memory used after it was handed back.
  *
- * A place, which is the wait and the function that decides on it, whose loss nobody notices is one too many, unless
- * it is listed as redundant, with the reason. Single instances may be behind another wait on every way that leads
- * there; those are printed.
+ * A place is the wait and the function that decides on it. A place fails the test if no run notices its loss, unless it
+ * is listed as redundant, with the reason. A single instance may be behind another wait on every way that leads there.
+ * Such instances are printed.
  */
 #include "model.h"
 #include "waits.h"
@@ -22,17 +22,17 @@
 
 enum { MOST_CHAINS = 4000, MOST_RUNS = 128, PATIENCE_S = 60 };
 
-/* What children find, in memory shared with them. */
+/* The findings of the children, in memory shared with them. */
 static struct found {
     struct emu_wait_place chain[MOST_CHAINS];
-    unsigned char runs[MOST_CHAINS][MOST_RUNS]; /* whether the run came by it */
+    unsigned char runs[MOST_CHAINS][MOST_RUNS]; /* whether the run reached the chain */
     int count;
     unsigned dropped;
 } * found;
 
 /* ---- One run, in a child ---- */
 
-/* What the child is to do once the runtime has been started. */
+/* The instance that a child drops once the runtime is started. NULL: it records all waits. */
 static const struct instance *to_drop;
 
 int __real_gpu_start(unsigned schedule);
@@ -40,7 +40,7 @@ int __wrap_gpu_start(unsigned schedule);
 int __wrap_gpu_start(unsigned schedule)
 {
     const int devices = __real_gpu_start(schedule);
-    for (int device = 0; device < devices; device++) /* else memory is freed too seldom */
+    for (int device = 0; device < devices; device++) /* otherwise memory is freed too seldom */
         (void)synced_mem_gpu_pool_set_spare_limit(device, 0);
     emu_note_waits(to_drop == NULL);
     for (int i = 0; to_drop && i < to_drop->chains; i++)
@@ -72,7 +72,7 @@ static void note(const struct emu_wait_place *wait, void *run)
     found->runs[at][*(const int *)run] = 1;
 }
 
-/* Whether the run ends well. */
+/* Returns whether the run succeeded. */
 static bool run_in_child(int run, const struct instance *drop)
 {
     int status = 0;
@@ -113,13 +113,13 @@ static bool is_noticed_in_the_end(const struct instance *instance)
     return false;
 }
 
-/* The test itself waits too. */
+/* Returns whether the wait is the library's. The test itself waits too. */
 static bool is_ours(const struct instance *instance)
 {
     return strstr(instance->name, " < synced_mem_") != NULL;
 }
 
-static bool needed[MOST_INSTANCES]; /* the places */
+static bool needed[MOST_INSTANCES]; /* by place */
 static int noticed;
 static int silent;
 
@@ -133,7 +133,7 @@ static void look_at(const struct instance *instance, bool longer)
         needed[instance->place] = true;
         noticed++;
     } else if (!longer) {
-        (void)printf("not by itself: %s\n", instance->name);
+        (void)printf("no run fails without this instance alone: %s\n", instance->name);
         silent++;
     }
 }
@@ -167,11 +167,11 @@ int main(void)
     for (int i = 0; i < all.count; i++) {
         if (!is_ours(&all.of[i]) || needed[all.of[i].place])
             continue;
-        (void)printf("nobody notices when this wait is dropped:\n    %s\n", all.of[i].name);
+        (void)printf("no run fails without this wait:\n    %s\n", all.of[i].name);
         unnoticed++;
     }
     (void)printf(
-        "%d instances of waits in %d places: %d noticed, %d not by themselves, %d in places that nobody needs\n",
+        "%d instances of waits in %d places: %d noticed, %d not noticed alone, %d in places that no run needs\n",
         all.count, all.places, noticed, silent, unnoticed);
     return unnoticed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
