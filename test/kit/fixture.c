@@ -210,6 +210,15 @@ void close_stream(synced_mem_stream stream)
 
 /* ---- Processes ---- */
 
+bool leaves_memory;
+
+/* The leak sanitizer calls this function before it checks. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaves_memory;
+}
+
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 static bool sleeps(const char *thread)
 {

@@ -130,6 +130,10 @@ void close_stream(synced_mem_stream stream);
 
 /* ---- Processes ---- */
 
+/* A process sets this if it leaves memory allocated on purpose: a child does not free memory that it has inherited, and
+ * the memory of a lost device cannot be freed. The leak sanitizer then checks nothing. */
+extern bool leaves_memory;
+
 /* Before a fork beside threads that finish something and then sleep. The locks of a sanitizer's allocator are not held
  * across a fork: where another thread is inside it, the child waits for ever in one of its first allocations. Without a
  * sanitizer there is nothing to wait for. */

@@ -6,14 +6,6 @@
 char path[64];
 char text[16 << 20];
 
-bool leaves_something;
-
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return leaves_something;
-}
-
 /* A test that was killed, of another process by that number, may have left something else by the name. */
 void name_file(void)
 {

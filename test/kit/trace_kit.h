@@ -15,10 +15,6 @@ enum { SIZE = 5000, MUCH = 3 << 20, FULL = 60000 };
 extern char path[64];
 extern char text[16 << 20];
 
-/* What a child has inherited it does not free, nor is a lost device's freed: the leak sanitizer asks here before it
- * looks. */
-extern bool leaves_something;
-
 /* One for each process. */
 void name_file(void);
 const char *read_file(const char *from);

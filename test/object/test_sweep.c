@@ -63,15 +63,6 @@ static enum outcome outcome_of(const struct failure *failure)
     return failure->then ? MAY_FAIL_TWICE : MAY_FAIL;
 }
 
-/* Quarantined memory is not freed. The leak sanitizer calls this function before it checks. */
-static bool leaves_memory;
-
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return leaves_memory;
-}
-
 static void run_failing(const void *argument)
 {
     const struct failure *const failure = argument;

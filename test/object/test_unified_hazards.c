@@ -235,19 +235,10 @@ START_TEST(many_readers)
 }
 END_TEST
 
-/* A child does not free memory that it has inherited. The leak sanitizer calls this function before it checks. */
-static bool is_child;
-
-int __lsan_is_turned_off(void);
-int __lsan_is_turned_off(void)
-{
-    return is_child;
-}
-
 static void use_in_a_child(const void *argument)
 {
     const synced_mem_placement_kind *const kind = argument;
-    is_child = true;
+    leaves_memory = true;
     if (*kind == SYNCED_MEM_PLACEMENT_MAPPED)
         ck_assert(pattern_is(synced_mem_cpu_data(shared.mem), SIZE, 1));
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(shared.mem));

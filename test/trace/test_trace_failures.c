@@ -234,7 +234,7 @@ START_TEST(lost_device)
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
     emu_break_device(0, cudaErrorIllegalAddress);
-    leaves_something = true;
+    leaves_memory = true;
     stop();
     HAS("\"name\":\"h2d #1\""); /* the transfer may have been done before */
 }

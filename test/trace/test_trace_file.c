@@ -96,7 +96,7 @@ static int standard;
 static void is_closed_in_child(const void *unused)
 {
     (void)unused;
-    leaves_something = true;
+    leaves_memory = true;
     ck_assert_int_eq(fcntl(standard, F_GETFD), -1);
 }
 

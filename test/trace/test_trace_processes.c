@@ -27,7 +27,7 @@ static synced_mem *inherited;
 static void go_on_in_child(const void *unused)
 {
     (void)unused;
-    leaves_something = true;
+    leaves_memory = true;
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
     synced_mem *const mem = make_named("childs", SIZE);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
@@ -72,7 +72,7 @@ static int run(void (*act)(void), const char *value, bool set_user, char *said, 
     if (child == 0) {
         (void)dup2(ends[1], STDERR_FILENO);
         insecure = set_user;
-        leaves_something = true;
+        leaves_memory = true;
         (void)setenv("SYNCED_MEM_TRACE", value, 1);
         if (asks_for_summary)
             (void)setenv("SYNCED_MEM_TRACE_SUMMARY", asks_for_summary, 1);

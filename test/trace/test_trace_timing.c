@@ -159,7 +159,7 @@ END_TEST
 static void leave_late_transfer(const void *unused)
 {
     (void)unused;
-    leaves_something = true;
+    leaves_memory = true;
     start();
     stop();
     HAS_NOT("\"cat\":\"transfer\"");

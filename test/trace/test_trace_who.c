@@ -317,7 +317,7 @@ END_TEST
 static void check_in_child(const void *unused)
 {
     (void)unused;
-    leaves_something = true;
+    leaves_memory = true;
     check_scope("parent");
     synced_mem_scope_end();
     check_scope("");
