@@ -23,7 +23,6 @@ static inline void touch_to_write(void *data)
 /* Makes a pointer, and writes through it when it has expired. */
 void use_old_pointer(void);
 
-
 /* ---- Processes ---- */
 
 /* What the last one has said on stderr. */
