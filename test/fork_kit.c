@@ -7,7 +7,7 @@ static struct child {
     const void *argument;
 } child;
 
-/* A child does not free memory that it has inherited. The leak sanitizer calls this before it looks for leaks. */
+/* A child does not free memory that it has inherited. The leak sanitizer queries this before its search. */
 static bool is_child;
 
 int __lsan_is_turned_off(void);

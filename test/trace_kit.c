@@ -14,7 +14,7 @@ int __lsan_is_turned_off(void)
     return leaves_something;
 }
 
-/* A test that was killed, of another process by that number, may have left something else by the name. */
+/* Removes a file that a killed test, in another process of the same number, may have left. */
 void name_file(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/synced_mem_trace_%ld.json", (long)getpid());

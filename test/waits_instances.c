@@ -1,4 +1,4 @@
-/* Tells instances of waits apart by the names of functions and lines, which addr2line knows. */
+/* Distinguishes instances of waits by the names of functions and lines, which addr2line provides. */
 #include "waits.h"
 
 #include "model.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_ADDRESSES = 4000, FUNCTION = 64, PROGRAM = 1000 };
 
-/* What stands at a return address. */
+/* The function and the line of a return address. */
 static struct address {
     uintptr_t offset;
     char function[FUNCTION];
@@ -37,7 +37,7 @@ static void read_line(FILE *from, char *to, size_t size)
     to[strcspn(to, " \n")] = '\0';
 }
 
-/* All at once: addr2line takes its time. */
+/* Resolves all addresses in one call, as addr2line is slow. */
 static void ask_addr2line(void)
 {
     char program[PROGRAM] = "";
@@ -69,7 +69,7 @@ static bool is_public(const struct address *address)
     return strncmp(address->function, "synced_mem_", 11) == 0;
 }
 
-/* The files whose functions wait because others tell them to. */
+/* The files whose functions wait only on behalf of their callers. */
 static struct {
     const char *name;
     bool met;
@@ -135,7 +135,7 @@ void instances_find(struct instances *all, const struct emu_wait_place *chains, 
     }
     for (int i = 0; i < TOLD; i++) {
         if (!told[i].met) {
-            (void)fprintf(stderr, "no wait comes by %s is it still the name of a file?\n", told[i].name);
+            (void)fprintf(stderr, "no wait passes through %s was this file renamed?\n", told[i].name);
             exit(EXIT_FAILURE);
         }
     }
