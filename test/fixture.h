@@ -45,7 +45,7 @@ extern atomic_int unsound;
 #define SOUND(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
+            (void)fprintf(stderr, "%s:%d: failed: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
                           synced_mem_last_error_message());                                                            \
             atomic_fetch_add(&unsound, 1);                                                                             \
         }                                                                                                              \

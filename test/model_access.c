@@ -86,7 +86,7 @@ static void check_pointer(const struct object *object, enum side side, const voi
 {
     const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
     if (good && data != (side == CPU ? object->host : object->device_data))
-        fail("another pointer than before, which was good still");
+        fail("the pointer differs from an earlier one that is still valid");
     const size_t alignment = object->alignment ? object->alignment : 64;
     if (object->copy[side].origin <= OWN && (uintptr_t)data % alignment != 0)
         fail("the pointer %p is not aligned to %zu bytes", data, alignment);
@@ -98,7 +98,7 @@ static void check_filled(const struct object *object, const void *data)
     const char *const debug = getenv("SYNCED_MEM_DEBUG");
     for (size_t i = 0; debug && strcmp(debug, "1") == 0 && i < object->size; i++)
         if (((const unsigned char *)data)[i] != 0xff)
-            fail("byte %zu of what is to be overwritten is not filled", i);
+            fail("byte %zu of the memory to be overwritten is not filled", i);
 }
 
 /* The expected transfers are known in advance: the access moves contents only if it needs them and the side lacks them.
@@ -196,7 +196,7 @@ static void rewrite_source(const struct op *op, const struct object *object, int
         return;
     if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;
-    code_line("/* the caller writes its pageable memory, and puts it back */");
+    code_line("/* the caller rewrites its pageable memory, and restores it */");
     memset(block->data, 0xEE, object->size);
     (void)gpu_stream_is_idle(world.streams[stream]);
     memcpy(block->data, object->bytes, object->size);
@@ -304,7 +304,7 @@ static void query(struct object *object, int index)
     code_line("OK(synced_mem_query(mem[%d], &pending));", index);
     call_begins(object, OP_QUERY, HOST);
     if (answered("query", synced_mem_query(object->mem, &pending), OK_ONLY) && pending != 0 && pending != 1)
-        fail("query said %d", pending);
+        fail("query returned %d", pending);
     call_ends(0, 0);
 }
 
@@ -318,7 +318,7 @@ static void wait(struct object *object, int index)
     ref_waited(object);
     (void)answered("query", synced_mem_query(object->mem, &pending), OK_ONLY);
     if (pending != 0)
-        fail("something is pending after a wait");
+        fail("work is pending after a wait");
 }
 
 bool play_transfer(const struct op *op)

@@ -136,7 +136,7 @@ static bool host_read(const struct op *op, const struct object *object)
     if (!object->host_reads)
         return false;
     code_line("/* the host reads host[%d] */", op->object);
-    check_contents(object, object->host, "a pointer of the host that is good still");
+    check_contents(object, object->host, "a host pointer that is still valid");
     return true;
 }
 
@@ -185,7 +185,7 @@ void late_kernel(const struct op *op, const struct object *object)
 {
     if (!object->old || !object->defined || object->size == 0 || object->copy[GPU].origin != OWN)
         return;
-    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* by a pointer of before */", op->object, object->size);
+    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* through an earlier pointer */", op->object, object->size);
     gpu_make_current(object->device);
     gpu_expect(object->old, object->size, object->bytes, NULL);
     leave_device();

@@ -40,7 +40,7 @@ static void *remember(struct piece wanted)
 {
     struct piece *const piece = malloc(sizeof *piece);
     if (!piece || !wanted.base)
-        fail("an allocator of the test's has no memory");
+        fail("a user allocator of the test has no memory");
     *piece = wanted;
     piece->data = (unsigned char *)wanted.base + (0 - (uintptr_t)wanted.base) % wanted.alignment;
     (void)pthread_mutex_lock(&allocators.lock);
@@ -58,14 +58,14 @@ static struct piece forget(const void *data, size_t size, size_t alignment, int 
         link = &(*link)->next;
     struct piece *const piece = *link;
     if (!piece)
-        fail("an allocator got %p back, which it has not given", data);
+        fail("an allocator's free got %p, which it has not allocated", data);
     *link = piece->next;
     (void)pthread_mutex_unlock(&allocators.lock);
     const struct piece found = *piece;
     free(piece);
     if (found.size != size || found.alignment != alignment || found.device != device)
-        fail("an allocator got back %zu bytes, aligned to %zu, of device %d, but gave %zu, %zu, %d", size, alignment,
-             device, found.size, found.alignment, found.device);
+        fail("an allocator's free got %zu bytes, aligned to %zu, of device %d; allocated: %zu, %zu, %d", size,
+             alignment, device, found.size, found.alignment, found.device);
     return found;
 }
 
@@ -90,7 +90,7 @@ static void host_free(void *data, size_t size, size_t alignment, int device, syn
 {
     const struct piece piece = forget(data, size, alignment, device, false);
     if (stream || piece.pinned != (user != NULL))
-        fail("an allocator of host memory got a stream, or what another one had given");
+        fail("an allocator of host memory got a stream, or memory of another allocator");
     gpu_note_host_write(data, size);
     memset(data, GARBAGE, size);
     if (piece.pinned)
@@ -137,7 +137,7 @@ static void *device_alloc(size_t size, size_t alignment, int device, synced_mem_
 {
     (void)user;
     if (device < 0 || device >= machine.devices)
-        fail("an allocator was asked for memory of device %d", device);
+        fail("an allocator got a request for memory of device %d", device);
     void *const base = is_small(size, alignment) ? take_chunk(device) : gpu_alloc(device, size + alignment);
     void *const data = remember(
         (struct piece){.base = base, .size = size, .alignment = alignment, .device = device, .of_device = true});
@@ -151,7 +151,7 @@ static void device_free(void *data, size_t size, size_t alignment, int device, s
     (void)user;
     const struct piece piece = forget(data, size, alignment, device, true);
     if (!stream)
-        fail("device memory came back without a stream");
+        fail("device memory was freed without a stream");
     fill_garbage(data, size, device, stream);
     if (is_small(size, alignment) && allocators.count[device] < CACHED) {
         allocators.kept[device][allocators.count[device]++] = (struct chunk){.base = piece.base};

@@ -43,7 +43,7 @@ static bool again(bool succeeded)
         tries = 0;
     if (succeeded || !failing || tries == MOST_TRIES)
         return false;
-    must(synced_mem_last_error() == SYNCED_MEM_ERR_CUDA, "an error that was not made");
+    must(synced_mem_last_error() == SYNCED_MEM_ERR_CUDA, "an error that was not injected");
     tries++;
     return true;
 }

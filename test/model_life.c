@@ -152,7 +152,7 @@ static bool shut_down(const struct op *op)
     if (ok)
         memset(world.allocated, 0, sizeof world.allocated);
     if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.managed_bytes || stats.retired))
-        fail("something is held after a shutdown");
+        fail("memory is held after a shutdown");
     return true;
 }
 
@@ -301,7 +301,7 @@ static void mistake_of_create(unsigned which)
     const size_t size = which == 3 ? SIZE_MAX : 1;
     (void)answered("create", synced_mem_create(&mem, size, &options), one(SYNCED_MEM_ERR_INVALID_ARGUMENT));
     if (mem)
-        fail("a failed call has made an object");
+        fail("a failed call has created an object");
 }
 
 /* Calls without an object or without an output. */
@@ -325,12 +325,12 @@ static void mistake_of_nothing(unsigned which)
         break;
     case 4:
         if (synced_mem_gpu_data_on(NULL, NULL))
-            fail("an accessor of nothing returned something");
+            fail("an accessor of NULL returned a pointer");
         (void)answered("gpu_data_on", synced_mem_last_error(), refused);
         break;
     default:
         if (synced_mem_cpu_data(NULL))
-            fail("an accessor of nothing returned something");
+            fail("an accessor of NULL returned a pointer");
         (void)answered("cpu_data", synced_mem_last_error(), refused);
         break;
     }

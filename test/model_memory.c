@@ -150,9 +150,9 @@ void block_callback(void *data, void *user, synced_mem_stream stream)
     struct block *const block = user;
     stream_set busy = 0;
     if (block->data != data)
-        fail("the callback got other memory than was adopted");
+        fail("the callback got memory that differs from the adopted memory");
     if (block->state != BLOCK_LET_GO && !(block->state == BLOCK_ADOPTED && block->going))
-        fail("the callback came for memory that is not let go of");
+        fail("the callback came for memory that is not released");
     for (int i = 0; stream && i < machine.devices * PLACES; i++)
         if (world.streams[i] == stream && i / PLACES == block->device && i % PLACES < PER_THREAD)
             busy |= in_set(i);

@@ -178,7 +178,7 @@ static void check_told(const char *what, synced_mem_status status)
         fail("%s: %s, but the error handler was called %u times, the last time with %s", what,
              synced_mem_status_name(status), told.calls, synced_mem_status_name(told.status));
     if (expected && strncmp(told.message, synced_mem_last_error_message(), sizeof told.message - 1) != 0)
-        fail("%s: the error handler was told '%s'", what, told.message);
+        fail("%s: the error handler got '%s'", what, told.message);
     told.calls = 0;
 }
 
@@ -305,9 +305,9 @@ void perform(const struct op *op)
     }
     shared->by_code[op->code]++;
     if (machine.gpu && gpu_current_device() != world.current[op->thread])
-        fail("the current device is another one after %s", op_name(op->code));
+        fail("the current device has changed after %s", op_name(op->code));
     if (gpu_mismatches(false) > 0)
-        fail("a kernel read something else than what was written before");
+        fail("a kernel read other contents than were written");
 }
 
 /* ---- Threads: one at a time plays; the next operation names it ---- */
@@ -351,7 +351,7 @@ static void play_in_threads(void)
     turn = upcoming.thread;
     for (size_t i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, player, (void *)i) != 0)
-            fail("no thread could be made");
+            fail("a thread could not be created");
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);
 }
@@ -408,7 +408,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
     for (int device = 0; device < machine.devices; device++)
         gpu_sync_device(device);
     if (gpu_mismatches(true) > 0)
-        fail("a kernel read something else than what was written before");
+        fail("a kernel read other contents than were written");
     unmake_streams();
     blocks_unmake();
     allocators_unmake();

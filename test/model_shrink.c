@@ -25,7 +25,7 @@ void say_reason(int status)
     else if (WTERMSIG(status) == SIGALRM)
         (void)snprintf(shared->message, MESSAGE, "a child hung");
     else
-        (void)snprintf(shared->message, MESSAGE, "a child was ended by signal %d; see above for what it reported",
+        (void)snprintf(shared->message, MESSAGE, "a child was ended by signal %d; its report is above",
                        WTERMSIG(status));
 }
 

@@ -53,7 +53,7 @@ static struct {
 #define REQUIRE(condition)                                                                                             \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: at %s, not so: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
+            (void)fprintf(stderr, "%s:%d: at %s, failed: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
                           #condition, synced_mem_last_error_message());                                                \
             exit(EXIT_FAILURE);                                                                                        \
         }                                                                                                              \
@@ -451,7 +451,7 @@ static void check_host_contents_stay(void)
     REQUIRE(contents_are(data));
 }
 
-/* How often a step is tried: the calls that can fail, and one that cannot. */
+/* Returns how often a step is tried: each call that can fail, and one that cannot. */
 static int tries_of(enum outcome expected)
 {
     return expected == MUST_SUCCEED ? 1 : expected == MAY_FAIL_TWICE ? 3 : 2;

@@ -22,7 +22,7 @@ static inline void trust_must(const char *call, cudaError_t code)
 {
     if (code == cudaSuccess)
         return;
-    fprintf(stderr, "%s answered %d\n", call, (int)code);
+    fprintf(stderr, "%s returned %d\n", call, (int)code);
     _exit(EXIT_UNEXPECTED);
 }
 
@@ -31,7 +31,7 @@ static inline void trust_check(const char *condition, const char *file, int line
 {
     if (holds)
         return;
-    fprintf(stderr, "%s:%d: not so: %s\n", file, line, condition);
+    fprintf(stderr, "%s:%d: failed: %s\n", file, line, condition);
     _exit(EXIT_UNEXPECTED);
 }
 

@@ -33,7 +33,7 @@ static struct address *address_of(const struct emu_place *place)
 static void read_line(FILE *from, char *to, size_t size)
 {
     if (!fgets(to, (int)size, from))
-        fail("addr2line says too little");
+        fail("addr2line printed too few lines");
     to[strcspn(to, " \n")] = '\0';
 }
 
@@ -51,7 +51,7 @@ static void ask_addr2line(void)
         (void)fprintf(list, "%#lx\n", (unsigned long)addresses[i].offset - 1);
     (void)fclose(list);
     if (readlink("/proc/self/exe", program, sizeof program - 1) < 0)
-        fail("this program has no name");
+        fail("the path of this program is unknown");
     (void)snprintf(command, sizeof command, "addr2line -f -s -e '%s' <'%s'", program, path);
     FILE *const answers = popen(command, "r");
     if (!answers)

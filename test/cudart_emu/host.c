@@ -66,7 +66,7 @@ static cudaError_t free_host(void *start)
         emu_memory_release(alloc);
     }
     const cudaError_t error =
-        ours ? emu.devices[alloc->device].sticky : emu_misuse("%p is freed twice at a time", start);
+        ours ? emu.devices[alloc->device].sticky : emu_misuse("%p is freed by two threads at the same time", start);
     emu_alloc_unref(alloc);
     return error;
 }

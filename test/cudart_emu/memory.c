@@ -241,7 +241,7 @@ static cudaError_t wait_and_free(struct emu_alloc *alloc)
     emu_race_host_free(alloc);
     cudaError_t error = emu.devices[alloc->device].sticky;
     if (alloc->state != EMU_LIVE || !alloc->in_tree) {
-        error = emu_misuse("memory is freed twice at a time: %s", emu_describe(&alloc->freed));
+        error = emu_misuse("memory is freed by two threads at the same time: %s", emu_describe(&alloc->freed));
     } else {
         emu_alloc_dead(alloc);
         emu_memory_release(alloc);
@@ -254,7 +254,7 @@ cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out)
 {
     struct emu_alloc *alloc = emu_find(start);
     if (alloc != NULL && alloc->state != EMU_LIVE)
-        return emu_misuse("%p was freed before, and nothing has synchronized with that: %s", start,
+        return emu_misuse("%p was freed before, and the host has not synchronized with that free: %s", start,
                           emu_describe(&alloc->freed));
     if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED))
         return cudaErrorInvalidValue;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define POOL_ROUNDING ((size_t)512)
-/* How many blocks are searched for one that the same stream frees. */
+/* The number of blocks that are searched for one that the same stream frees. */
 #define LOOK_AT_MOST 64
 
 /* ---- Blocks ---- */

@@ -218,7 +218,7 @@ static void copy_past_protection(char *to, const char *from, size_t size)
         const ssize_t part =
             pread(memory, bounce, left < sizeof bounce ? left : sizeof bounce, (off_t)(uintptr_t)(from + done));
         if (part <= 0 || pwrite(memory, bounce, (size_t)part, (off_t)(uintptr_t)(to + done)) != part)
-            emu_misuse("a copy from %p to %p reaches memory that is not there", (const void *)from, (void *)to);
+            emu_misuse("a copy from %p to %p accesses memory that is not mapped", (const void *)from, (void *)to);
         done += (size_t)part;
     }
     (void)close(memory);
