@@ -127,9 +127,9 @@ void close_stream(synced_mem_stream stream);
 
 /* ---- Processes ---- */
 
-/* To call before a fork beside threads that finish some work and then sleep. A sanitizer's allocator does not take its
- * locks across a fork. If another thread holds one, the child waits for ever in an early allocation. Returns at once
- * without a sanitizer. */
+/* Waits until all other threads sleep. Call it before a fork beside threads that finish some work and then sleep. A
+ * sanitizer's allocator does not take its locks across a fork. If another thread holds one, the child waits for ever in
+ * an early allocation. Returns at once without a sanitizer. */
 void let_others_sleep(void);
 
 /* Runs the function in a process of its own. Returns whether it exited with success. Uses nothing of Check, so any

@@ -18,7 +18,7 @@ bool gpu_is_emulated(void);
 int gpu_schedules(void);
 /* Starts the runtime in the test's process, before all else. Returns the number of devices. */
 int gpu_start(unsigned schedule);
-/* Fails if anything is left. To call after the library was shut down and the test has freed its own. */
+/* Fails if anything is left. Call it after the library was shut down and the test has freed its own memory. */
 void gpu_check_nothing_left(void);
 
 /* Both return 0 without a device. */

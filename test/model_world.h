@@ -25,7 +25,7 @@ struct block {
     int device;
     bool going; /* the current call may release it */
     bool poisoned;
-    bool locked;        /* by the library; false when it is free */
+    bool locked;        /* by the library, until the block is free */
     stream_set busy;    /* the streams on which work of the caller's on it may be pending */
     unsigned long used; /* the time at which it was given back last */
 };
@@ -130,7 +130,7 @@ bool ref_may_read(const struct object *object, int stream);
 bool ref_may_write(const struct object *object, int stream);
 void ref_kernel(struct object *object, int stream, bool writes);
 void ref_wrote(struct object *object, size_t offset, size_t size, unsigned pattern);
-/* A kernel reads through the pointer that was requested without a stream, even if the host has read since. To call just
+/* A kernel reads through the pointer that was requested without a stream, even if the host has read since. Call it just
  * before the memory is released. */
 void late_kernel(const struct op *op, const struct object *object);
 void ref_stream_synced(int stream);

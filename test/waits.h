@@ -9,7 +9,7 @@
 int waits_runs(void);
 /* Longer runs, for instances that the others do not cover; numbered from waits_runs() on. */
 int waits_more_runs(void);
-/* Plays a run. To call in a process of its own; exits if something is wrong. */
+/* Plays a run. Call it in a process of its own. Exits if something is wrong. */
 void waits_run(int run);
 
 /* ---- Instances ---- */

@@ -108,7 +108,7 @@ bit met_s;          /* S was named; it is always named first, as T first would b
 /* The domains that may use a pointer, to read and to write. One use at any time is enough. */
 byte may_read;
 byte may_write;
-/* Whether each copy has the current contents, in the order of queueing, and whether the contents are defined. */
+/* current: the copy has the current contents, in the order of queueing. defined: there are contents to read. */
 bit current[2];
 bit defined = 1;
 

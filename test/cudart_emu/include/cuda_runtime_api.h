@@ -1,7 +1,7 @@
 /*
  * The part of the CUDA runtime's C interface that the emulated runtime has. Its types are in driver_types.h. Code that
  * calls the runtime compiles with it where no toolkit is installed. Values, layouts and prototypes are those of CUDA
- * 13.0. values.c compares them with literals, with whichever of the two headers it is compiled.
+ * 13.0. values.c compares them with literals; it compiles with this header and with a toolkit's.
  */
 #ifndef CUDART_EMU_CUDA_RUNTIME_API_H
 #define CUDART_EMU_CUDA_RUNTIME_API_H
