@@ -1,6 +1,6 @@
 #!/bin/sh
-# plot.sh: bench/plot.py draws the suite's lines of JSON, the same every time. It refuses other files with one line and
-# exit status 2.
+# plot.sh: checks that bench/plot.py draws the suite's lines of JSON, with the same result every time. It must refuse
+# other files with one line and exit status 2.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/kit/lib.sh
@@ -13,7 +13,7 @@ fail() {
     failures=$((failures + 1))
 }
 if ! drawing=$(python_with matplotlib); then
-    echo "there is no Python with matplotlib"
+    echo "skipped: there is no Python with matplotlib"
     exit 77
 fi
 
@@ -33,10 +33,10 @@ refuses() { # WORDS-OF-THE-MESSAGE ARGUMENT...
     [ $status = 2 ] || fail "plot.py $* ended with $status"
     [ "$(wc -l <"$dir/err")" = 1 ] || fail "plot.py $* printed $(wc -l <"$dir/err") lines of error"
     grep -q -e "^plot.py: $words" "$dir/err" || fail "plot.py $* said: $(cat "$dir/err")"
-    [ -z "$(ls "$dir/none")" ] || fail "plot.py $* has drawn all the same"
+    [ -z "$(ls "$dir/none")" ] || fail "plot.py $* has drawn a picture in spite of the error"
 }
 
-rows() { # GROUP TABLE LIMIT CLASSIC: two sizes, our figures are 100 and 200
+rows() { # GROUP TABLE LIMIT CLASSIC: two sizes, with the library's figures 100 and 200
     for scale in 1 2; do
         printf '{"group":"%s","table":"%s","row":"a row","x":%s024,"verdict":"met"' "$1" "$2" $scale
         for figure in "ours 100" "limit $3" "classic $4"; do
@@ -47,8 +47,8 @@ rows() { # GROUP TABLE LIMIT CLASSIC: two sizes, our figures are 100 and 200
     done
 }
 
-# In life our curve lies on the limit's, so ratios are drawn. In resize-host the curves are apart, and in scale the two
-# limits alone are the same. resize-device has too few points; overlap, scale-trips and scale-threads have none.
+# In life the library's curve is on the limit's, so ratios are drawn. In resize-host the curves are apart; in scale only
+# the two limits are the same. resize-device has too few points; overlap, scale-trips and scale-threads have none.
 mkdir "$dir/pictures" "$dir/again" "$dir/none"
 {
     echo '{"machine":{"quick":true}}'
@@ -80,7 +80,7 @@ diff -r "$dir/pictures" "$dir/again" >/dev/null || fail "the pictures are not th
 grep -q '<dc:date>' "$dir/again"/*.svg && fail "a picture has a date"
 head -n 1 "$dir/rows" >"$dir/machine"
 draw "$dir/machine" "$dir/none" || fail "plot.py: $(cat "$dir/err")"
-grep -q 'timeline: skipped' "$dir/out" || fail "a timeline that is not there was not spoken of"
+grep -q 'timeline: skipped' "$dir/out" || fail "a missing timeline is not reported"
 
 refuses 'usage: plot.py FILE FOLDER' "$dir/rows"
 refuses "$dir/missing: No such file" "$dir/missing" "$dir/none"
@@ -98,7 +98,7 @@ for line in '{"machine":' '[]' '{"group":"life"}' '{"timeline":[{"what":"push","
     refuses "$dir/bad, line 2: this is no line of the suite's JSON" "$dir/bad" "$dir/none"
 done
 
-# Without the modules that packages bring.
+# Without modules of packages.
 "$drawing" -S -E "$root/bench/plot.py" "$dir/rows" "$dir/none" >"$dir/out" 2>"$dir/err"
 status=$?
 [ $status = 2 ] && grep -q 'plot.py: matplotlib is not installed' "$dir/err" || fail "$status, $(cat "$dir/err")"

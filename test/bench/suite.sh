@@ -1,6 +1,7 @@
 #!/bin/sh
-# suite.sh SUITE RUNTIME PYTHON: the benchmark suite runs to its end, measures every group that it names, writes lines
-# of JSON, says what it has skipped and why, and refuses what it can't use with one line; bench/plot.py draws its rows.
+# suite.sh SUITE RUNTIME PYTHON: checks that the benchmark suite runs to its end, measures every group that it lists,
+# and writes lines of JSON. It must give a reason for each skipped row, and refuse wrong arguments with one line.
+# bench/plot.py must draw its rows.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/kit/lib.sh
@@ -8,7 +9,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 suite=$1
 runtime=$2
 python=$3
-unset MALLOC_PERTURB_ # which Meson sets: memory that is filled at every turn is no reference
+unset MALLOC_PERTURB_ # set by Meson; malloc would fill all memory, and be no reference
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failures=0
@@ -29,7 +30,7 @@ ends() { # STATUS WORDS-OF-THE-MESSAGE ARGUMENT...
 refuses() { # WORDS-OF-THE-MESSAGE ARGUMENT...
     ends 2 "$@"
     [ "$(wc -l <"$dir/err")" = 1 ] || fail "$* printed $(wc -l <"$dir/err") lines of error"
-    [ ! -s "$dir/out" ] || fail "$* measured all the same"
+    [ ! -s "$dir/out" ] || fail "$* measured in spite of the error"
 }
 
 refuses 'suite: --frobnicate: there is no such option' --frobnicate
@@ -41,11 +42,11 @@ refuses '--json: its value is missing' --json ''
 refuses "--json $dir/missing/file: No such file" --json "$dir/missing/file"
 refuses "--json $dir: Is a directory" --json "$dir"
 ends 0 '' --help
-grep -q -e --group "$dir/out" || fail "--help does not tell of --group"
+grep -q -e --group "$dir/out" || fail "--help does not name --group"
 ends 0 '' --list
 cp "$dir/out" "$dir/groups"
 
-# Without what it calls: the words, and all else goes on.
+# Without valgrind one row is skipped with a reason, and all others are measured.
 mkdir "$dir/bin"
 path=$PATH
 PATH=$dir/bin
@@ -56,7 +57,7 @@ PATH=$path
 [ $lacking = 0 ] && grep -q 'cpu_data, static *skipped: valgrind is not installed' "$dir/out" ||
     fail "without valgrind: $lacking, $(cat "$dir/out")"
 
-# Everything, quickly.
+# A quick run of all groups.
 ends 0 '' --quick --json "$dir/json"
 [ ! -s "$dir/err" ] || fail "a run that went well said: $(cat "$dir/err")"
 "$python" - "$dir/json" "$dir/groups" "$runtime" <<'PYTHON' || fail "the lines of JSON"
@@ -91,7 +92,7 @@ else:
     assert all(any(row["group"] == g and "limit" in row for row in rows) for g in needs_gpu), "limits are missing"
 PYTHON
 
-# The pictures of these rows are XML, and each says that its figures mean little.
+# The pictures of these rows are XML. Each has a remark that its figures are of little value.
 if drawing=$(python_with matplotlib); then
     mkdir "$dir/pictures"
     "$drawing" "$root/bench/plot.py" "$dir/json" "$dir/pictures" >"$dir/out" 2>"$dir/err" ||
@@ -110,10 +111,10 @@ if drawing=$(python_with matplotlib); then
     done
     grep -q 'overlap: skipped, as too little of it was measured' "$dir/out" || fail "overlap: $(cat "$dir/out")"
 else
-    echo "pictures: skipped, there is no matplotlib"
+    echo "skipped: pictures, as there is no matplotlib"
 fi
 
-# A missed target ends a strict run, and no other.
+# A missed target makes a strict run fail, and no other run.
 ends 0 '' --quick --group scale --json "$dir/json"
 "$suite" --quick --strict --group scale --json "$dir/json" >/dev/null 2>&1
 status=$?
@@ -122,14 +123,14 @@ case $(grep -c '"end".*"missed":0,' "$dir/json") in
 *) [ $status = 1 ] || fail "a strict run with missed targets ended with $status" ;;
 esac
 
-# What can't be written is noticed.
+# Failed writes are reported.
 if [ -e /dev/full ]; then
     ends 1 'JSON' --quick --group scale --json /dev/full
     "$suite" --list >/dev/full 2>"$dir/err" && fail "a full disk went unnoticed"
     grep -q 'could not be written' "$dir/err" || fail "a full disk: $(cat "$dir/err")"
 fi
 
-# A part that fails is told, and counts. Sanitizers need more addresses than that for themselves.
+# A part that fails is reported and counted. With a sanitizer the limit is too low to start at all.
 if sh -c 'ulimit -v 60000 && "$0" --list; exit $?' "$suite" >/dev/null 2>&1; then
     (ulimit -v 60000 && "$suite" --quick --group host) >"$dir/out" 2>"$dir/err"
     status=$?

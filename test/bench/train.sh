@@ -1,7 +1,7 @@
 #!/bin/sh
-# train.sh TRAIN: the trainer refuses what it can't use, with one line and exit status 2; learns what it should; and the
-# same seed gives the same loss. train.sh TRAIN full: it learns what it should with the default settings, and from its
-# own text.
+# train.sh TRAIN: checks that the trainer refuses wrong arguments and files with one line and exit status 2, that it
+# learns, and that the same seed gives the same loss. train.sh TRAIN full: checks that it learns enough with the default
+# settings, and from the public header.
 set -u
 train=$1
 dir=$(mktemp -d)
@@ -12,7 +12,7 @@ fail() {
     failures=$((failures + 1))
 }
 
-# Built with cuBLAS alone it needs a GPU.
+# A trainer built with cuBLAS alone needs a GPU.
 "$train" --quiet --sample 0 "$dir/missing" >"$dir/out" 2>"$dir/err" </dev/null
 if grep -q "there is no GPU, and this program was built without CBLAS" "$dir/err"; then
     cat "$dir/err"
@@ -29,7 +29,7 @@ if [ "${2-}" = full ]; then
             fail "$what: the gain over the unigram entropy is below 0.8 nat"
     }
     gains "the default settings"
-    # What the trainer reads where there is no GPL.
+    # The trainer's text on systems without the GPL.
     gains "include/synced_mem.h" --steps 3000 "$(dirname "$0")/../../include/synced_mem.h"
     [ $failures = 0 ]
     exit
@@ -69,7 +69,7 @@ refuses '--overlap' --overlap some
 refuses '--overlap' --overlap 3 --device cpu
 refuses '--timeline' --timeline
 
-# A text that is made here, so that the loss does not hang on what the machine has.
+# The text is generated, so that the loss does not depend on the machine's files.
 i=0
 while [ $i -lt 400 ]; do
     echo "the $i. line says that $((i * 7 % 10)) comes before $((i * 7 % 10 + 1)), and no other line does."
@@ -87,7 +87,7 @@ done
 [ -n "$devices" ] || fail "neither cpu nor gpu can be used: $(cat "$dir/err")"
 case $devices in
 *gpu*)
-    # More steps than the timeline shows: 8 of kernels and 9 pushes, of which none ends before it begins.
+    # There are more steps than the timeline shows: 8 of kernels and 9 pushes. None may end before it begins.
     "$train" --overlap 13 --timeline "$dir/text" >"$dir/out" 2>"$dir/err" ||
         fail "--overlap: $(cat "$dir/err")"
     grep -q '^c / max(a, b) ' "$dir/out" || fail "--overlap printed no ratio"
@@ -118,7 +118,7 @@ agree() { # WHAT LOSS LOSS
     awk -v a="$2" -v b="$3" 'BEGIN { exit !(a > 0 && b > 0 && a - b < 1e-3 && b - a < 1e-3) }' ||
         fail "$1: the devices' losses differ by 1e-3 or more"
 }
-# In a step of this one every sum is so long that the GPU cuts it into parts.
+# In each step every sum is so long that the GPU cuts it into parts.
 long_sums() { # DEVICE
     "$train" --quiet --steps 20 --batch 4096 --context 20 --embed 5 --hidden 40 --sample 0 --device "$1" "$dir/text" \
         >"$dir/out" 2>"$dir/err" || fail "long sums on $1: $(cat "$dir/err")"

@@ -1,8 +1,8 @@
 /*
- * Address space. A device's memory is a file that is mapped twice: where the program sees it nobody may touch it, and
- * the emulator reads and writes the other mapping. Host memory that the runtime gives out has one mapping, open while
- * it is allocated. Spans come in size classes, four to each power of two, and the one freed last is handed out first,
- * so that a late use of freed memory meets its next owner.
+ * Address space. A device's memory is a file that is mapped twice. No thread may touch the mapping that the program
+ * sees; the emulator reads and writes the other one. Host memory of the runtime has one mapping, accessible while it is
+ * allocated. Spans come in size classes, four to each power of two. The span freed last is handed out first, so that a
+ * late use of freed memory collides with the next owner's.
  */
 #include "emu.h"
 
@@ -12,11 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Per device and for the host; all of them fit into what ThreadSanitizer leaves to a program. */
+/* One for each device and for the host. All fit into the address space that ThreadSanitizer leaves to a program. */
 #define ARENA_SIZE ((size_t)32 << 30)
 #define DEVICE_GRANULE ((size_t)512)
 #define HOST_GRANULE ((size_t)4096)
-/* From this size on, freed memory is given back to the system and not filled. */
+/* Freed memory of at least this size is given back to the system instead of filled. */
 #define RETURN_SIZE ((size_t)1 << 20)
 
 static unsigned floor_log2(size_t value)
@@ -73,7 +73,7 @@ struct emu_arena *emu_host_arena(void)
     return emu.host.address != NULL || open_arena(&emu.host, true) ? &emu.host : NULL;
 }
 
-/* Host memory can be touched from now on. */
+/* Makes host memory accessible. */
 static void open_span(struct emu_arena *arena, char *start, size_t span)
 {
     if (arena->file < 0)
@@ -101,7 +101,7 @@ void emu_poison(struct emu_arena *arena, char *start, size_t span)
 {
     const size_t offset = (size_t)(start - arena->address);
     if (arena->file < 0) {
-        /* Whoever still touches it faults; where the system refuses, reads the poison. */
+        /* A late access faults. If the system refuses, it reads the poison. */
         if (span < RETURN_SIZE || madvise(start, span, MADV_DONTNEED) != 0)
             memset(start, EMU_STALE, span);
         (void)mprotect(start, span, PROT_NONE);
@@ -127,7 +127,7 @@ void emu_span_give(struct emu_arena *arena, char *start, size_t size)
     freed->offsets[freed->count++] = (size_t)(start - arena->address);
 }
 
-/* In a forked process the mappings are shared with the parent, so new ones take their place. */
+/* A forked process shares the mappings with its parent, so new mappings replace them. */
 static void reset_arena(struct emu_arena *arena)
 {
     for (size_t i = 0; arena->freed != NULL && i < EMU_CLASSES; i++)

@@ -1,18 +1,18 @@
 /*
  * Batches of copies: cudaMemcpyBatchAsync as of CUDA 13.0. Earlier headers declare it otherwise, or not at all.
  *
- *   order of the source    pageable source, when it is read
+ *   order of the source    time at which a pageable source is read
  *   stream                 late; by seed at the call
- *   during the API call    at the call; of more than 64 KiB, on a stream with work, as above
+ *   during the API call    at the call; over 64 KiB, on a stream with work: as above
  *   any                    as stream
  *
- * All else is as cudaMemcpyAsync does it.
+ * All else is as in cudaMemcpyAsync.
  */
 #include "emu.h"
 
 #if CUDART_VERSION >= 13000
 
-/* Up to here the source of a copy "during the API call" was seen to be read by then. */
+/* The largest copy "during the API call" whose source a real runtime was seen to read before the return. */
 #define READ_AT_ONCE 65536
 
 struct batch {
@@ -21,7 +21,7 @@ struct batch {
     const size_t *sizes;
     size_t count;
     const struct cudaMemcpyAttributes *attributes;
-    const size_t *firsts; /* the copy that each of the attributes begins with */
+    const size_t *firsts; /* the first copy of each of the attributes */
     size_t attribute_count;
 };
 
@@ -30,7 +30,7 @@ static bool have_bytes_in_common(const void *one, size_t size, const void *other
     return (const char *)one < (const char *)other + other_size && (const char *)other < (const char *)one + size;
 }
 
-/* Copies of a batch are in no order among themselves. */
+/* The copies of a batch are not ordered among themselves. */
 static bool is_dependent(const struct batch *batch, size_t writer, size_t other)
 {
     const void *target = batch->targets[writer];
@@ -76,7 +76,7 @@ static cudaError_t check_batch(const struct batch *batch)
     return error;
 }
 
-/* It can not be captured, and refuses to be without ending the capture. */
+/* A batch cannot be captured. The refusal does not end the capture. */
 static cudaError_t stream_of_batch(cudaStream_t handle, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_to_queue(handle, stream);
@@ -87,8 +87,8 @@ static cudaError_t stream_of_batch(cudaStream_t handle, struct emu_stream **stre
     return (*stream)->capture != NULL ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 
-/* The order "during the API call" promises that the source is read by then. Of more than 64 KiB, on a stream that has
- * something to do, a real runtime was seen to read it later: so nothing is promised here either. */
+/* The order "during the API call" promises that the source is read before the return. A real runtime was seen to read
+ * sources over 64 KiB later, on a stream with work. So the emulator promises nothing there either. */
 static bool reads_now(const struct batch *batch, size_t which, size_t attribute, const struct emu_stream *stream)
 {
     const bool during_call = batch->attributes[attribute].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;

@@ -1,8 +1,8 @@
 /*
- * Stream capture: which streams take part in one, what it forbids, and what ends it badly.
+ * Stream capture: the streams that take part, the calls that are forbidden, and the errors that end a capture.
  *
  *   a capturing stream is          synchronized, queried                       900, invalidated
- *                                  asked for its id, device, flags, priority   900, invalidated
+ *                                  queried for its id, device, flags, priority 900, invalidated
  *   its device is                  synchronized                                900, invalidated
  *   an event recorded in it is     synchronized, queried by the host           907, invalidated
  *                                  the same or waited for, once it has ended   1
@@ -16,34 +16,34 @@
  *   it is ended                    on a stream that has joined                 903, invalidated
  *                                  by a thread that may not                    908, ended
  *
- * A thread in relaxed mode may make unsafe calls. Others may not beside a capture that is not relaxed: in global mode
- * beside their own and any thread's global one, in thread-local mode beside their own.
+ * A thread in relaxed mode may make unsafe calls. Others may not beside a capture that is not relaxed. In global mode
+ * their own capture and any thread's global one count, in thread-local mode only their own.
  *
- * Neither the documentation nor a real runtime has said, and these are guesses:
- *   - that a capture is over at once when a thread that may not has ended it; seen was that the right thread's end is
- *     then answered with 401, and that the stream can capture anew
- *   - that a fork without work needs no join
- *   - that events of a capture that ended badly are answered as those of one that ended well, by capturing streams too,
- *     whose capture goes on, and that unsafe calls are refused first
- *   - that a wait for an event of an invalidated capture is answered with 901
- *   - that a thread which may make unsafe calls is answered 901 for the synchronization of an invalidated stream, and
- *     that a query is answered as a synchronization
- *   - that the legacy stream refuses to tell its device, flags and priority as it does its id
- *   - that cudaHostAlloc() and cudaMallocManaged() are as unsafe as the other allocations
+ * The following are guesses, neither documented nor seen on a real runtime:
+ *   - A capture is over at once when a thread that may not has ended it. Seen was that the right thread's end then
+ *     returns 401, and that the stream can capture anew.
+ *   - A fork without work needs no join.
+ *   - Events of a capture that failed behave as those of one that succeeded. A capturing stream that waits for such an
+ *     event goes on capturing. Unsafe calls are refused first.
+ *   - A wait for an event of an invalidated capture returns 901.
+ *   - A thread that may make unsafe calls gets 901 from the synchronization of an invalidated stream. A query returns
+ *     the same as a synchronization.
+ *   - The legacy stream refuses queries of its device, flags and priority as it refuses those of its id.
+ *   - cudaHostAlloc() and cudaMallocManaged() are as unsafe as the other allocations.
  */
 #include "emu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Captures do not see what these do. Those that depend on a stream or an event ask by themselves. */
+/* Calls that captures do not see. Calls whose safety depends on a stream or an event check it by themselves. */
 static const bool unsafe_calls[EMU_CALL_COUNT] = {
     [EMU_cudaMalloc] = true,         [EMU_cudaFree] = true,          [EMU_cudaMallocHost] = true,
     [EMU_cudaHostAlloc] = true,      [EMU_cudaFreeHost] = true,      [EMU_cudaHostRegister] = true,
     [EMU_cudaHostUnregister] = true, [EMU_cudaMallocManaged] = true, [EMU_cudaMemPoolTrimTo] = true,
 };
 
-/* ---- What is forbidden ---- */
+/* ---- Forbidden calls ---- */
 
 static bool goes_on(const struct emu_capture *capture)
 {
@@ -76,7 +76,7 @@ cudaError_t emu_call_permitted(enum emu_call call)
     return unsafe_calls[call] ? emu_unsafe_permitted() : cudaSuccess;
 }
 
-/* Has the capture a stream on the device, or a blocking one? */
+/* Returns whether the capture has a stream, or a blocking stream, on the device. */
 static bool is_on(const struct emu_capture *capture, int device, bool blocking)
 {
     for (const struct emu_stream *stream = capture->streams; stream != NULL; stream = stream->next_captured)
@@ -85,7 +85,7 @@ static bool is_on(const struct emu_capture *capture, int device, bool blocking)
     return false;
 }
 
-/* Is there a capture on the device? */
+/* Returns whether there is a capture on the device. */
 static bool find_on(int device, bool blocking, bool invalidate)
 {
     bool found = false;
@@ -137,7 +137,7 @@ cudaError_t emu_stream_not_capturing(cudaStream_t handle, struct emu_stream **st
     return cudaErrorStreamCaptureUnsupported;
 }
 
-/* From now on what is queued on the stream is captured, behind the given nodes. */
+/* Captures all further work of the stream, behind the given nodes. */
 static void join(struct emu_capture *capture, struct emu_stream *stream, const struct emu_joint *joint)
 {
     stream->capture = capture;
@@ -158,7 +158,7 @@ void emu_capture_leave(struct emu_stream *stream)
     stream->joint = NULL;
 }
 
-/* ---- What is captured ---- */
+/* ---- Captured work ---- */
 
 static struct emu_joint *new_joint(struct emu_capture *capture, size_t room)
 {
@@ -287,7 +287,8 @@ static cudaError_t begin(cudaStream_t handle, enum cudaStreamCaptureMode mode)
     return cudaSuccess;
 }
 
-/* Takes its streams out of it. Its graph is the caller's then; events recorded in it still know that they were. */
+/* Takes the streams out of the capture. The graph is the caller's then. Events still refer to the capture in which they
+ * were recorded. */
 static void finish(struct emu_capture *capture)
 {
     while (capture->streams != NULL)
@@ -350,9 +351,9 @@ void emu_captures_reset(void)
     }
 }
 
-/* ---- Questions ---- */
+/* ---- Queries ---- */
 
-/* This question alone the legacy stream refuses without harm to the captures. */
+/* The legacy stream refuses this query, and only this one, without invalidating the captures. */
 static cudaError_t status_of(cudaStream_t handle, enum cudaStreamCaptureStatus *status, unsigned long long *id)
 {
     struct emu_stream *stream = NULL;

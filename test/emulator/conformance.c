@@ -1,9 +1,9 @@
 /*
- * Asserts, on the emulated runtime and on the real one alike, what the library takes for granted about the CUDA
- * runtime: the answers recorded from a real machine and the documented semantics that the CUDA back end is built on.
+ * Asserts facts about the CUDA runtime that the library relies on, on the emulated and the real runtime alike. The
+ * facts are results recorded on a real machine, and the documented semantics on which the CUDA back end is built.
  *
- * Exit status 0 when all facts hold, 1 when one does not, 77 when the real runtime finds no device. With an argument,
- * only the section of that name is run.
+ * Exit status: 0 if all facts hold, 1 if one does not, 77 if the real runtime finds no device. With an argument, runs
+ * only the section of that name.
  */
 #include "conformance.h"
 
@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Written by the sections' processes, read by the first one. */
+/* Written by the sections' processes, read by the parent. */
 struct tally {
     atomic_int right, wrong, skipped;
     int devices;
@@ -28,7 +28,7 @@ struct tally {
 
 static struct tally *tally;
 
-/* How a section's process ends that has counted a failure and cannot go on. */
+/* The exit status of a section that has counted a failure and cannot continue. */
 enum { ENDED_EARLY = 3 };
 
 /* ---- Facts ---- */
@@ -125,7 +125,7 @@ void must(const char *call, cudaError_t code)
 
 #if WITH_EMULATOR
 
-/* Nothing runs before it is forced to, so a stream with anything in it is busy enough. */
+/* Work runs only when something forces it. So a stream with any work in it is busy enough. */
 static void pass(void *argument)
 {
     (void)argument;
@@ -251,15 +251,15 @@ static void in_child(const struct section *section)
     alarm(60);
 #if WITH_EMULATOR
     emu_reset(0);
-    if (section->dies_by && !freopen("/dev/null", "w", stderr)) /* the report of what is expected to be reported */
+    if (section->dies_by && !freopen("/dev/null", "w", stderr)) /* the report of the expected misuse */
         _exit(1);
 #endif
     section->run();
     fflush(stdout);
-    _exit(0); /* nothing is torn down: that is no part of any fact */
+    _exit(0); /* no clean-up, which is no part of any fact */
 }
 
-/* How the child ended: 0, or the signal, or minus its exit status. */
+/* Runs the section in a child. Returns 0, the signal that ended it, or minus its exit status. */
 static int run_apart(const struct section *section)
 {
     int status;
@@ -287,7 +287,7 @@ static void count_devices(void)
     if (tally->devices_code != cudaSuccess)
         tally->devices = 0;
     else if (tally->devices > 0)
-        tally->devices_code = cudaFree(NULL); /* a device that cannot be used is none */
+        tally->devices_code = cudaFree(NULL); /* a device that cannot be used does not count */
 }
 
 static bool usable(void)
@@ -330,7 +330,7 @@ int main(int argc, char **argv)
         return 1;
     }
     tally->devices_code = cudaErrorUnknown;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* what a section printed before it crashed is seen */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* so that the output of a section that crashes appears */
     run_apart(&count);
 
     run_sections(name_sections, only);

@@ -1,8 +1,8 @@
 /*
  * cudaMemcpyBatchAsync, as CUDA 13.0 declares it.
  *
- * The order "during the API call" promises that the source has been read when the call returns. A real runtime was seen
- * to keep that only of up to 64 KiB, or on a stream that has nothing to do. Beyond that no fact is stated.
+ * The order "during the API call" promises that the source has been read at the return. A real runtime was seen to keep
+ * that only up to 64 KiB, or on a stream without work. No fact is asserted beyond that.
  */
 #include "conformance.h"
 

@@ -1,5 +1,5 @@
 /*
- * What the runtime answers: codes of right and wrong calls, handles, devices, threads, forks.
+ * Results of the runtime's calls: codes of right and wrong calls, handles, devices, threads, forks.
  */
 #include "conformance.h"
 
@@ -199,7 +199,7 @@ static void registering(void)
     expect_code("and unregister it", cudaSuccess, cudaHostUnregister(base));
 }
 
-/* Two ranges that are next to each other, and pageable memory behind them. */
+/* Two adjacent registered ranges, and pageable memory behind them. */
 static void across_registrations(void)
 {
     struct kit kit;
@@ -227,7 +227,7 @@ static void across_registrations(void)
 
 #if WITH_EMULATOR
 
-/* Seen on real machines, which this would take as much memory of. */
+/* Emulator only: seen on real machines, but it needs that much memory there. */
 static void registering_too_much(void)
 {
     const size_t limit = (size_t)1 << 39;
@@ -322,7 +322,7 @@ static void devices(void)
     expect_true("MemGetInfo", free_bytes > 0 && free_bytes <= total);
 }
 
-/* The attributes once more. */
+/* Compares the struct with the attributes. */
 static void properties(void)
 {
     static const struct {
@@ -448,7 +448,7 @@ static void recycling(void)
         MUST(cudaStreamDestroy(stream));
         last = stream;
     }
-    /* All of them on one H200, 99 on a machine with two: often is what holds. */
+    /* All of them on one H200, 99 on a machine with two. So the fact asserts only that it is frequent. */
     expect_true("a destroyed stream's handle is the next stream's, in 90 of 100 tries or more", same >= 90);
     expect_value("ids of streams never repeat", 0, repeated);
     expect_code("all that with work pending", cudaErrorNotReady, cudaEventQuery(kit.event));
@@ -487,7 +487,7 @@ static void stream_facts(void)
 
 /* ---- Fork ---- */
 
-/* Passes on what a child found, since its own lines would be counted by nobody if it crashed. */
+/* Passes a child's results to the parent. The child's own lines would not be counted if it crashed. */
 struct found {
     bool bytes_readable;
     cudaError_t query, get_device, free_host;

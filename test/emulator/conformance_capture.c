@@ -1,6 +1,6 @@
 /*
- * What becomes of calls beside a capture, and of the capture. First, another thread's calls while this one captures in
- * global mode; then who may make unsafe calls in which mode.
+ * The effect of a capture on other calls, and theirs on the capture. First, another thread's calls while this one
+ * captures in global mode. Then, who may make unsafe calls in which mode.
  */
 #include "conformance.h"
 
@@ -18,7 +18,7 @@ struct scene {
     cudaMemPool_t pool;
     unsigned char *device, *pinned;
     void *to_free, *to_free_host, *to_register, *to_unregister;
-    void *given; /* what the call has allocated from the pool */
+    void *given; /* allocated from the pool by the call */
 };
 
 static void make_scene(struct scene *scene, bool blocking)
@@ -42,7 +42,7 @@ static void make_scene(struct scene *scene, bool blocking)
     MUST(cudaDeviceSynchronize());
 }
 
-/* The calls, by the names that the table below gives them. */
+/* The calls, under the names of the table below. */
 
 static cudaError_t event_query(struct scene *s)
 {
@@ -228,8 +228,8 @@ static cudaError_t device_synchronize(struct scene *s)
     return cudaDeviceSynchronize();
 }
 
-/* What the call answers, and whether the capture ends well. The capturing stream is non-blocking twice, then blocking
- * twice; the calling thread's mode is global, relaxed, global, relaxed. */
+/* The expected code of a call, and whether the capture ends well. The capturing stream is non-blocking in the first two
+ * columns, then blocking. The calling thread's mode is global, relaxed, global, relaxed. */
 struct beside {
     const char *call;
     cudaError_t (*make)(struct scene *scene);
@@ -289,7 +289,7 @@ struct caller {
     cudaError_t code;
 };
 
-/* A new thread's mode is global until it says otherwise. */
+/* A new thread is in global mode until it exchanges its mode. */
 static void *make_call(void *argument)
 {
     struct caller *const caller = argument;
@@ -309,7 +309,7 @@ static cudaError_t code_in_thread(struct caller *caller)
     return caller->code;
 }
 
-/* Ends a capture that is to be good, or invalidated; nothing of it is left. */
+/* Ends a capture that must be good, or invalidated. Destroys its graph. */
 static void expect_end(const char *fact, bool good, cudaStream_t stream)
 {
     cudaGraph_t graph = NULL;
@@ -321,7 +321,7 @@ static void expect_end(const char *fact, bool good, cudaStream_t stream)
         MUST(cudaGraphDestroy(graph));
 }
 
-/* A new scene for each call: what went wrong in one must not reach the next. */
+/* Makes a new scene for each call, so that a failed call does not affect the next. */
 static void beside_capture(int column)
 {
     const bool blocking = column >= 2, relaxed = column % 2 == 1;
@@ -369,7 +369,7 @@ static void beside_blocking_relaxed(void)
 
 static const char *const mode_names[] = {"global", "thread-local", "relaxed"};
 
-/* The capture's mode and the calling thread's, for cudaMalloc by the thread that captures or by another. */
+/* Tests cudaMalloc by the capturing thread or by another, in the capture's mode and the calling thread's. */
 static void one_mode(enum cudaStreamCaptureMode capture, enum cudaStreamCaptureMode caller, bool other_thread)
 {
     static const struct beside allocation = {"cudaMalloc", malloc_device, UNSAFE};

@@ -1,5 +1,5 @@
 /*
- * What a capture is: what it takes in, who takes part, how it ends, and what its graph does when it is launched.
+ * Captures and graphs: the captured work, the streams that take part, the end of a capture, and a launch of its graph.
  */
 #include "conformance.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ends a capture in the expected way; of a graph that comes out nothing is left. */
+/* Ends a capture with the expected result, and destroys its graph. */
 static void expect_ended_with(const char *fact, cudaError_t want, cudaStream_t stream)
 {
     cudaGraph_t graph = NULL;
@@ -23,7 +23,7 @@ static void begin(cudaStream_t stream)
     MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
 }
 
-/* Ends a capture of so many nodes, and makes its graph ready to launch. */
+/* Ends a capture of so many nodes, and instantiates its graph. */
 static cudaGraphExec_t end(cudaStream_t stream, size_t nodes)
 {
     cudaGraphExec_t exec;
@@ -38,7 +38,7 @@ static cudaGraphExec_t end(cudaStream_t stream, size_t nodes)
     return exec;
 }
 
-/* ---- What a graph does ---- */
+/* ---- Effect of a launch ---- */
 
 static void add_one(void *argument)
 {
@@ -77,7 +77,7 @@ static void launches(void)
     MUST(cudaDeviceSynchronize());
 }
 
-/* Two launches of one executable graph never run beside each other. */
+/* Two launches of one executable graph never run concurrently. */
 static void launches_in_order(void)
 {
     struct kit kit;
@@ -98,7 +98,7 @@ static void launches_in_order(void)
     MUST(cudaDeviceSynchronize());
 }
 
-/* The other stream takes part from its wait on, and must have been waited for at the end. */
+/* The other stream takes part from its wait on. The capturing stream must wait for it before the end. */
 static void fork_and_join(void)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -214,7 +214,7 @@ static void in_thread(void *(*run)(void *), void *argument)
         abort();
 }
 
-/* How the stream fares between the two threads' ends is not asked: nothing says when its capture is over. */
+/* Does not check the stream between the two threads' ends: no documentation says when its capture is over. */
 static void wrong_ends(void)
 {
     enum cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -261,7 +261,7 @@ static void legacy(void)
     expect_code("the legacy stream after that", cudaSuccess, cudaStreamSynchronize(NULL));
 }
 
-/* ---- What no documentation says, but a real runtime was seen to answer ---- */
+/* ---- Undocumented results that a real runtime was seen to return ---- */
 
 static void events(void)
 {
@@ -288,7 +288,7 @@ static void events(void)
     expect_ended_with("the capture after that", cudaErrorStreamCaptureInvalidated, kit.stream);
 }
 
-/* What is asked of an invalidated stream is asked by the thread that captures, which may not wait for any stream. */
+/* All queries of invalidated streams come from the capturing thread, which must not wait for any stream. */
 static void questions(void)
 {
     unsigned long long id;

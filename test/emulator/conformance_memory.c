@@ -1,5 +1,5 @@
 /*
- * Memory: whether bytes arrive, what the runtime says about a pointer, pools and their statistics.
+ * Memory: copies of bytes, pointer attributes, pools and their statistics.
  */
 #include "conformance.h"
 
@@ -33,7 +33,7 @@ static void expect_filled(const char *how, size_t size, const unsigned char *dat
     expect_true(fact, same);
 }
 
-/* The runtime moves small pageable copies, up to 64 KiB, in another way than larger ones. */
+/* The runtime copies pageable memory of up to 64 KiB in another way than larger pieces. */
 static const size_t sizes[] = {1, 100, 4096, (1 << 16) - 1, 1 << 16, (1 << 16) + 1, 1 << 20, (4 << 20) + 3};
 enum { LARGEST = (4 << 20) + 3 };
 
@@ -78,7 +78,7 @@ static void copies(void)
     free(pageable_back);
 }
 
-/* Whether cudaMemcpyAsync has read pageable memory when it returns its documentation leaves open; cudaMemcpy has. */
+/* At its return, cudaMemcpy has read pageable memory. For cudaMemcpyAsync the documentation leaves that open. */
 static void overwritten_sources(void)
 {
     struct kit kit;

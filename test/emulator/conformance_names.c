@@ -1,6 +1,6 @@
 /*
- * The names and descriptions of the runtime's codes, and what is answered without a driver: what can be asserted on the
- * real runtime even where there is no GPU.
+ * Names and descriptions of the runtime's codes, and results without a driver. These facts can be asserted on the real
+ * runtime even without a GPU.
  */
 #include "conformance.h"
 
@@ -111,8 +111,8 @@ static void names(void)
     }
 }
 
-/* Without a driver every call that could fail does, cudaGetLastError() included: it starts the runtime, and fails again
- * each time. The versions are still answered. */
+/* Without a driver every call that can fail does, even cudaGetLastError(). Each call tries to start the runtime, and
+ * fails again. The queries of versions still succeed. */
 static void no_driver(void)
 {
     struct cudaMemPoolProps props;
@@ -165,7 +165,7 @@ static void no_driver(void)
 
 #if WITH_EMULATOR
 
-/* The other machines on which nothing works; the real ones were not at hand. */
+/* Other machines on which nothing works. No real ones were available. */
 static void other_machines(void)
 {
     static const struct {

@@ -1,5 +1,5 @@
 /*
- * Who waits for whom: streams, events, host functions, and what destroying and freeing waits for.
+ * Order and waits: streams, events, host functions, and waits in destroying and freeing.
  */
 #include "conformance.h"
 
@@ -34,7 +34,7 @@ static const struct {
     {"non-blocking streams do not wait for each other", NON_BLOCKING, OTHER_NON_BLOCKING, false},
 };
 
-/* Holds one stream, queues a memset on another, and sees whether that can end while the first is held. */
+/* Holds one stream and queues a memset on another. Checks whether the memset can end meanwhile. */
 static void legacy_stream(void)
 {
     cudaStream_t streams[KINDS];
@@ -104,7 +104,7 @@ static void legacy_barrier(void)
 
 /* ---- Events ---- */
 
-/* A wait is for the record before it, whatever the event is recorded behind later. */
+/* A wait is for the last record before it, and not for later records of the event. */
 static void snapshots(void)
 {
     struct kit kit;
@@ -258,7 +258,7 @@ static void freeing(void)
     expect_bytes("which had its bytes", 0xa1, kit.pinned_b, SIZE);
 }
 
-/* The effect of an asynchronous copy at its return, behind other work. Nothing is promised of pageable memory. */
+/* The effect of an asynchronous copy at its return, behind other work. Nothing is promised for pageable memory. */
 static void returns(void)
 {
     struct kit kit;
@@ -331,7 +331,7 @@ static void calls_in_host_functions(void)
     expect_value("Malloc in a host function", cudaErrorNotPermitted, answer);
 }
 
-/* Order among streams that capture, and what cudaStreamPerThread means in another thread, have their place here. */
+/* Facts about order between capturing streams, and about cudaStreamPerThread in other threads, belong here. */
 const struct section order_sections[] = {
     {"legacy stream", legacy_stream, 1, 0},
     {"legacy barrier", legacy_barrier, 1, 0},

@@ -1,6 +1,5 @@
 /*
- * Per-thread default streams. This file is compiled to use them: NULL is the calling thread's stream here, not the
- * legacy one.
+ * Per-thread default streams. In this file NULL is the calling thread's stream instead of the legacy one.
  */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 
@@ -19,7 +18,7 @@ static void in_thread(void *(*run)(void *), void *argument)
         abort();
 }
 
-/* ---- Whose it is ---- */
+/* ---- The owner ---- */
 
 static unsigned long long id_of(cudaStream_t stream)
 {
@@ -75,14 +74,14 @@ static void devices(void)
     expect_true("the first device's is still there", id_of(NULL) == zero);
 }
 
-/* ---- What an event covers ---- */
+/* ---- The work before an event ---- */
 
 struct visit {
     struct kit kit;
     cudaEvent_t event;
 };
 
-/* Waits for its own stream, which has nothing to do; the other thread's is held. */
+/* Waits for its own stream, which has no work. The other thread's stream is held. */
 static void *record_own(void *argument)
 {
     struct visit *const visit = argument;
@@ -178,7 +177,7 @@ static void order(void)
     MUST(cudaDeviceSynchronize());
 }
 
-/* ---- Every call takes it ---- */
+/* ---- Every call uses it ---- */
 
 static void pass(void *argument)
 {

@@ -1,5 +1,5 @@
 /*
- * Devices: how many, which one is current, what they are and whom they reach.
+ * Devices: their number, the current one, their attributes and peer access.
  */
 #include "emu.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- Attributes ---- */
 
-/* What a test has not set; 0 for all others. */
+/* The value of an attribute that no test has set; 0 for all others. */
 static int default_attribute(int attribute, int device)
 {
     switch (attribute) {
@@ -135,7 +135,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
     return emu_leave(error);
 }
 
-/* ---- Count, current one, versions ---- */
+/* ---- Count, current device, versions ---- */
 
 static cudaError_t count_in_function(int *count)
 {
@@ -147,7 +147,7 @@ static cudaError_t count_in_function(int *count)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    /* One of the few calls that host functions may make, whatever the documentation says. */
+    /* The real runtime permits this call in host functions, against the documentation. */
     if (emu_in_function() && count != NULL)
         return count_in_function(count);
     cudaError_t error = EMU_ENTER(cudaGetDeviceCount, EMU_NEEDS_DRIVER);
@@ -177,7 +177,7 @@ cudaError_t cudaSetDevice(int device)
         error = cudaErrorInvalidDevice;
     if (error == cudaSuccess) {
         emu_self()->device = device;
-        /* Since CUDA 12 this creates the context. A broken device can be chosen all the same. */
+        /* Since CUDA 12 this creates the context. A broken device can still be made current. */
         (void)emu_context(device);
     }
     return emu_leave(error);
@@ -242,7 +242,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *leastPriority, int *greatestPr
 
 /* ---- Peers ---- */
 
-/* cudaDeviceEnablePeerAccess covers no pools, which have lists of their own. */
+/* cudaDeviceEnablePeerAccess does not cover pools, which have access lists of their own. */
 bool emu_peer_reachable(int device, int owner, const struct emu_pool *pool, bool write)
 {
     if (device == owner)

@@ -1,13 +1,13 @@
 /*
- * What the files of the emulated runtime share. One lock guards everything that is reachable from `emu`; it is let go
- * while a kernel's or a host function's code runs. Kernels run on the thread that found it their turn, so that they
- * may wait for other threads, but not for that one; host functions run one after another on a thread of their own, as
- * in reality.
+ * The types that the files of the emulated runtime share. One lock guards everything that is reachable from `emu`. The
+ * lock is released while the code of a kernel or a host function runs. A kernel runs on the thread that reaches its
+ * turn. It may wait for other threads, but not for that one. Host functions run one after another on a thread of their
+ * own, as on the real runtime.
  *
  * Every call of the runtime has the shape
- *     cudaError_t error = EMU_ENTER(cudaX, EMU_NEEDS_...);   takes the lock, counts, lets set failures happen
+ *     cudaError_t error = EMU_ENTER(cudaX, EMU_NEEDS_...);   locks, counts, makes set failures happen
  *     if (error == cudaSuccess) error = ...;
- *     return emu_leave(error);                               lets some queued work run, records the error, unlocks
+ *     return emu_leave(error);                               runs some queued work, records the error, unlocks
  */
 #ifndef EMU_H
 #define EMU_H
@@ -20,10 +20,10 @@
 #include <pthread.h>
 
 #define EMU_MAX_DEVICES 8
-#define EMU_FRESH 0xCD /* what new memory holds */
-#define EMU_STALE 0xDD /* what freed memory holds */
+#define EMU_FRESH 0xCD /* the contents of new memory */
+#define EMU_STALE 0xDD /* the contents of freed memory */
 
-/* Every call of the runtime that can be counted and made to fail. */
+/* Every call of the runtime that is counted and can be made to fail. */
 /* clang-format off */
 #define EMU_CALLS(X)                                                                                                   \
     X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute) X(cudaDriverGetVersion)          \
@@ -55,7 +55,7 @@ enum emu_call {
 };
 /* clang-format on */
 
-/* Where the program asked for something: for reports. */
+/* The program's call and its place, for reports. */
 struct emu_origin {
     const char *call;
     const void *site;
@@ -63,7 +63,7 @@ struct emu_origin {
 
 /* ---- Order ---- */
 
-/* A moment of a lane, with all that is ordered before it: of each lane, up to which time. */
+/* A moment of a lane. For each lane, `times` has the last time that is ordered before this moment. */
 struct emu_clock {
     unsigned refs;
     unsigned lane;
@@ -80,7 +80,7 @@ struct emu_access {
     struct emu_clock *clock;
 };
 
-/* The accesses of an allocation that a later one may race with. */
+/* The accesses of an allocation with which a later one may race. */
 struct emu_history {
     struct emu_access *accesses;
     unsigned count, room;
@@ -88,26 +88,26 @@ struct emu_history {
 
 /* ---- Memory ---- */
 
-/* Freed spans of one size class, the one freed last at the end. */
+/* Freed spans of one size class, the last freed at the end. */
 struct emu_spans {
     size_t *offsets;
     size_t count;
     size_t room;
 };
 
-/* A stretch of address space that hands out spans in size classes, the one freed last first. */
+/* A stretch of address space that hands out spans in size classes, the last freed first. */
 struct emu_arena {
-    char *address; /* what the program sees */
-    char *bytes;   /* where the emulator touches it; the same for host memory */
+    char *address; /* the program's address */
+    char *bytes;   /* the emulator's mapping of the same bytes; equal for host memory */
     int file;      /* of device memory, -1 otherwise */
-    size_t top;    /* nothing beyond was ever handed out */
+    size_t top;    /* nothing beyond it was ever handed out */
     struct emu_spans *freed;
 };
 
 enum emu_alloc_state {
     EMU_LIVE,
     EMU_FREEING, /* cudaFreeAsync was called and its turn has not come */
-    EMU_GHOST    /* freed by cudaFreeAsync, and no synchronization has told the host so */
+    EMU_GHOST    /* freed by cudaFreeAsync; the host has not yet synchronized with the free */
 };
 
 struct emu_alloc {
@@ -116,14 +116,14 @@ struct emu_alloc {
     bool in_tree;
     unsigned refs; /* the tree, each pending use, the queued free */
     char *start;
-    size_t size; /* as asked for; a program may touch no more */
-    size_t span; /* as accounted for */
+    size_t size; /* the requested size; a program may touch no more */
+    size_t span; /* the accounted size */
     enum emu_kind kind;
     enum emu_alloc_state state;
     int device;
     unsigned flags;
-    struct emu_pool *pool;   /* NULL for what is from no pool */
-    struct emu_block *block; /* of the pool; NULL once another allocation has taken it over */
+    struct emu_pool *pool;   /* NULL: not from a pool */
+    struct emu_block *block; /* of the pool; NULL after another allocation has taken it over */
     struct emu_use *uses;    /* by operations that have not run yet */
     struct emu_origin born;
     struct emu_origin freed;
@@ -169,13 +169,13 @@ struct emu_use {
     char *bytes; /* the same, where the emulator touches it */
     size_t size;
     bool write;
-    struct emu_use *before, *after; /* in the allocation's list */
+    struct emu_use *before, *after; /* neighbours in the allocation's list */
 };
 
 enum emu_op_kind {
     EMU_OP_COPY,
     EMU_OP_FILL,
-    EMU_OP_MARK, /* an event's record, a wait, a prefetch: it only has its place in the order */
+    EMU_OP_MARK, /* an event's record, a wait, a prefetch: it has only a place in the order */
     EMU_OP_KERNEL,
     EMU_OP_HOST,
     EMU_OP_ALLOC,
@@ -187,14 +187,14 @@ enum emu_op_state { EMU_OP_QUEUED, EMU_OP_RUNNING, EMU_OP_DONE };
 struct emu_op {
     enum emu_op_kind kind;
     enum emu_op_state state;
-    unsigned refs;             /* its stream while queued, events, operations that wait for it, who forces it */
+    unsigned refs;             /* its stream while queued, events, operations that wait for it, threads that force it */
     struct emu_stream *stream; /* NULL once done */
     uint64_t number;           /* place in the stream, from 1 */
-    uint64_t stream_id;        /* stays when it is done */
+    uint64_t stream_id;        /* stays after it is done */
     int device;
     struct emu_op *next;
-    struct emu_op *next_function; /* in the line of host functions to run */
-    struct emu_op **deps;         /* operations that must be done before */
+    struct emu_op *next_function; /* in the queue of host functions */
+    struct emu_op **deps;         /* operations that must be done first */
     unsigned dep_count, dep_room;
     struct emu_use *uses;
     unsigned use_count;
@@ -206,14 +206,14 @@ struct emu_op {
     const char *from;
     size_t size;
     int value;
-    char *staging; /* a copy's own source */
-    bool by_host;  /* a copy that no device makes: with the host's protections */
+    char *staging; /* a copy's private source */
+    bool by_host;  /* a copy made by the host, under the host's page protections */
     void (*function)(void *argument);
     void *argument;
-    struct emu_alloc *alloc;     /* of the free */
-    struct emu_clock *clock;     /* from when it is queued */
-    struct emu_clock *waits_for; /* until then: of an event's record */
-    uint64_t time;               /* in nanoseconds, when an event's record was done */
+    struct emu_alloc *alloc;     /* to be freed */
+    struct emu_clock *clock;     /* from the time it is queued */
+    struct emu_clock *waits_for; /* before that: the clock of an event's record */
+    uint64_t time;               /* in nanoseconds: when an event's record was done */
 };
 
 struct emu_stream {
@@ -226,44 +226,44 @@ struct emu_stream {
     int device;
     int priority;
     bool blocking;
-    unsigned tries; /* queries in a row that answered "not ready" */
+    unsigned tries; /* queries in a row that returned cudaErrorNotReady */
     uint64_t mark, reach;
-    bool kept; /* a living thread's per-thread stream, which has no handle of its own */
+    bool kept; /* the per-thread stream of a living thread, without a handle of its own */
     struct emu_stream *next_kept;
-    struct emu_capture *capture; /* that it takes part in, or NULL */
+    struct emu_capture *capture; /* in which it takes part, or NULL */
     const struct emu_joint *joint;
     struct emu_stream *next_captured; /* of the same capture */
     unsigned lane;                    /* from 1; 0 before its first operation */
     struct emu_clock *clock;          /* of its last operation */
-    void *fiber;                      /* of ThreadSanitizer; its address stands for the stream's work */
+    void *fiber;                      /* of ThreadSanitizer; its address represents the stream's work */
     struct emu_origin born;
 };
 
 /* ---- Captures and graphs ---- */
 
-/* A set of a graph's nodes: what a capturing stream's next node comes after, or what an event stands for. It never
- * changes, and goes with its capture. */
+/* A set of a graph's nodes: those before a capturing stream's next node, or those that an event represents. It never
+ * changes, and is freed with its capture. */
 struct emu_joint {
     struct emu_joint *next;
     size_t count;
     unsigned nodes[];
 };
 
-/* From cudaStreamBeginCapture() to cudaStreamEndCapture(), and until the last event recorded in it is forgotten. */
+/* Lives from cudaStreamBeginCapture() to cudaStreamEndCapture(), and on until its last event is forgotten. */
 struct emu_capture {
     struct emu_capture *next;
-    unsigned refs; /* one until it has ended, and the events' */
+    unsigned refs; /* one until it has ended, and one for each event */
     uint64_t id;
     enum cudaStreamCaptureMode mode;
-    uint64_t thread; /* number of the one that began it */
+    uint64_t thread; /* number of the thread that began it */
     bool ended, invalid;
     struct emu_stream *origin;
-    struct emu_stream *streams; /* that take part in it */
+    struct emu_stream *streams; /* the streams that take part */
     struct emu_graph *graph;
     struct emu_joint *joints;
 };
 
-/* An operation to be queued at each launch; its fields are those of struct emu_op. */
+/* An operation that each launch queues. Its fields are those of struct emu_op. */
 struct emu_node {
     enum emu_op_kind kind;
     int device;
@@ -274,23 +274,23 @@ struct emu_node {
     int value;
     void (*function)(void *argument);
     void *argument;
-    struct emu_range *ranges; /* that it touches */
+    struct emu_range *ranges; /* the memory that it touches */
     size_t range_count;
-    unsigned *deps; /* nodes before it */
+    unsigned *deps; /* nodes before this one */
     size_t dep_count;
 };
 
-/* Shared by a graph's handle and the executable graphs made from it: it does not change once captured. */
+/* Shared by a graph's handle and its executable graphs. It does not change after the capture. */
 struct emu_graph {
     struct emu_graph *before, *next;
     unsigned refs;
-    struct emu_node *nodes; /* each after those that it depends on */
+    struct emu_node *nodes; /* each after the nodes on which it depends */
     size_t count, room;
 };
 
 /* ---- Handles ---- */
 
-/* The first member of what a handle points to. */
+/* The first member of every struct behind a handle. */
 struct emu_slot {
     struct emu_slot *next_free;
     bool live;
@@ -306,8 +306,8 @@ struct CUevent_st {
     int device;
     unsigned flags;
     unsigned tries;
-    struct emu_op *record;       /* NULL when never recorded, or last in a capture */
-    struct emu_capture *capture; /* that it was last recorded in, or NULL */
+    struct emu_op *record;       /* NULL if it was never recorded, or last in a capture */
+    struct emu_capture *capture; /* in which it was last recorded, or NULL */
     const struct emu_joint *joint;
     struct emu_origin born;
 };
@@ -355,17 +355,17 @@ struct emu_device {
     struct emu_stream legacy;
     struct emu_arena arena;
     struct emu_pool *default_pool, *current_pool;
-    /* Addresses for ThreadSanitizer: of the device's work, its legacy stream's, and its blocking streams'. */
+    /* Addresses for ThreadSanitizer: for the work of the device, its legacy stream and its blocking streams. */
     uint64_t order, order_of_legacy, order_of_blocking;
 };
 
 struct emu_state {
     pthread_mutex_t lock;
     pthread_cond_t ran; /* an operation is done */
-    uint64_t epoch;     /* counts resets, so that threads forget what they knew */
+    uint64_t epoch;     /* counts resets, so that threads drop state of before */
     uint64_t seed, random;
-    unsigned eagerness; /* of 16: how readily queued work runs by itself */
-    bool starve;        /* whether some streams never run by themselves */
+    unsigned eagerness; /* of 16: how likely queued work runs by itself */
+    bool starve;        /* some streams never run by themselves */
     enum emu_machine machine;
     int driver_version;
     bool driver_used;
@@ -391,7 +391,7 @@ struct emu_state {
     size_t live[EMU_KINDS], live_bytes[EMU_KINDS];
     unsigned calls[EMU_CALL_COUNT];
     bool report_leaks;
-    bool past_protection; /* copies reach memory that the host may not touch */
+    bool past_protection; /* copies reach memory that is protected against the host */
     void (*misuse_handler)(const char *report, void *user);
     void *misuse_user;
 };
@@ -400,14 +400,14 @@ extern struct emu_state emu;
 
 struct emu_thread {
     uint64_t epoch;
-    uint64_t number; /* not given to another thread until a reset */
+    uint64_t number; /* unique among threads until a reset */
     int device;
-    struct emu_stream *streams[EMU_MAX_DEVICES]; /* its per-thread ones */
+    struct emu_stream *streams[EMU_MAX_DEVICES]; /* the per-thread streams */
     cudaError_t last_error;
     enum cudaStreamCaptureMode capture_mode;
-    struct emu_op *function; /* the kernel or host function that this thread is in */
+    struct emu_op *function; /* the kernel or host function in which this thread is */
     bool locked;
-    struct emu_origin origin; /* the call that is being made */
+    struct emu_origin origin; /* the current call */
 };
 
 #include "functions.h"

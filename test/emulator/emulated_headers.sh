@@ -1,12 +1,12 @@
 #!/bin/sh
-# emulated_headers.sh FOLDER: each header that comes with the emulated runtime compiles alone, in C and C++, without a
-# warning, and so does what a framework writes in C++. Where there is a toolkit, that compiles with its headers too.
+# emulated_headers.sh FOLDER: checks that each header of the emulated runtime compiles alone, in C and C++, without a
+# warning. framework.cpp must compile too, with these headers and with those of a toolkit if there is one.
 set -eu
 folder=$1
 # shellcheck source=test/kit/kit.sh
 . "$(dirname "$0")/../kit/kit.sh"
 
-try() { # COMPILER LANGUAGE FILE INCLUDES: with each of the two kinds of default stream
+try() { # COMPILER LANGUAGE FILE INCLUDES: compiles with each kind of default stream
     echo "$1 -std=$2 $(basename "$3")"
     # The includes are several words.
     # shellcheck disable=SC2086

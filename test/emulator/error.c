@@ -1,6 +1,6 @@
 /*
- * Names and texts of the errors, as the real runtime answers them. Also of those that the header of the emulation
- * leaves out, since a test may let any call fail with any of them.
+ * Names and texts of the errors, as the real runtime returns them. The list includes errors that the emulator's header
+ * leaves out, as a test may make any call fail with any error.
  */
 #include "emu.h"
 

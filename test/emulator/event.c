@@ -1,6 +1,6 @@
 /*
- * Events: each refers to the empty operation that its last record queued. A wait depends on that operation, so that a
- * later record, or the end of the event, changes nothing for it.
+ * Events. An event refers to the empty operation that its last record queued. A wait depends on that operation. A later
+ * record, or the end of the event, changes nothing for the wait.
  */
 #include "emu.h"
 
@@ -94,7 +94,7 @@ static cudaError_t query(cudaEvent_t event)
     const int device = event->device;
     if (op == NULL)
         return cudaSuccess;
-    /* Running functions may let another thread record the event again. */
+    /* Another thread may record the event again while functions run. */
     emu_op_ref(op);
     const bool done = op->state == EMU_OP_DONE || (++event->tries >= emu_patience() && emu_try(op));
     if (done) {
@@ -118,7 +118,7 @@ static cudaError_t synchronize(cudaEvent_t event)
     return wait_for(event);
 }
 
-/* The runtime's order of checks where several apply is a guess. */
+/* The order of the checks is a guess, if several fail on the real runtime. */
 static cudaError_t elapsed(float *milliseconds, cudaEvent_t from, cudaEvent_t to)
 {
     cudaError_t error = event_of(from);
@@ -160,7 +160,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return emu_leave(error);
 }
 
-/* The real runtime answers this one in host functions too. It may not run anything there. */
+/* The real runtime permits cudaEventQuery in host functions too. Nothing may be run there. */
 static cudaError_t query_in_function(cudaEvent_t event)
 {
     emu_lock();
@@ -180,7 +180,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     if (error == cudaSuccess)
         error = query(event);
     else if (error == cudaErrorInitializationError && emu_is_forked())
-        error = cudaSuccess; /* seen on the real runtime; the answer means nothing */
+        error = cudaSuccess; /* seen on the real runtime; the return value means nothing */
     return emu_leave(error);
 }
 

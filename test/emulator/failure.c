@@ -1,5 +1,5 @@
 /*
- * Failures and forgotten waits that a test asks for.
+ * Failures that a test sets, and waits that it drops.
  */
 #include "emu.h"
 
@@ -37,7 +37,7 @@ static void add_rule(struct rule *rules, size_t *count, const char *call, unsign
     abort();
 }
 
-/* Counts this use for every rule; the one that it was the nth use for, or NULL. */
+/* Counts this use for every rule. Returns the rule whose nth use this is, or NULL. */
 static struct rule *count_down(struct rule *rules, size_t *count, enum emu_call call)
 {
     struct rule *hit = NULL;

@@ -1,6 +1,6 @@
 /*
- * Graphs: what was captured, to be queued as often as they are launched. A launch queues every node on the launching
- * stream, in the order of capture, which is one of those that the graph permits.
+ * Graphs: captured work, which each launch queues again. A launch queues every node on the launching stream, in the
+ * order of capture. That is one of the orders that the graph permits.
  */
 #include "emu.h"
 
@@ -9,7 +9,7 @@
 
 /* ---- Nodes ---- */
 
-/* All graphs are in one list, so that starting over finds those that are only being captured too. */
+/* Puts the graph in the list of all graphs, so that emu_reset() also finds graphs that are still being captured. */
 struct emu_graph *emu_graph_new(void)
 {
     struct emu_graph *graph = emu_allocate(sizeof *graph);
@@ -53,7 +53,8 @@ static struct emu_node *new_node(struct emu_graph *graph)
     return &graph->nodes[graph->count++];
 }
 
-/* Keeps what the operation does and to which addresses, but no hold of the memory: it is looked up at each launch. */
+/* Keeps the work of the operation and its addresses, but no reference to the memory. Each launch looks the memory up.
+ * */
 unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const struct emu_joint *after)
 {
     struct emu_node *node = new_node(graph);
@@ -79,7 +80,7 @@ unsigned emu_graph_add(struct emu_graph *graph, const struct emu_op *op, const s
     return (unsigned)(graph->count - 1);
 }
 
-/* Dependencies have lower numbers, so that one pass from the end finds all that is before the given nodes. */
+/* Dependencies have lower numbers. So one pass from the end finds every node before the given ones. */
 bool emu_graph_is_joined(const struct emu_graph *graph, const struct emu_joint *end)
 {
     bool *before = emu_allocate(graph->count + 1);
@@ -128,7 +129,7 @@ static cudaError_t exec_of(cudaGraphExec_t handle)
 
 static cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t graph, unsigned long long flags)
 {
-    /* Nothing is allocated in graphs, and nodes run in one order: these two change nothing. */
+    /* These two flags change nothing: graphs allocate nothing, and nodes run in one order. */
     const unsigned long long known = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUseNodePriority;
     const cudaError_t error = graph_of(graph);
     if (error != cudaSuccess)
@@ -174,7 +175,7 @@ static cudaError_t destroy_graph(cudaGraph_t graph)
 
 /* ---- Launching ---- */
 
-/* The memory of every node must be there still. */
+/* Checks that the memory of every node still exists. */
 static cudaError_t check_memory(const struct emu_graph *graph)
 {
     for (size_t i = 0; i < graph->count; i++) {
@@ -191,7 +192,7 @@ static cudaError_t check_memory(const struct emu_graph *graph)
     return cudaSuccess;
 }
 
-/* The operation as if it had just been asked for; a kernel may reach other memory than when it was captured. */
+/* Creates a new operation from a node. A kernel may access other memory than at the capture. */
 static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stream)
 {
     struct emu_op *op = emu_op_new(node->kind, stream);
@@ -213,7 +214,7 @@ static struct emu_op *op_of(const struct emu_node *node, struct emu_stream *stre
     return op;
 }
 
-/* Each launch comes after the one before, whatever stream that was on. */
+/* Orders each launch after the one before, on whatever stream that was. */
 static void queue_mark(struct CUgraphExec_st *exec, struct emu_stream *stream, bool last)
 {
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
@@ -240,7 +241,7 @@ static cudaError_t launch(cudaGraphExec_t exec, cudaStream_t handle)
         error = check_memory(exec->graph);
     if (error != cudaSuccess)
         return error;
-    /* Within another capture its nodes become nodes of that graph. */
+    /* Within another capture the nodes become nodes of that graph. */
     const bool captured = stream->capture != NULL;
     struct emu_graph *graph = exec->graph;
     graph->refs++;

@@ -1,6 +1,6 @@
 /*
- * Handles: slots of address space that is never given back, so that a dead handle can be told from a live one and a
- * handle is given to the next object at once, as the real runtime does.
+ * Handles: slots of address space that is never given back. A dead handle can be told from a live one. The next object
+ * gets a freed handle at once, as on the real runtime.
  */
 #include "emu.h"
 

@@ -1,6 +1,7 @@
 /*
- * The accesses of each allocation that a later one may race with, and the reports of those that do. An access goes
- * from the history when one that covers it is ordered after it and would race with all that it would race with.
+ * The accesses of each allocation with which a later one may race, and the reports of races. An access leaves the
+ * history once a later access stands for it: one that covers its bytes, is ordered after it, and races with all that it
+ * races with.
  */
 #include "emu.h"
 
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond that, accesses are forgotten or merged, which can only hide a race. */
+/* Beyond this number accesses are forgotten or merged. That can only hide a race. */
 #define MOST_ACCESSES 64
 
 static bool conflict(const struct emu_access *one, const struct emu_access *other)
@@ -16,20 +17,20 @@ static bool conflict(const struct emu_access *one, const struct emu_access *othe
     return (one->write || other->write) && one->start < other->end && other->start < one->end;
 }
 
-/* A broken device does nothing more. */
+/* A broken device runs nothing more. */
 static bool is_broken(const struct emu_access *access)
 {
     return access->device >= 0 && emu.devices[access->device].sticky != cudaSuccess;
 }
 
-/* The other way round comes up when a host function says late what it touches. */
+/* The reverse order occurs if a host function announces its accesses late. */
 static bool ordered(const struct emu_access *earlier, const struct emu_access *later)
 {
     return emu_clock_before(earlier->clock, later->clock) || emu_clock_before(later->clock, earlier->clock) ||
            is_broken(earlier) || is_broken(later);
 }
 
-/* ---- Keeping it short ---- */
+/* ---- Limiting its length ---- */
 
 static void remove_at(struct emu_history *history, unsigned i)
 {
@@ -38,7 +39,7 @@ static void remove_at(struct emu_history *history, unsigned i)
     history->count--;
 }
 
-/* Takes out of the older access what the newer one stands for; whether nothing is left. */
+/* Removes from the older access the bytes for which the newer one stands. Returns whether nothing is left. */
 static bool replaced(struct emu_access *older, const struct emu_access *newer)
 {
     if ((older->write && !newer->write) || older->start >= newer->end || newer->start >= older->end ||
@@ -79,7 +80,7 @@ static void drop_seen(struct emu_history *history)
     history->count = kept;
 }
 
-/* The oldest access takes one of its neighbours in its lane in, as if that had been as early, or else goes itself. */
+/* Merges the oldest access with a neighbour in its lane, as if both were that old. Without a neighbour, drops it. */
 static void merge_oldest(struct emu_history *history)
 {
     struct emu_access *oldest = &history->accesses[0];
@@ -126,7 +127,7 @@ void emu_history_clear(struct emu_history *history)
 
 /* ---- Finding and reporting ---- */
 
-/* Copies, since what they are of may change while a report is being made. */
+/* Copies of the accesses, as the originals may change during a report. */
 struct pair {
     bool found;
     struct emu_access earlier, later;
@@ -179,7 +180,7 @@ static struct emu_access access_of(const struct emu_op *op, uintptr_t start, siz
                                .clock = op->clock};
 }
 
-/* Prefetching moves pages, whoever touches them meanwhile. */
+/* A prefetch does not race with accesses: it moves pages and changes no byte. */
 void emu_race_accesses(struct emu_op *op)
 {
     struct pair pair = {0};
@@ -233,7 +234,7 @@ void emu_race_host_free(struct emu_alloc *alloc)
 {
     struct pair pair = {0};
     if (emu_race_checks()) {
-        /* Unregistering leaves the host's memory as it is. */
+        /* Unregistering does not change the host's memory. */
         const struct emu_access access = host_access((uintptr_t)alloc->start, alloc->size, true);
         look(alloc, &access, alloc->kind != EMU_REGISTERED, &pair);
         emu_clock_unref(access.clock);

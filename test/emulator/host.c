@@ -1,6 +1,5 @@
 /*
- * Page-locked host memory: allocated or registered. With unified addressing the devices use the host's addresses for
- * it.
+ * Page-locked host memory: allocated or registered. With unified addressing the devices use the host's addresses.
  */
 #include "emu.h"
 
@@ -8,7 +7,7 @@
 #include <string.h>
 
 #define PAGE ((size_t)4096)
-/* The smallest range that current drivers refuse to register as one, however much memory there is. */
+/* The smallest range that current drivers refuse to register in one call, with any amount of memory. */
 #define TOO_LARGE ((size_t)1 << 39)
 
 static size_t whole_pages(size_t size)
@@ -42,7 +41,7 @@ static cudaError_t host_alloc(void **out, size_t size, unsigned flags)
     emu_order_handed_out(start);
     memset(start, EMU_FRESH, span);
     struct emu_alloc *alloc = emu_alloc_new(EMU_PINNED, start, size, span, emu_self()->device);
-    /* What unified addressing makes of every allocation. */
+    /* Unified addressing maps every allocation. */
     alloc->flags = flags | cudaHostAllocMapped;
     *out = start;
     return cudaSuccess;
@@ -60,14 +59,14 @@ static cudaError_t free_host(void *start)
     emu_race_uses_done(alloc);
     emu_order_saw_uses(alloc);
     emu_race_host_free(alloc);
-    /* Kernels run with the lock released, so that another thread may have freed the same meanwhile. */
+    /* Kernels run with the lock released. So another thread may have freed the same memory meanwhile. */
     const bool ours = alloc->in_tree;
     if (ours) {
         emu_alloc_dead(alloc);
         emu_memory_release(alloc);
     }
     const cudaError_t error =
-        ours ? emu.devices[alloc->device].sticky : emu_misuse("%p is freed twice at a time", start);
+        ours ? emu.devices[alloc->device].sticky : emu_misuse("%p is freed by two threads at the same time", start);
     emu_alloc_unref(alloc);
     return error;
 }
@@ -98,7 +97,8 @@ cudaError_t cudaFreeHost(void *ptr)
 
 /* ---- Registered ---- */
 
-/* Registering locks the pages, which needs memory that can be read and, unless it is said otherwise, written. */
+/* Returns whether the memory can be read and, unless the registration is read-only, written. The driver needs both to
+ * lock the pages. */
 static bool is_open(const void *start, size_t size, bool read_only)
 {
     uintptr_t next = (uintptr_t)start;
@@ -175,7 +175,7 @@ cudaError_t cudaHostUnregister(void *ptr)
     return emu_leave(error);
 }
 
-/* ---- What the host's memory is to a device ---- */
+/* ---- Device access to host memory ---- */
 
 static bool is_host_memory(const struct emu_alloc *alloc)
 {

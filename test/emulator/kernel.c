@@ -1,5 +1,5 @@
 /*
- * Code on streams: what stands for kernels, and host functions. It runs with the lock released.
+ * Kernels and host functions: the code that streams run. It runs with the lock released.
  */
 #include "emu.h"
 
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long a host function is waited for by whoever starts it without having to: most are short, and the seed's
- * schedule is then the same in every run. */
+/* The time for which a thread that starts a host function by chance waits for it. Most functions are short, and then
+ * the seed's schedule is the same in every run. */
 #define SHORT_WAIT_NS 20000000L
 
 static _Thread_local const struct emu_op *running;
@@ -20,16 +20,16 @@ static struct {
     struct emu_op *first, *last;
 } worker = {.wake = PTHREAD_COND_INITIALIZER};
 
-/* With the lock held, which is released meanwhile. */
+/* Called with the lock, which is released meanwhile. */
 static void call_function(struct emu_op *op)
 {
     const struct emu_thread before = *emu_self();
-    /* A kernel has no device and no last error of the host's; those of the thread that it runs on must not change. */
+    /* A kernel has no current device and no last error. It must not change those of the thread on which it runs. */
     emu_self()->function = op;
     emu_self()->last_error = cudaSuccess;
     running = op;
     emu_unlock();
-    /* A device runs kernels, so their accesses are not this thread's. */
+    /* A device runs kernels. So their accesses are not this thread's. */
     if (op->kind == EMU_OP_KERNEL)
         emu_hide();
     op->function(op->argument);
@@ -108,7 +108,7 @@ void emu_start_host_function(struct emu_op *op)
     emu_op_unref(op);
 }
 
-/* What has not begun never will; the one that runs is waited for. */
+/* Drops functions that have not begun, and waits for the one that runs. */
 void emu_host_functions_reset(void)
 {
     worker.first = NULL;
@@ -116,7 +116,7 @@ void emu_host_functions_reset(void)
         pthread_cond_wait(&emu.ran, &emu.lock);
 }
 
-/* The thread is not in the child. */
+/* A forked child does not have the thread. */
 void emu_host_functions_forked(void)
 {
     pthread_cond_init(&worker.wake, NULL);
@@ -139,7 +139,7 @@ void *emu_pointer(const void *device_address)
 
 /* ---- Kernels ---- */
 
-/* A kernel that touches memory its device can not reach breaks the device when it runs. */
+/* A kernel breaks the device when it runs, if it touches memory that its device cannot access. */
 cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool write)
 {
     if (alloc->kind != EMU_DEVICE_MEMORY || emu_peer_reachable(device, alloc->device, alloc->pool, write))
@@ -233,7 +233,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t fn, void *userD
 
 /* ---- The host's own accesses ---- */
 
-/* Registered memory may be a part of what is touched, which is the host's own beside it. */
+/* Only a part of the range may be registered memory. The rest is pageable. */
 static void access_registered(const char *data, size_t size, bool write)
 {
     const uintptr_t end = (uintptr_t)data + size;

@@ -1,5 +1,5 @@
 /*
- * The one state of the emulation, how calls enter and leave it, and what a test says about the machine.
+ * The state of the emulator, the beginning and the end of a call, and the settings of the machine.
  */
 #include "emu.h"
 
@@ -47,14 +47,14 @@ void emu_unlock(void)
 
 static void after_fork_in_child(void)
 {
-    /* Nobody in this process can be waiting, whatever the parent's threads did. */
+    /* No thread of this process can be waiting, whatever the parent's threads did. */
     pthread_cond_init(&emu.ran, NULL);
     emu_host_functions_forked();
     emu.forked = emu.driver_used;
     emu_unlock();
 }
 
-/* What a thread knows dates from before a reset? Then it is like a new thread. */
+/* Returns the calling thread's state. State that dates from before a reset is cleared, as for a new thread. */
 struct emu_thread *emu_self(void)
 {
     if (self.epoch != emu.epoch) {
@@ -80,7 +80,7 @@ uint64_t emu_random(void)
     return mixed ^ mixed >> 31;
 }
 
-/* Never with seed 0, which is to be as late and as regular as the rules allow. */
+/* Returns false with seed 0, as work then runs as late and as regularly as the rules allow. */
 bool emu_chance(unsigned of_sixteen)
 {
     return emu.seed != 0 && (emu_random() & 15) < of_sixteen;
@@ -155,7 +155,7 @@ cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void
     return error == cudaSuccess && need == EMU_NEEDS_CONTEXT ? emu_context(thread->device) : error;
 }
 
-/* Only a call that gets as far as the device can break it. */
+/* Only a call that reaches the device can break it. */
 static cudaError_t inject(enum emu_call call, cudaError_t error)
 {
     cudaError_t code = cudaSuccess;
@@ -264,13 +264,13 @@ __attribute__((constructor)) static void start(void)
     emu_reset(seed == NULL ? 0 : strtoull(seed, NULL, 0));
 }
 
-/* Later than what the program registers with atexit(), and than the destructors of libraries that use this one. */
+/* Runs later than functions registered with atexit(), and than destructors of libraries that use this one. */
 __attribute__((destructor)) static void end(void)
 {
     emu_check_leaks();
 }
 
-/* ---- What a test says about the machine ---- */
+/* ---- Settings of the machine ---- */
 
 void emu_set_machine(enum emu_machine machine)
 {
@@ -345,9 +345,9 @@ void emu_break_device(int device, cudaError_t code)
     emu_unlock();
 }
 
-/* ---- The calling thread's last error; these two can not fail by themselves ---- */
+/* ---- The calling thread's last error; these two calls cannot fail by themselves ---- */
 
-/* What broke the device stays the answer for good. */
+/* The error of a broken device stays for good. */
 static bool is_sticky(const struct emu_thread *thread, cudaError_t error)
 {
     return emu_device_exists(thread->device) && emu.devices[thread->device].sticky == error;
@@ -355,12 +355,12 @@ static bool is_sticky(const struct emu_thread *thread, cudaError_t error)
 
 static cudaError_t last_error(bool clear)
 {
-    /* A host function's thread has an error of its own, and the lock may not be waited for. */
+    /* A host function's thread has a last error of its own, and must not wait for the lock. */
     if (self.function != NULL)
         return self.last_error;
     emu_lock();
     struct emu_thread *thread = emu_self();
-    /* Without a driver even these two try to start the runtime, and fail. */
+    /* Without a driver even these two calls try to start the runtime, and fail. */
     const cudaError_t error = emu.machine == EMU_NO_DRIVER ? cudaErrorInsufficientDriver : thread->last_error;
     if (clear && error != cudaSuccess && !is_sticky(thread, error))
         thread->last_error = cudaSuccess;

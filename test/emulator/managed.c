@@ -1,5 +1,5 @@
 /*
- * Managed memory: host memory that every device may touch. Where it is preferred to be makes no difference here.
+ * Managed memory: host memory that every device may access. The preferred location makes no difference here.
  */
 #include "emu.h"
 
@@ -53,7 +53,7 @@ static cudaError_t prefetch(const void *start, size_t size, bool to_device, int 
         return error;
     if (to_device && !emu_device_exists(device))
         return cudaErrorInvalidDevice;
-    /* It moves pages and changes no byte: a read, as far as freeing the memory is concerned. */
+    /* A prefetch moves pages and changes no byte. For a later free it counts as a read. */
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
     emu_op_touches(op, alloc, start, size, false);
     emu_op_queue(op);
@@ -68,7 +68,7 @@ static cudaError_t advise(const void *start, size_t size, enum cudaMemoryAdvise 
     return managed_range(start, size, &alloc);
 }
 
-/* The only two calls of the surface whose prototypes differ between CUDA 12 and 13. */
+/* Of all emulated calls only these two have prototypes that differ between CUDA 12 and 13. */
 #if CUDART_VERSION >= 13000
 cudaError_t cudaMemPrefetchAsync(const void *devPtr, size_t count, struct cudaMemLocation location, unsigned int flags,
                                  cudaStream_t stream)

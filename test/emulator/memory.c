@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DEVICE_ROUNDING ((size_t)512)
-/* Ghosts serve only reports of double frees, so that the oldest can go. */
+/* The oldest ghosts can be dropped, as they serve only reports of double frees. */
 #define MOST_GHOSTS 256
 
 /* ---- Allocations ---- */
@@ -34,7 +34,7 @@ static void ghost_gone(struct emu_alloc *ghost)
     leave_tree(ghost);
 }
 
-/* Its memory is no longer its own, but a second free of it has not become legal to try. */
+/* Makes a freed allocation a ghost. Its memory may be used again, but a second free of it is still misuse. */
 void emu_alloc_ghost(struct emu_alloc *alloc)
 {
     alloc->state = EMU_GHOST;
@@ -51,7 +51,7 @@ void emu_alloc_ghost(struct emu_alloc *alloc)
         ghost_gone(emu.oldest_ghost);
 }
 
-/* The host has waited for this stream (0: for all of the device), and with it for the frees on it. */
+/* Notes that the host has waited for this stream (0: for the whole device), and so for the frees on it. */
 void emu_ghosts_seen(int device, uint64_t stream_id)
 {
     for (struct emu_alloc *ghost = emu.ghosts; ghost != NULL;) {
@@ -62,7 +62,7 @@ void emu_ghosts_seen(int device, uint64_t stream_id)
     }
 }
 
-/* What was at this address goes out of the way; only freed memory can be there. */
+/* Removes the record of freed memory at this address. Live memory cannot be there. */
 static void clear_address(const char *start, size_t size)
 {
     for (struct emu_alloc *old; (old = emu_find_overlap(start, size)) != NULL;) {
@@ -107,7 +107,7 @@ void emu_alloc_dead(struct emu_alloc *alloc)
 {
     emu.live[alloc->kind]--;
     emu.live_bytes[alloc->kind] -= alloc->size;
-    /* Its bytes are no longer used as soon as the free is called, though they stay reserved. */
+    /* A queued free counts its bytes as unused at once, though they stay reserved. */
     if (alloc->pool != NULL)
         alloc->pool->used -= alloc->size;
     alloc->freed = emu_self()->origin;
@@ -169,8 +169,8 @@ void emu_memory_release(struct emu_alloc *alloc)
         leave_tree(alloc);
 }
 
-/* Memory of a device is always an allocation; anything else may be the host's own. A range that begins inside an
- * allocation and leaves it is refused, as the real runtime does. */
+/* Device memory is always an allocation; other memory may be pageable. A range that begins inside an allocation and
+ * leaves it is refused, as on the real runtime. */
 cudaError_t emu_resolve(const void *start, size_t size, struct emu_alloc **out)
 {
     struct emu_alloc *alloc = emu_find(start);
@@ -215,7 +215,7 @@ static cudaError_t device_malloc(void **out, size_t size)
     return cudaSuccess;
 }
 
-/* The driver takes it that the work with pool memory is done, and does not wait for it. */
+/* The driver assumes that the work on pool memory is done, and does not wait for it. */
 static cudaError_t free_pool_memory(struct emu_alloc *alloc)
 {
     if (alloc->uses != NULL)
@@ -229,7 +229,7 @@ static cudaError_t free_pool_memory(struct emu_alloc *alloc)
 
 static cudaError_t wait_and_free(struct emu_alloc *alloc)
 {
-    /* Kernels run with the lock released, so that another thread may be freeing the same. */
+    /* Kernels run with the lock released. So another thread may free the same memory meanwhile. */
     emu_alloc_ref(alloc);
     struct emu_clock *queued = emu_device_clock(alloc->device);
     emu_force_device(alloc->device);
@@ -241,7 +241,7 @@ static cudaError_t wait_and_free(struct emu_alloc *alloc)
     emu_race_host_free(alloc);
     cudaError_t error = emu.devices[alloc->device].sticky;
     if (alloc->state != EMU_LIVE || !alloc->in_tree) {
-        error = emu_misuse("memory is freed twice at a time: %s", emu_describe(&alloc->freed));
+        error = emu_misuse("memory is freed by two threads at the same time: %s", emu_describe(&alloc->freed));
     } else {
         emu_alloc_dead(alloc);
         emu_memory_release(alloc);
@@ -254,7 +254,7 @@ cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out)
 {
     struct emu_alloc *alloc = emu_find(start);
     if (alloc != NULL && alloc->state != EMU_LIVE)
-        return emu_misuse("%p was freed before, and nothing has synchronized with that: %s", start,
+        return emu_misuse("%p was freed before, and the host has not synchronized with that free: %s", start,
                           emu_describe(&alloc->freed));
     if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED))
         return cudaErrorInvalidValue;
@@ -304,7 +304,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total)
     return emu_leave(error);
 }
 
-/* ---- What a pointer is ---- */
+/* ---- Pointer attributes ---- */
 
 static void describe_pointer(struct cudaPointerAttributes *out, const void *pointer)
 {

@@ -1,5 +1,5 @@
 /*
- * Reports of what is undefined in CUDA, and of what is left at exit.
+ * Reports of undefined use of CUDA, and of leaks at exit.
  */
 #include "emu.h"
 
@@ -41,8 +41,8 @@ static void fail_loudly(const char *report)
     abort();
 }
 
-/* The handler may use the controls of the emulation, so the lock is let go. The caller has changed nothing yet and does
- * nothing more than leave. */
+/* The handler may call the functions of cudart_emu.h. So the lock is released around it. The caller has changed nothing
+ * yet, and only leaves afterwards. */
 cudaError_t emu_misuse(const char *format, ...)
 {
     struct emu_thread *thread = emu_self();
@@ -140,7 +140,7 @@ void emu_check_leaks(void)
         "device memory", "page-locked memory", "registered memory", "managed memory", "streams", "events", "pools",
         "graphs",        "executable graphs"};
     bool any = false;
-    /* A forked child owns nothing of what its parent had. */
+    /* A forked child owns nothing of its parent's. */
     if (!emu.report_leaks || emu.forked)
         return;
     for (int kind = 0; kind < EMU_KINDS; kind++) {

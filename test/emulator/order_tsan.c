@@ -128,7 +128,7 @@ void emu_order_written(const void *start, size_t size)
 
 /* ---- Streams ---- */
 
-/* Hides nothing, as each fiber has its own settings. The switch alone orders nothing. */
+/* Switches to the stream's fiber. That hides nothing, as each fiber has its own settings, and orders nothing. */
 static void *switch_to(struct emu_stream *stream)
 {
     void *const before = __tsan_get_current_fiber();

@@ -1,8 +1,8 @@
 /*
- * The streams that every thread has of its own, one for each device, and the names under which the runtime offers its
- * calls to programs that are compiled to use these for NULL.
+ * The per-thread streams, one for each thread and device. Also the names under which the runtime offers its calls to
+ * programs that are compiled to use these streams for NULL.
  *
- * Such a stream has no handle but cudaStreamPerThread. It stays until its thread has ended and its work is done.
+ * Such a stream has no handle but cudaStreamPerThread. It lives until its thread has ended and its work is done.
  */
 #include "emu.h"
 
@@ -11,7 +11,7 @@
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 
-/* A capture that was begun there can no longer be ended, nor the stream be used. */
+/* Ends a thread's use of its stream. A capture that began there can no longer be ended, nor the stream be used. */
 static void let_go(struct emu_stream *stream)
 {
     struct emu_stream **link = &emu.kept_streams;
@@ -54,7 +54,7 @@ struct emu_stream *emu_per_thread_stream(void)
     if (*mine != NULL)
         return *mine;
     pthread_once(&key_once, make_key);
-    pthread_setspecific(key, &emu); /* anything, so that thread_ended() is called */
+    pthread_setspecific(key, &emu); /* any value but NULL, so that thread_ended() is called */
     struct emu_stream *stream = emu_allocate(sizeof *stream);
     stream->id = ++emu.last_stream_id;
     stream->device = thread->device;
@@ -67,7 +67,7 @@ struct emu_stream *emu_per_thread_stream(void)
     return stream;
 }
 
-/* Those with work are among the active streams, and go with them. */
+/* Streams with work are among the active streams, and are freed with them. */
 void emu_per_thread_reset(void)
 {
     for (struct emu_stream *stream = emu.kept_streams, *next; stream != NULL; stream = next) {
@@ -86,7 +86,7 @@ static cudaStream_t own(cudaStream_t stream)
     return stream == NULL ? cudaStreamPerThread : stream;
 }
 
-/* Declares and defines one of them. */
+/* Declares and defines one of the names. */
 #define PER_THREAD(name, parameters, arguments)                                                                        \
     cudaError_t name##_ptsz parameters;                                                                                \
     cudaError_t name##_ptsz parameters                                                                                 \

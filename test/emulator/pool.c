@@ -1,6 +1,6 @@
 /*
- * Memory pools: their life, attributes and access lists. A pool holds what it has reserved until a synchronization
- * finds it above its release threshold, or until it is trimmed.
+ * Memory pools: their life, attributes and access lists. A pool keeps the memory that it has reserved. It gives memory
+ * back when it is trimmed, or when a synchronization finds it above its release threshold.
  */
 #include "emu.h"
 
@@ -56,8 +56,7 @@ void emu_pool_release(struct emu_pool *pool, uint64_t keep)
     }
 }
 
-/* Memory whose cudaFreeAsync has not had its turn counts, and is not waited for; what pools only keep is taken
- * from them. */
+/* Memory with a queued cudaFreeAsync counts, and is not waited for. Unused memory of pools is taken from them. */
 bool emu_memory_fits(int device, size_t span)
 {
     const struct emu_device *one = &emu.devices[device];
@@ -116,7 +115,7 @@ struct emu_pool *emu_default_pool(int device)
     return one->default_pool;
 }
 
-/* A destroyed pool goes with the last of its allocations. */
+/* Frees a destroyed pool with the last of its allocations. */
 void emu_pool_forget_if_unused(struct emu_pool *pool)
 {
     if (pool->handle != NULL || pool->users > 0)
@@ -193,7 +192,7 @@ static cudaError_t destroy(cudaMemPool_t handle)
 
 /* ---- Attributes ---- */
 
-/* The high-water marks can only be set back, with 0. */
+/* The high-water marks can only be reset, with 0. */
 static cudaError_t set_attribute(struct emu_pool *pool, enum cudaMemPoolAttr attribute, const void *value)
 {
     switch (attribute) {
@@ -262,7 +261,7 @@ static cudaError_t check_access(const struct emu_pool *pool, const struct cudaMe
         return cudaErrorInvalidDevice;
     if (device != pool->device)
         return emu.devices[device].peer_possible[pool->device] ? cudaSuccess : cudaErrorInvalidDevice;
-    /* The owner can not be shut out. */
+    /* The owner cannot be denied access. */
     return access->flags == cudaMemAccessFlagsProtReadWrite ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
@@ -282,7 +281,7 @@ static cudaError_t set_access(struct emu_pool *pool, const struct cudaMemAccessD
 
 /* ---- Calls ---- */
 
-/* Enters a call on a pool that takes a pointer beside it. */
+/* Begins a call on a pool that has a pointer argument beside it. */
 #define ENTER_WITH_POOL(call, handle, pointer)                                                                         \
     struct emu_pool *pool = NULL;                                                                                      \
     cudaError_t error = EMU_ENTER(call, EMU_NEEDS_CONTEXT);                                                            \
@@ -323,7 +322,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t memPool, enum cudaMemPoolAttr 
     return emu_leave(error);
 }
 
-/* What is to be kept is rounded up, beyond the largest number to nothing. */
+/* The amount to keep is rounded up, and overflows to 0. */
 enum { KEPT_IN_STEPS_OF = 2 << 20 };
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t memPool, size_t minBytesToKeep)

@@ -1,18 +1,18 @@
 /*
- * Stream-ordered allocation. Memory comes from the blocks that a pool has reserved; each allocation has a block of
- * its own.
+ * Stream-ordered allocation. Memory comes from the blocks that a pool has reserved. Each allocation has a block of its
+ * own.
  *
- * A block whose free is still queued is handed out at once to the same stream, since order is kept there. To another
- * stream it goes only when the device's limit is met, with a dependency on the free. If that does not help either,
- * the allocation runs the pool's queued frees; those of other pools it leaves alone, though it takes from them what
- * they only keep. Where the pool may not add dependencies it does neither.
+ * The same stream gets a block with a queued free at once, as the stream keeps the order. Another stream gets it only
+ * at the device's limit, with a dependency on the free. If that does not help either, the allocation runs the pool's
+ * queued frees. It does not run those of other pools, but takes their unused memory. A pool that may not add
+ * dependencies does neither.
  */
 #include "emu.h"
 
 #include <stdlib.h>
 
 #define POOL_ROUNDING ((size_t)512)
-/* How far a stream's own freed blocks are looked for. */
+/* The number of blocks that are searched for one that the same stream frees. */
 #define LOOK_AT_MOST 64
 
 /* ---- Blocks ---- */
@@ -40,7 +40,7 @@ static struct emu_block *reserve(struct emu_pool *pool, size_t span)
     return block;
 }
 
-/* From an allocation whose free is queued: that free now concerns no memory any more. */
+/* Takes a block over from an allocation with a queued free. That free then concerns no memory. */
 static struct emu_block *take_over(struct emu_block **list, struct emu_block *block)
 {
     emu_block_unlist(list, block);
@@ -86,7 +86,7 @@ static size_t count_frees(const struct emu_pool *pool)
     return count;
 }
 
-/* A snapshot: other threads may go on to free while functions run. */
+/* Works on a snapshot, as other threads may queue more frees while functions run. */
 static void run_frees(struct emu_pool *pool)
 {
     const size_t most = count_frees(pool);
@@ -159,7 +159,7 @@ static void queue_alloc(struct emu_op *op, struct emu_pool *pool, struct emu_blo
     emu_op_queue(op);
 }
 
-/* An allocation that would be a node of a graph is beyond this runtime. */
+/* This runtime has no allocation nodes. So an allocation on a capturing stream is refused. */
 static cudaError_t stream_to_allocate_on(cudaStream_t handle, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_to_queue(handle, stream);
@@ -242,7 +242,7 @@ static cudaError_t free_async(void *start, struct emu_stream *stream)
     struct emu_alloc *alloc;
     if (start == NULL)
         return cudaSuccess;
-    /* A graph frees only what it has allocated. */
+    /* A graph may free only its own allocations. */
     if (stream->capture != NULL)
         return cudaErrorInvalidValue;
     cudaError_t error = emu_unsafe_permitted();
@@ -271,7 +271,7 @@ cudaError_t cudaFreeAsync(void *devPtr, cudaStream_t hStream)
     return emu_leave(error);
 }
 
-/* ---- The pool that a device's plain cudaMallocAsync uses ---- */
+/* ---- The pool of a device's plain cudaMallocAsync ---- */
 
 static cudaError_t pool_of_device(cudaMemPool_t *out, int device, bool current)
 {

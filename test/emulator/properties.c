@@ -1,5 +1,5 @@
 /*
- * Answers cudaGetDeviceProperties: the attributes once more, in one struct, with a name and an identity.
+ * cudaGetDeviceProperties: the device's attributes in one struct, with a name and an identity.
  */
 #include "emu.h"
 

@@ -1,17 +1,17 @@
 /*
- * What is ordered before what, by vector clocks. Every stream and every host thread that is told apart has a lane, in
- * which its operations and accesses have times 1, 2, and so on. A clock says of each lane up to which time it is
- * ordered before. All of this follows from the order of the program's calls alone, not from when work runs.
+ * The order of accesses, as vector clocks. Every stream and every separate host thread has a lane. Its operations and
+ * accesses have times 1, 2, and so on. A clock has, for each lane, the last time that is ordered before it. All of this
+ * follows from the order of the program's calls alone, not from when work runs.
  *
- * A lane whose stream or thread is gone goes to the next one that knows all that happened in it. Times then go on where
- * they were, so that what is known of the old owner stays right.
+ * The lane of a stream or thread that is gone passes to the next one that is ordered after all of it. Times continue,
+ * so that statements about the old owner stay right.
  */
 #include "emu.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A clock that grows. */
+/* A clock that can grow. */
 struct vector {
     uint64_t *times;
     unsigned count, room;
@@ -29,18 +29,18 @@ struct host {
     struct host *next;
 };
 
-/* What host threads tell each other goes by address into one of these. Two addresses that share one order more than
- * the program did, which can only hide a race. */
+/* The number of slots for signals between host threads, chosen by address. Two addresses in one slot are ordered more
+ * than in the program. That can only hide a race. */
 #define SIGNALS 4096
 
 static struct {
     bool off, separate;
-    uint64_t generation; /* of host threads: what a thread has of an older one is gone */
+    uint64_t generation; /* of host threads: state of an older one is discarded */
     struct lane *lanes;
     unsigned lane_count;
     struct host all_hosts;
     struct host *hosts;  /* when they are separate */
-    struct vector ended; /* what those knew that are gone */
+    struct vector ended; /* the moments that ended threads had seen */
     struct vector device[EMU_MAX_DEVICES], blocking[EMU_MAX_DEVICES];
     struct vector signals[SIGNALS];
     struct vector scratch;
@@ -182,7 +182,7 @@ static void give_lane(unsigned lane)
         race.lanes[lane - 1].taken = false;
 }
 
-/* The next moment of a lane, which is taken if there is none yet. */
+/* Returns the next moment of a lane. Takes a lane if there is none yet. */
 static struct emu_clock *tick(struct vector *seen, unsigned *lane)
 {
     if (*lane == 0)
@@ -222,7 +222,7 @@ static void make_thread_end(void)
         abort();
 }
 
-/* The calling thread. A new one knows what all knew when threads were told apart. */
+/* Returns the calling thread's record. A new one begins with all that was ordered when threads became separate. */
 static struct host *self(void)
 {
     if (!race.separate)
@@ -280,7 +280,7 @@ bool emu_all_hosts_saw(const struct emu_clock *clock)
     return true;
 }
 
-/* ---- What the program itself orders ---- */
+/* ---- Order that the program announces ---- */
 
 static struct vector *signal_of(const void *what)
 {
@@ -298,7 +298,7 @@ void emu_host_release(const void *what)
     emu_unlock();
 }
 
-/* What its stream has queued already does not learn of it. */
+/* Orders the function after the signal. Work that its stream has queued already is not ordered by it. */
 static void function_acquires(struct emu_op *function, const struct vector *signal)
 {
     struct vector *seen = &race.scratch;
@@ -383,7 +383,7 @@ void emu_set_race_check(bool on)
     emu_unlock();
 }
 
-/* The streams that are left have been told to go. */
+/* Called after emu_race_stream_gone() for all streams but the legacy ones. */
 void emu_race_reset(void)
 {
     for (int device = 0; device < EMU_MAX_DEVICES; device++) {

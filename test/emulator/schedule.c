@@ -1,9 +1,9 @@
 /*
- * When queued operations run: as late as something forces them, or when the seed says so.
+ * Runs queued operations: as late as something forces them, or when the seed decides.
  *
- * An operation may run when it is the first of its stream and the operations that it depends on are done. All of
- * those were queued before it, so that there is always one that may run. Dependencies are the waits for events and,
- * for the legacy stream, what emu_op_queue() adds.
+ * An operation may run when it is the first of its stream and its dependencies are done. All dependencies were queued
+ * before it, so there is always an operation that may run. Dependencies are the waits for events and, for the legacy
+ * stream, those that emu_op_queue() adds.
  */
 #include "emu.h"
 
@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A real stream's queue is bounded too; whoever queues more waits for the oldest operation. */
+/* A real stream's queue is bounded too. A thread that queues more waits for the oldest operation. */
 #define LONGEST_QUEUE 1024
 
 /* ---- Operations ---- */
@@ -67,7 +67,7 @@ static void drop_uses(struct emu_op *op)
 
 void emu_op_unref(struct emu_op *op)
 {
-    /* By then it is done, and has neither dependencies nor uses. */
+    /* A done operation has neither dependencies nor uses. */
     if (--op->refs > 0)
         return;
     emu_clock_unref(op->clock);
@@ -148,7 +148,8 @@ static void deactivate(struct emu_stream *stream)
     last->active_index = stream->active_index;
 }
 
-/* The legacy stream waits for what all blocking streams of its device have queued, and they wait for it. */
+/* Orders the legacy stream after all queued work of the device's blocking streams, and those after the legacy stream.
+ * */
 static void add_legacy_order(struct emu_op *op)
 {
     struct emu_stream *stream = op->stream;
@@ -166,8 +167,8 @@ static void add_legacy_order(struct emu_op *op)
     }
 }
 
-/* Every operation passes here once, in the order of the program's calls, with its stream, its dependencies and all the
- * bytes that it will touch. Nothing may follow that relies on the lock: a report lets it go. */
+/* Every operation passes here once, in the order of the program's calls, with its stream, its dependencies and all
+ * bytes that it will touch. The caller must not rely on the lock afterwards, as a report releases it. */
 static void on_queued(struct emu_op *op)
 {
     emu_race_queued(op);
@@ -207,7 +208,7 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* Host memory that the host may not touch a device reaches all the same: so does the kernel for a debugger. */
+/* A device can write host memory that is protected against the host. The kernel permits a debugger the same. */
 static void copy_past_protection(char *to, const char *from, size_t size)
 {
     static char bounce[65536];
@@ -217,7 +218,7 @@ static void copy_past_protection(char *to, const char *from, size_t size)
         const ssize_t part =
             pread(memory, bounce, left < sizeof bounce ? left : sizeof bounce, (off_t)(uintptr_t)(from + done));
         if (part <= 0 || pwrite(memory, bounce, (size_t)part, (off_t)(uintptr_t)(to + done)) != part)
-            emu_misuse("a copy from %p to %p reaches memory that is not there", (const void *)from, (void *)to);
+            emu_misuse("a copy from %p to %p accesses memory that is not mapped", (const void *)from, (void *)to);
         done += (size_t)part;
     }
     (void)close(memory);
@@ -291,7 +292,7 @@ static void run(struct emu_op *op)
     op->state = EMU_OP_RUNNING;
     if (device->sticky == cudaSuccess)
         device->sticky = op->fault != cudaSuccess ? op->fault : device->break_code;
-    /* A broken device does nothing more, but memory is accounted for. */
+    /* A broken device runs nothing more, but its memory is still accounted for. */
     if (device->sticky == cudaSuccess && op->kind == EMU_OP_HOST) {
         emu_order_begins(op->stream, op);
         emu_start_host_function(op);
@@ -337,8 +338,8 @@ static void push(struct stack *stack, struct emu_op *op)
     stack->ops[stack->count++] = op;
 }
 
-/* Runs the operation and what it waits for, nothing else. Its references keep the operations on the stack while
- * the lock is released for a function. */
+/* Runs the operation and its dependencies, nothing else. References keep the operations on the stack alive while the
+ * lock is released for a function. */
 static void run_up_to(struct emu_op *op, bool wait)
 {
     struct stack stack = {.room = sizeof stack.few / sizeof *stack.few};
@@ -384,7 +385,7 @@ bool emu_try(struct emu_op *op)
 
 static void force_tails(int device)
 {
-    /* A snapshot: other threads may go on queueing while functions run. */
+    /* Works on a snapshot, as other threads may queue more while functions run. */
     const size_t most = emu.active_count;
     struct emu_op **tails = most == 0 ? NULL : emu_allocate(most * sizeof *tails);
     size_t count = 0;
@@ -415,7 +416,7 @@ void emu_force_uses(struct emu_alloc *alloc)
 
 /* ---- Chance ---- */
 
-/* Some seeds leave some streams alone for good, which no order of short sprints would. */
+/* With some seeds some streams never run by chance. No order of short runs would have that effect. */
 static bool is_starved(const struct emu_stream *stream)
 {
     return emu.starve && (((stream->id * 0x9e3779b97f4a7c15u) ^ emu.seed) >> 17 & 3) == 0;
@@ -454,9 +455,10 @@ size_t emu_pending(void)
     return pending;
 }
 
-/* ---- What is ordered before what ---- */
+/* ---- The order before a stream's next operation ---- */
 
-/* All that was queued on the stream up to this number is ordered before. */
+/* Marks the stream as ordered before, up to this number. Returns whether that is new. Sets *from to the number so far.
+ * */
 static bool reaches(struct emu_stream *stream, uint64_t number, uint64_t *from)
 {
     *from = stream->mark == emu.mark ? stream->reach : 0;
@@ -474,7 +476,7 @@ static void push_undone_deps(struct stack *stack, const struct emu_op *op)
             push(stack, op->deps[i]);
 }
 
-/* Marks in every stream how far it is ordered before what would be queued on this one next. */
+/* Marks in every stream the last operation that is ordered before the next one of this stream. */
 static void mark_ordered_before(struct emu_stream *stream)
 {
     struct stack stack = {.room = sizeof stack.few / sizeof *stack.few};

@@ -1,6 +1,6 @@
 /*
- * A quick test of the emulated runtime by itself: what it promises about time, memory, failures and misuse, over
- * several seeds. Exits with 1 at the first promise that does not hold.
+ * A quick test of the emulated runtime by itself: time, memory, failures and misuse, over several seeds. Exits with 1
+ * at the first failed check.
  */
 #include "selftest.h"
 

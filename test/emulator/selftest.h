@@ -1,5 +1,5 @@
 /*
- * What the files of the emulated runtime's own test share.
+ * Shared by the files of the emulated runtime's self-test.
  */
 #ifndef SELFTEST_H
 #define SELFTEST_H
@@ -16,7 +16,7 @@
 
 #define SIZE 4096
 
-/* Where in the sequence of seeds the tests are: for messages. */
+/* The current seed, for messages. */
 extern uint64_t seed;
 
 #define CHECK(condition)                                                                                               \
@@ -39,7 +39,7 @@ extern uint64_t seed;
 
 /* ---- Tests ---- */
 
-/* Each table ends with NULL. The second is for what the seed hardly matters to. */
+/* Each table ends with NULL. The second has tests for which the seed hardly matters. */
 extern void (*const order_tests[])(void);
 extern void (*const order_tests_once[])(void);
 extern void (*const memory_tests[])(void);
@@ -52,17 +52,17 @@ extern void (*const race_tests_once[])(void);
 
 /* ---- Helpers ---- */
 
-/* Page-locked memory that holds the value; memory of the current device. */
+/* Return page-locked memory filled with the value, and memory of the current device. */
 unsigned char *pinned(unsigned char value);
 void *device_memory(void);
 cudaStream_t stream_of(unsigned flags);
 cudaEvent_t new_event(void);
 cudaMemPool_t new_pool(int device);
 uint64_t pool_number(cudaMemPool_t pool, enum cudaMemPoolAttr attribute);
-/* The first byte of device memory, without running anything; -1 when there is none. */
+/* Returns the first byte of device memory without running anything, or -1 if there is none. */
 int peek(const void *memory);
 
-/* A kernel that adds to each byte. */
+/* A kernel that increments each byte. */
 struct increment {
     unsigned char *data;
     size_t size;

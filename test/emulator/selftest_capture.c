@@ -1,6 +1,5 @@
 /*
- * Captures, graphs and per-thread streams, where the emulation could come apart: starting over in their midst, threads
- * that end, failures, counts.
+ * Captures, graphs and per-thread streams in hard cases: resets in their midst, threads that end, failures, counts.
  */
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 
@@ -18,7 +17,7 @@ static cudaGraphExec_t exec_of(cudaStream_t stream)
     return exec;
 }
 
-/* Everything that a capture holds is let go by starting over, and nothing of it is seen later. */
+/* A reset frees all that a capture holds, and has no later effect. */
 static void reset_amid_captures(void)
 {
     const cudaStream_t stream = stream_of(cudaStreamNonBlocking), side = stream_of(cudaStreamDefault);
@@ -72,7 +71,7 @@ static void in_thread(void *(*run)(void *), void *argument)
     CHECK(pthread_join(thread, NULL) == 0);
 }
 
-/* A capture that nobody can end any more goes on forbidding what it forbade. */
+/* A capture that no thread can end any more still forbids the same calls. */
 static void thread_ends_in_capture(void)
 {
     unsigned char *memory = device_memory();
@@ -97,7 +96,7 @@ static void many_threads_end(void)
     CHECK(emu_pending() == 0);
 }
 
-/* A launch of more than a stream holds runs the oldest of it. */
+/* A launch of more nodes than a stream holds runs the oldest operations. */
 static void large_graph(void)
 {
     enum { NODES = 3000 };
@@ -146,7 +145,7 @@ static void failures_and_counts(void)
     CHECK(emu_calls("cudaMemset") == 1);
 }
 
-/* Launched into another capture, a graph's nodes become that graph's. */
+/* The nodes of a graph that is launched into another capture become nodes of the new graph. */
 static void graph_in_graph(void)
 {
     const cudaStream_t stream = stream_of(cudaStreamNonBlocking);

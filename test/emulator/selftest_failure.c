@@ -1,5 +1,5 @@
 /*
- * Failures that are asked for, and reports of misuse.
+ * Failures that a test sets, and reports of misuse.
  */
 #include "selftest.h"
 
@@ -160,7 +160,7 @@ static void test_bad_frees(void)
     OK(cudaStreamSynchronize(second));
     GIVES(cudaFree(memory), cudaErrorInvalidValue);
     CHECK(reports == 3);
-    /* These two wait. */
+    /* These two calls wait. */
     OK(cudaMalloc(&memory, SIZE));
     OK(cudaMemcpyAsync(memory, host, SIZE, cudaMemcpyDefault, first));
     OK(cudaFreeHost(host));
@@ -175,14 +175,14 @@ static void test_bad_frees(void)
     CHECK(emu_live(EMU_STREAM) == 0 && emu_live(EMU_EVENT) == 0 && emu_live(EMU_PINNED) == 0);
 }
 
-/* The host may not touch device memory. */
+/* The host must not access device memory. */
 static void test_fault(void)
 {
     int status;
     char *memory = device_memory();
     const pid_t child = fork();
     if (child == 0) {
-        /* A sanitizer's handler would only say what is meant to happen here. */
+        /* A sanitizer's handler would only report the expected fault. */
         fclose(stderr);
         _exit(*(volatile char *)memory == 0 ? 0 : 2);
     }

@@ -1,5 +1,5 @@
 /*
- * Allocations, registrations, pools and who can reach them.
+ * Allocations, registrations, pools and access to them.
  */
 #include "selftest.h"
 
@@ -89,7 +89,7 @@ static void test_pools(void)
     OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &zero));
     OK(cudaStreamSynchronize(stream));
     CHECK(pool_number(pool, cudaMemPoolAttrReservedMemCurrent) == 0);
-    /* A pool that is destroyed lives on for its allocations. */
+    /* A destroyed pool lives on for its allocations. */
     OK(cudaMallocFromPoolAsync(&first, SIZE, pool, stream));
     OK(cudaMemPoolDestroy(pool));
     OK(cudaMemsetAsync(first, 3, SIZE, stream));
@@ -123,7 +123,7 @@ static void test_pool_limit(void)
     OK(cudaMemPoolDestroy(pool));
     OK(cudaDeviceSynchronize());
     CHECK(emu_live(EMU_DEVICE_MEMORY) == 0 && emu_live(EMU_POOL) == 0);
-    /* What a pool only keeps is there for others, and what it has not got back is not. */
+    /* A pool's unused memory is available to others. Memory with a queued free is not. */
     uint64_t keep = UINT64_MAX;
     pool = new_pool(1);
     OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
@@ -208,7 +208,7 @@ static void test_extent(void)
     free(registered);
 }
 
-/* A launch that knows a pointer into an allocation, and no size. */
+/* A launch with a pointer into an allocation and no size. */
 static void add_to_all(void *argument)
 {
     const struct increment *work = argument;

@@ -1,5 +1,5 @@
 /*
- * When queued work runs, and on which threads.
+ * The time at which queued work runs, and its thread.
  */
 #include "selftest.h"
 
@@ -50,7 +50,7 @@ static void test_pageable(void)
     OK(cudaFree(memory));
 }
 
-/* Two blocking streams around a legacy operation, and a stream that takes no part. */
+/* Two blocking streams around a legacy operation, and a stream that is not ordered with them. */
 static void test_legacy(void)
 {
     unsigned char *memory = device_memory(), *apart = device_memory();
@@ -83,7 +83,7 @@ static void test_events(void)
     OK(cudaEventRecord(event, first));
     OK(cudaStreamWaitEvent(second, event, 0));
     OK(cudaStreamWaitEvent(second, never, 0));
-    /* The wait has its snapshot; neither of these changes it. */
+    /* The wait refers to the earlier record. Neither of these calls changes it. */
     OK(cudaMemsetAsync(memory + SIZE / 2, 5, SIZE / 2, first));
     OK(cudaEventRecord(event, first));
     OK(cudaMemsetAsync(memory, 2, SIZE / 2, second));
@@ -97,7 +97,7 @@ static void test_events(void)
     OK(cudaEventDestroy(never));
     OK(cudaEventDestroy(event));
     OK(cudaMemsetAsync(memory, 6, SIZE, second));
-    /* A busy stream may be destroyed, its handle is reused at once, and its work still runs. */
+    /* A busy stream may be destroyed. Its handle is reused at once, and its work still runs. */
     OK(cudaStreamDestroy(second));
     cudaStream_t third = stream_of(cudaStreamNonBlocking);
     CHECK(third == second);
@@ -137,7 +137,7 @@ static void wait_at_gate(void *argument)
     pthread_mutex_unlock(&gate->lock);
 }
 
-/* A host function may wait for the thread that queued it, which no query and no queueing may then block. */
+/* A host function may wait for the thread that queued it. Queries and queueing must not block then. */
 static void test_held_stream(void)
 {
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
@@ -235,7 +235,7 @@ static void free_another(void *argument)
         CHECK(pthread_create(&thread, NULL, queue_free, argument) == 0 && pthread_join(thread, NULL) == 0);
 }
 
-/* An allocation in vain runs the frees that it finds, and none that another thread queues meanwhile. */
+/* An allocation in vain runs the frees that it finds. It runs no frees that another thread queues meanwhile. */
 static void test_frees_without_end(void)
 {
     enum { MOST = 200 };

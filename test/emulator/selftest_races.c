@@ -1,5 +1,5 @@
 /*
- * The search for races: what is reported, that it stays small, and waits by their place.
+ * The search for races: its reports, its memory, and waits by their place.
  */
 #include "selftest.h"
 
@@ -21,7 +21,7 @@ static void expect_reports(void)
     emu_set_misuse_handler(take_report, NULL);
 }
 
-/* ---- What is reported ---- */
+/* ---- Reports ---- */
 
 static void test_report(void)
 {
@@ -33,7 +33,7 @@ static void test_report(void)
     OK(cudaMemsetAsync(memory + 100, 2, 28, second));
     snprintf(range, sizeof range, "%p to %p", (void *)(memory + 100), (void *)(memory + 128));
     CHECK(reports == 1 && strstr(last_report, range) != NULL && strstr(last_report, "cudaMalloc in") != NULL);
-    /* The call went on. */
+    /* The call continued. */
     OK(cudaStreamSynchronize(second));
     CHECK(seed != 0 || (emu_pending() == 1 && peek(memory + 100) == 2));
     OK(cudaDeviceSynchronize());
@@ -46,7 +46,7 @@ static void test_report(void)
     OK(cudaFree(memory));
 }
 
-/* A launch that names no size touches the other half of the allocation too. */
+/* A launch that names no size also touches the other half of the allocation. */
 static void test_whole_ranges(void)
 {
     unsigned char *memory = device_memory();
@@ -66,7 +66,7 @@ static void test_whole_ranges(void)
     OK(cudaFree(memory));
 }
 
-/* Each byte by itself: what a later access covers in part stays for the rest. */
+/* Each byte counts by itself: a later access that covers a part replaces only that part. */
 static void test_parts(void)
 {
     unsigned char *memory = device_memory();
@@ -90,7 +90,7 @@ static void test_parts(void)
     OK(cudaEventDestroy(event));
 }
 
-/* Failed, and not waited: the host knows nothing. On a broken device nothing runs any more. */
+/* A wait that fails orders nothing for the host. A broken device runs nothing any more. */
 static void test_failed_waits(void)
 {
     unsigned char *host = pinned(0);
@@ -149,7 +149,7 @@ static void test_threads(void)
     CHECK(reports_of_threads(EMU_HOST_THREADS_SEPARATE, false) == 2);
 }
 
-/* ---- How much it keeps ---- */
+/* ---- Memory of the search ---- */
 
 enum { STREAMS = 6, OPERATIONS = 200000, PIECE = 8 };
 
@@ -161,7 +161,7 @@ static unsigned next(unsigned limit)
     return (unsigned)(number >> 33) % limit;
 }
 
-/* Each stream has its part of the memory, and now and then hands it to the next; one reads everywhere. */
+/* Each stream writes its part of the memory, and now and then hands it to the next. One stream reads everywhere. */
 static void work(unsigned char *memory, cudaStream_t *streams, cudaEvent_t event, int i)
 {
     const size_t part = SIZE / STREAMS / PIECE * PIECE;
@@ -195,7 +195,7 @@ static void test_bounded(void)
             OK(cudaFreeAsync(pooled, streams[i % STREAMS]));
         }
         if (i % 5000 == 4999)
-            emu_run_all(); /* without waiting for anything, so that all that is queued has to be remembered */
+            emu_run_all(); /* without any wait, so that all queued work has to be remembered */
         if (i == OPERATIONS / 10)
             early = emu_race_memory();
     }
@@ -235,7 +235,7 @@ static void take_place(const struct emu_wait_place *wait, void *user)
     places->waits[places->count++] = *wait;
 }
 
-/* The loop is not to be unrolled, or each round would be a place of its own. */
+/* Must not be unrolled, or each round would be a place of its own. */
 static __attribute__((noinline)) void find_places(struct places *places)
 {
     emu_note_waits(true);

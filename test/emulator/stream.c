@@ -1,6 +1,5 @@
 /*
- * Streams. What a handle points to goes at once when it is destroyed; the stream behind it stays until its work has
- * run.
+ * Streams. The slot behind a handle is freed when the handle is destroyed. The stream stays until its work has run.
  */
 #include "emu.h"
 
@@ -33,7 +32,7 @@ void emu_stream_free(struct emu_stream *stream)
     free(stream);
 }
 
-/* The stream has nothing queued any more. */
+/* Called when the stream has no queued work any more. */
 void emu_stream_forget(struct emu_stream *stream)
 {
     if (stream->handle == NULL && !stream->kept && !emu_is_legacy(stream))
@@ -59,8 +58,8 @@ cudaError_t emu_stream_wait(struct emu_stream *stream)
     return emu_queue_and_wait(emu_op_new(EMU_OP_MARK, stream));
 }
 
-/* A stream with something queued that this stream's idleness has to wait for: itself, and for the legacy stream
- * all that it would wait for. */
+/* Returns a stream with queued work that must be done before this one is idle. That is the stream itself or, for the
+ * legacy stream, any stream for which it would wait. */
 static struct emu_stream *busy(struct emu_stream *stream)
 {
     if (stream->head != NULL)
@@ -159,8 +158,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 /* ---- Waiting ---- */
 
-/* Finds a stream that the host is to wait for or to ask. Who may not do so is told that first, also of a stream whose
- * capture is invalidated already. */
+/* Finds a stream that the host synchronizes or queries. A thread that may not do so gets that error first, even if the
+ * stream's capture is invalidated already. */
 static cudaError_t stream_to_wait_for(cudaStream_t handle, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_not_capturing(handle, stream);
@@ -210,7 +209,7 @@ static cudaError_t wait_event(cudaStream_t handle, cudaEvent_t event, unsigned f
         return emu_capture_wait(stream, event);
     struct emu_op *op = emu_op_new(EMU_OP_MARK, stream);
     emu_op_after(op, event->record);
-    /* Also when that is done: it is the wait that makes the order. */
+    /* Set even if the record is done, as the order comes from the wait. */
     op->waits_for = event->record == NULL ? NULL : emu_clock_ref(event->record->clock);
     emu_op_queue(op);
     return cudaSuccess;
@@ -240,9 +239,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     return emu_leave(error);
 }
 
-/* ---- What a stream is ---- */
+/* ---- A stream's properties ---- */
 
-/* Finds the stream for a call that tells something about it, which a stream refuses while it captures. */
+/* Finds the stream for a query of its properties, which a stream refuses while it captures. */
 static cudaError_t look(cudaStream_t handle, const void *out, struct emu_stream **stream)
 {
     const cudaError_t error = emu_stream_not_capturing(handle, stream);

@@ -9,12 +9,12 @@
  *   device     device     late                       late
  *   host       host       done at return             done at return
  *
- * cudaMemcpyAsync on pageable memory "might be synchronous": nothing says that the source has been read at return, nor
- * that the target is written. A real runtime was seen to do both; a program may rely on neither. On a stream that
- * captures nothing is done at return, and pageable memory is touched when the graph runs.
+ * cudaMemcpyAsync on pageable memory "might be synchronous". It is not documented that the source has been read at
+ * return, or that the target is written. A real runtime was seen to do both; a program may rely on neither. On a
+ * capturing stream nothing is done at return, and pageable memory is accessed when the graph runs.
  *
- * "Locked" is page-locked memory; managed memory counts as a device's. Whatever kind of copy the caller names, the
- * addresses decide.
+ * "Locked" is page-locked memory; managed memory counts as a device's. The addresses decide the kind of copy, whatever
+ * kind the caller names.
  */
 #include "emu.h"
 
@@ -27,7 +27,7 @@ struct copy {
     size_t size;
     struct emu_alloc *target, *source; /* NULL: pageable */
     struct emu_stream *stream;
-    bool synchronous; /* not one of the Async calls */
+    bool synchronous; /* false for the Async calls */
     bool read_now;    /* pageable memory, before the call returns */
 };
 
@@ -109,7 +109,7 @@ cudaError_t emu_copy(void *to, const void *from, size_t size, struct emu_stream 
     return error != cudaSuccess ? error : queue_copy(&copy);
 }
 
-/* A call that waits can not be captured. */
+/* A call that waits cannot be captured. */
 static cudaError_t stream_of(cudaStream_t handle, bool synchronous, struct emu_stream **stream)
 {
     return synchronous ? emu_stream_not_capturing(handle, stream) : emu_stream_to_queue(handle, stream);
@@ -169,7 +169,7 @@ static cudaError_t fill(void *to, int value, size_t size, cudaStream_t handle, b
     op->to = emu_bytes(to);
     op->value = value & 0xff;
     op->size = size;
-    /* cudaMemset waits only for memory that the host can touch. */
+    /* cudaMemset waits only for memory that the host can access. */
     if (synchronous && target->kind != EMU_DEVICE_MEMORY)
         return emu_queue_and_wait(op);
     emu_op_queue(op);

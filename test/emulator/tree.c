@@ -1,6 +1,6 @@
 /*
- * Which allocation an address belongs to: a treap over the start addresses of all memory that the runtime knows, of
- * every kind and device, as unified addressing has it. Allocations never overlap.
+ * Finds the allocation in which an address lies. A treap over the start addresses of all memory that the runtime knows,
+ * of every kind and device, as addressing is unified. Allocations never overlap.
  */
 #include "emu.h"
 
@@ -49,7 +49,8 @@ static struct emu_alloc *join(struct emu_alloc *low, struct emu_alloc *high)
 void emu_tree_insert(struct emu_alloc *alloc)
 {
     static unsigned priority = 1;
-    /* Its own generator: the tree's shape must not depend on the seed's stream of numbers, nor it on the tree. */
+    /* The treap has its own generator. So its shape does not depend on the seed's random numbers, nor they on the
+     * treap. */
     priority = priority * 1664525u + 1013904223u;
     alloc->priority = priority ^ priority >> 16;
     alloc->left = alloc->right = NULL;

@@ -1,6 +1,5 @@
 /*
- * What the small programs that the emulated runtime is tried with have in common. Each program runs in a process of its
- * own.
+ * Shared by the small programs that test the emulated runtime. Each program runs in a process of its own.
  */
 #ifndef TRUST_H
 #define TRUST_H
@@ -15,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How a program ends that did not get to its point. */
+/* The exit status of a program that fails before its purpose. */
 enum { EXIT_UNEXPECTED = 3 };
 
 #define MUST(call) trust_must(#call, (call))
@@ -23,7 +22,7 @@ static inline void trust_must(const char *call, cudaError_t code)
 {
     if (code == cudaSuccess)
         return;
-    fprintf(stderr, "%s answered %d\n", call, (int)code);
+    fprintf(stderr, "%s returned %d\n", call, (int)code);
     _exit(EXIT_UNEXPECTED);
 }
 
@@ -32,7 +31,7 @@ static inline void trust_check(const char *condition, const char *file, int line
 {
     if (holds)
         return;
-    fprintf(stderr, "%s:%d: not so: %s\n", file, line, condition);
+    fprintf(stderr, "%s:%d: failed: %s\n", file, line, condition);
     _exit(EXIT_UNEXPECTED);
 }
 
@@ -41,14 +40,14 @@ struct program {
     void (*run)(void);
 };
 
-/* Tables in files of their own; each ends with a row without a name. */
+/* Tables of programs. Each ends with a row without a name. */
 extern const struct program right_memory_programs[];
 extern const struct program right_capture_programs[];
 extern const struct program wrong_by_code_programs[];
 extern const struct program wrong_by_bytes_programs[];
 extern const struct program right_race_programs[];
 
-/* And what a report of its race names. */
+/* A program with a race, and the words that its report must contain. */
 struct racing_program {
     struct program program;
     const char *words[2];
@@ -58,7 +57,7 @@ extern const struct racing_program wrong_race_programs[];
 enum { SIZE = 4096 };
 typedef unsigned char byte;
 
-/* ---- Things to work with ---- */
+/* ---- Objects ---- */
 
 static inline cudaStream_t new_stream(void)
 {
@@ -149,7 +148,7 @@ static inline bool host_finds(const void *data, int value)
 
 /* ---- Work ---- */
 
-/* For a host function. */
+/* A host function. */
 static inline void run_host_fill(void *data)
 {
     host_fill(data, 2);

@@ -1,7 +1,7 @@
 /*
- * Right programs, each run over many seeds, that is over many orders in which a machine may run its work: the emulated
- * runtime must flag none of them, and the bytes must come out right every time. Host accesses of page-locked memory are
- * announced, since races are looked for.
+ * Right programs. Each runs over many seeds, and so over many orders in which a machine may run its work. The emulated
+ * runtime must flag none of them, and the bytes must be right every time. Host accesses of page-locked memory are
+ * announced, as races are searched for.
  *
  * Usage: trust_right [program [seed]]
  */
@@ -40,7 +40,7 @@ static void producer_and_consumer(void)
     MUST(cudaFreeHost(host));
 }
 
-/* One event, recorded again and again: each wait is for the record before it. */
+/* One event, recorded again and again. Each wait is for the last record before it. */
 static void ping_pong(void)
 {
     const cudaStream_t streams[] = {new_stream(), new_stream()};
@@ -87,7 +87,7 @@ static void wait_before_record(void)
     MUST(cudaFreeHost(host));
 }
 
-/* Three streams wait for three records of one event; the last record stands for all of them. */
+/* Three streams wait for three records of one event. The last record covers all of them. */
 static void recorded_again(void)
 {
     const cudaStream_t source = new_stream();
@@ -254,7 +254,7 @@ static void device_synchronize(void)
     }
 }
 
-/* ---- Handles that go away ---- */
+/* ---- Destroyed handles ---- */
 
 static void destroyed_while_busy(void)
 {
@@ -276,7 +276,7 @@ static void destroyed_while_busy(void)
     MUST(cudaFreeHost(host));
 }
 
-/* Handles come back at once; the work of the old ones goes on beside that of the new ones. */
+/* Handles are reused at once. The work of the old ones continues beside that of the new ones. */
 static void recycled_handles(void)
 {
     enum { TIMES = 6 };
@@ -306,7 +306,7 @@ static void recycled_handles(void)
     }
 }
 
-/* ---- Running them ---- */
+/* ---- Runs ---- */
 
 static const struct program order_programs[] = {
     {"producer and consumer", producer_and_consumer},
@@ -334,7 +334,7 @@ static void run_seeds(const struct program *program, uint64_t first, uint64_t se
     }
 }
 
-/* In a process of its own, since what is flagged aborts. */
+/* Runs the program in a process of its own, as a report aborts. */
 static bool holds(const struct program *program, uint64_t first, uint64_t seeds, volatile uint64_t *seed)
 {
     int status = 0;
@@ -356,7 +356,7 @@ static bool holds(const struct program *program, uint64_t first, uint64_t seeds,
     return status == 0;
 }
 
-/* As the suites do it: SYNCED_MEM_TEST_SEEDS asks for fewer. */
+/* Returns the number of seeds. Like the suites, uses fewer if SYNCED_MEM_TEST_SEEDS is set. */
 static uint64_t seeds_asked(void)
 {
     enum { EACH = 25 };

@@ -1,5 +1,5 @@
 /*
- * Right programs that capture, launch graphs, and use the threads' own streams.
+ * Right programs that capture, launch graphs, and use per-thread streams.
  */
 #include "trust.h"
 
@@ -31,7 +31,7 @@ static void in_thread(void *(*run)(void *), void *argument)
 
 /* ---- Graphs ---- */
 
-/* Captured once, run again and again; the host waits only now and then. */
+/* Captured once and launched again and again. The host waits only now and then. */
 static void replayed_step(void)
 {
     enum { TIMES = 1000, EACH = 250 };
@@ -91,7 +91,7 @@ static void fork_and_join(void)
     MUST(cudaFreeHost(host));
 }
 
-/* A launch is work of its stream like any other: events stand behind it, and other streams wait for it. */
+/* A launch is ordinary work of its stream: events can follow it, and other streams can wait for it. */
 static void launch_between_events(void)
 {
     const cudaStream_t producer = new_stream(), graphs = new_stream(), consumer = new_stream();
@@ -120,7 +120,7 @@ static void launch_between_events(void)
     MUST(cudaFreeHost(host));
 }
 
-/* The executable graph, the streams and events that it was captured with and its launch's stream go while it runs. */
+/* While a launch runs, its executable graph, its stream, and the streams and events of the capture are destroyed. */
 static void graph_outlived(void)
 {
     const cudaStream_t stream = new_stream(), side = new_stream();
@@ -145,7 +145,7 @@ static void graph_outlived(void)
     MUST(cudaFreeHost(host));
 }
 
-/* Work that was queued before the capture is none of the graph's, and goes on beside the capture. */
+/* Work that was queued before the capture is not in the graph, and continues beside the capture. */
 static void capture_behind_work(void)
 {
     const cudaStream_t stream = new_stream();
@@ -176,7 +176,7 @@ struct beside {
     cudaEvent_t done;
 };
 
-/* Everything that is unsafe for others, by a thread that says that it has nothing to do with the capture. */
+/* Makes calls that are unsafe beside a capture, on a thread in relaxed mode. */
 static void *allocate_relaxed(void *argument)
 {
     struct beside *const beside = argument;
@@ -223,7 +223,7 @@ static void allocation_beside_capture(void)
     MUST(cudaFreeHost(beside.pinned));
 }
 
-/* Nobody else needs to know of a capture in thread-local mode. */
+/* A capture in thread-local mode does not restrict other threads. */
 static void *allocate(void *argument)
 {
     struct beside *const beside = argument;
@@ -258,7 +258,7 @@ static void thread_local_capture(void)
     MUST(cudaFreeHost(host));
 }
 
-/* What went wrong in one capture is over with it. */
+/* An error in one capture does not affect the next. */
 static void captured_again(void)
 {
     const cudaStream_t stream = new_stream();
@@ -333,7 +333,8 @@ static void *queue_and_end(void *argument)
     return NULL;
 }
 
-/* The thread's own event, one on the legacy stream, and the device's synchronization know of what it left behind. */
+/* Work that an ended thread left behind is covered by its own event, by one on the legacy stream, and by a
+ * synchronization of the device. */
 static void thread_ended(void)
 {
     for (int i = 0; i < 3; i++) {

@@ -72,7 +72,7 @@ static void pool_across_streams(void)
     MUST(cudaFreeHost(host));
 }
 
-/* Memory freed on one stream may be given to another at once: the pool sees to the order. */
+/* Memory that is freed on one stream may be given to another at once. The pool makes the order. */
 static void pool_reuse(void)
 {
     const cudaMemPool_t pool = new_pool(0);
@@ -137,7 +137,7 @@ static void default_pool(void)
 
 /* ---- Host memory ---- */
 
-/* Two staging buffers, each filled again as soon as its copy is over. */
+/* Two staging buffers, each filled again as soon as its copy is done. */
 static void double_buffering(void)
 {
     const cudaStream_t stream = new_stream();
@@ -379,7 +379,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Threads that queue and end; the one that started them waits for what they have queued. */
+/* Threads that queue work and end. The thread that started them waits for the work. */
 static void threads(void)
 {
     enum { THREADS = 4 };

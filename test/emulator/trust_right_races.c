@@ -1,6 +1,6 @@
 /*
- * Programs that order their accesses in each of the ways there are, beside those that trust_wrong_races.c has for what
- * is not ordered. None may be flagged, on any seed.
+ * Programs that order their accesses in each possible way, as counterparts to those of trust_wrong_races.c. None may be
+ * flagged, on any seed.
  */
 #include "trust.h"
 
@@ -32,7 +32,7 @@ static void host_waits_its_turn(void)
     MUST(cudaFreeHost(host));
 }
 
-/* One stream's work, and another's behind it, in the order that the host gives them. */
+/* The host orders one stream's work before another's. */
 static void through_the_host(void)
 {
     byte *const device = new_device_memory(), *const host = new_pinned();
@@ -63,11 +63,11 @@ static void free_synchronizes(void)
     MUST(cudaMemsetAsync(device, 1, SIZE, stream));
     to_host(host, device, stream);
     MUST(cudaMemsetAsync(another, 2, SIZE, other));
-    MUST(cudaFree(another)); /* waits for all of the device */
+    MUST(cudaFree(another)); /* waits for the whole device */
     CHECK(host_finds(host, 1));
     to_device(device, used, other);
     to_host(host, device, other);
-    MUST(cudaFreeHost(used)); /* waits for what uses it */
+    MUST(cudaFreeHost(used)); /* waits for the work that uses it */
     MUST(cudaFree(device));
     CHECK(host_finds(host, 0xCD));
     MUST(cudaStreamDestroy(stream));
@@ -164,8 +164,8 @@ static void wait_keeps_its_record(void)
     MUST(cudaFreeHost(host));
 }
 
-/* The legacy stream is behind all blocking streams and before what they get next, also when one is gone, and all is
- * done. */
+/* The legacy stream comes after all blocking streams and before their next work. That also holds for a destroyed stream
+ * and for finished work. */
 static void around_the_legacy_stream(void)
 {
     const cudaStream_t one = new_blocking_stream(), two = new_blocking_stream();
@@ -259,7 +259,7 @@ static void between_devices(void)
     MUST(cudaFreeHost(host));
 }
 
-/* Streams come and go, and each takes over from the one before. */
+/* Streams are created and destroyed. Each takes over the lane of the one before. */
 static void many_streams(void)
 {
     const cudaEvent_t event = new_event();
@@ -307,7 +307,7 @@ static void pool_memory_handed_on(void)
     MUST(cudaEventDestroy(event));
 }
 
-/* With hardly any memory, each allocation is what another stream has freed, and the runtime sees to the order. */
+/* With little memory each allocation gets memory that another stream has freed. The runtime makes the order. */
 static void pool_memory_used_again(void)
 {
     const cudaMemPool_t pool = new_pool(0);
@@ -414,7 +414,7 @@ static void tell(void *argument)
     pthread_mutex_unlock(&shared->lock);
 }
 
-/* The host waits for a host function by itself. */
+/* A host function signals the host without a call of the runtime. */
 static void told_by_a_host_function(void)
 {
     struct shared shared = {.lock = PTHREAD_MUTEX_INITIALIZER,

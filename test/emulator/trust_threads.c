@@ -16,7 +16,7 @@ enum { EXIT_REPORTED = 66 /* ThreadSanitizer's, after a report */, SEEDS = 10 };
 
 static struct {
     int data;          /* written by the giver, then read by the taker */
-    atomic_bool given; /* tells the taker when, and orders nothing */
+    atomic_bool given; /* tells the taker when to start, and orders nothing */
     cudaStream_t one, two, blocking;
     cudaEvent_t event, later;
     byte *device, *pinned, *again;
@@ -215,7 +215,7 @@ static void kernel_on_one(void)
     MUST(emu_launch(it.one, free_sum, sum, &range, 1));
 }
 
-/* ---- The memory itself ---- */
+/* ---- Memory ---- */
 
 static void give_pinned_back(void)
 {
@@ -323,7 +323,7 @@ static void run(const struct hand_over *program)
     CHECK(pthread_join(giver, NULL) == 0);
 }
 
-/* ---- Running them ---- */
+/* ---- Runs ---- */
 
 /* Reads all of the child's report, and keeps the part that fits. */
 static void read_report(int from, char *report, size_t size)

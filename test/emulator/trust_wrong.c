@@ -1,6 +1,6 @@
 /*
- * Wrong programs, each of which the emulated runtime must catch: by a report that names the call and an abort, by a
- * fault, by the code that the real runtime answers, by bytes that come out wrong, or by a report of what is left at
+ * Wrong programs, each of which the emulated runtime must catch. Each is caught in its way: by a report that names the
+ * call and an abort, by a fault, by the code that the real runtime returns, by wrong bytes, or by a report of leaks at
  * exit.
  *
  * Usage: trust_wrong [program]
@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-/* ---- Handles that are gone ---- */
+/* ---- Destroyed handles ---- */
 
 static void destroyed_stream_used(void)
 {
@@ -82,7 +82,7 @@ static void destroyed_pool_used(void)
     cudaMallocFromPoolAsync(&data, SIZE, pool, NULL);
 }
 
-/* ---- Memory that is gone, or goes too early ---- */
+/* ---- Memory that is freed, or freed too early ---- */
 
 static void freed_twice_in_flight(void)
 {
@@ -122,7 +122,7 @@ static void freed_beside_a_kernel(void)
 
     after(other, event, stream);
     launch(&sum, other);
-    MUST(cudaEventRecord(event, other)); /* and nobody waits for it */
+    MUST(cudaEventRecord(event, other)); /* but no stream or thread waits for it */
     cudaFreeAsync(device, stream);
 }
 
@@ -143,7 +143,7 @@ static void copied_after_free(void)
     cudaMemcpyAsync(host, device, SIZE, cudaMemcpyDeviceToHost, NULL);
 }
 
-/* Copies of a batch are in no order. */
+/* The copies of a batch are not ordered. */
 static void batch_onto_its_own_source(void)
 {
     byte *const device = new_device_memory(), *const host = new_pinned();
@@ -198,7 +198,7 @@ static void freed_host_memory_read(void)
     emu_host_read(host, SIZE);
 }
 
-/* ---- Memory of others ---- */
+/* ---- Memory of another owner ---- */
 
 static void host_reads_device_memory(void)
 {
@@ -250,7 +250,7 @@ static void kernel_outside_its_ranges(void)
     cudaStreamSynchronize(stream);
 }
 
-/* ---- What is left at exit ---- */
+/* ---- Leaks at exit ---- */
 
 static void device_memory_left(void)
 {
@@ -299,7 +299,7 @@ static void pool_left(void)
     new_pool(0);
 }
 
-/* ---- Running them ---- */
+/* ---- Runs ---- */
 
 static const struct wrong programs[] = {
     {{"destroyed stream used", destroyed_stream_used}, ABORTS, SEEDS, {"cudaMemsetAsync in", "stream"}},
@@ -355,11 +355,11 @@ enum { PROGRAMS = sizeof programs / sizeof *programs };
 static void in_child(const struct wrong *wrong, uint64_t seed)
 {
     alarm(20);
-    signal(SIGSEGV, SIG_DFL); /* sanitizers would make an exit status of it */
+    signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would turn it into an exit status */
     signal(SIGABRT, SIG_DFL);
     emu_reset(seed);
     emu_report_leaks(wrong->end == LEAKS);
-    emu_set_race_check(wrong->end != TELLS); /* those go on to look at what comes out */
+    emu_set_race_check(wrong->end != TELLS); /* those continue to their result */
     wrong->program.run();
     if (wrong->end == LEAKS)
         exit(0);
@@ -382,7 +382,7 @@ static bool ended_so(const struct wrong *wrong, int status)
     return false;
 }
 
-/* A report names the calls and the program that they stand in. */
+/* A report names the calls, and the program in which they are. */
 static bool reported_so(const struct wrong *wrong, const char *report)
 {
     if (!wrong->words[0])
@@ -430,7 +430,7 @@ static bool caught(const struct wrong *wrong, uint64_t seed)
     return false;
 }
 
-/* Whether it is caught with each of its seeds, if it is the program asked for; counts it then. */
+/* Runs the program with each of its seeds, if it is selected, and counts it. Returns whether it is always caught. */
 static bool caught_always(const struct wrong *wrong, const char *only, int *ran)
 {
     if (only && strcmp(only, wrong->program.name) != 0)
@@ -454,7 +454,7 @@ static int missed_of(const struct program *table, int seeds, const char *only, i
     return missed;
 }
 
-/* Each is caught however its work is run, and named a race. */
+/* Each must be caught on every seed, and be reported as a race. */
 static int missed_races(const char *only, int *ran)
 {
     int missed = 0;

@@ -1,5 +1,5 @@
 /*
- * Wrong programs that capture, launch graphs, or take one thread's stream for another's.
+ * Wrong programs that capture, launch graphs, or confuse per-thread streams.
  */
 #include "trust_wrong.h"
 
@@ -10,7 +10,7 @@ static void begin(cudaStream_t stream)
     MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
 }
 
-/* A graph that writes to the memory. */
+/* Returns a graph that writes to the memory. */
 static cudaGraph_t graph_on(byte *memory, int value, cudaStream_t stream)
 {
     cudaGraph_t graph;
@@ -302,7 +302,7 @@ const struct program wrong_capture_by_code_programs[] = {
     {NULL, NULL},
 };
 
-/* ---- Bytes, when work runs as late as it may ---- */
+/* ---- Bytes, when work runs as late as possible ---- */
 
 static void graph_result_read_too_early(void)
 {

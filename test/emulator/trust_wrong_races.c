@@ -1,6 +1,6 @@
 /*
- * Programs with two accesses to the same bytes that nothing orders. Each must be reported on every seed, as it follows
- * from the calls alone; most see to it that all work has run before, so that no byte is wrong.
+ * Programs with two unordered accesses to the same bytes. Each must be reported on every seed, as the report follows
+ * from the calls alone. Most programs run all work first, so that no byte is wrong.
  */
 #include "trust.h"
 
@@ -38,7 +38,7 @@ static void query_not_heeded(void)
 
     to_host(host, device, stream);
     MUST(cudaEventRecord(event, stream));
-    MUST(cudaMemsetAsync(host, 0, SIZE, stream)); /* the event says nothing of this */
+    MUST(cudaMemsetAsync(host, 0, SIZE, stream)); /* not covered by the event */
     while (cudaEventQuery(event) == cudaErrorNotReady)
         continue;
     host_finds(host, 0);
@@ -51,7 +51,7 @@ static void query_that_said_not_ready(void)
     const cudaEvent_t event = new_event();
     cudaError_t code = cudaSuccess;
 
-    /* Eager schedules answer success at some time; only the other answer is of interest. */
+    /* Eager schedules return success at some time. The test needs the other result. */
     for (int i = 0; i < 1000 && code != cudaErrorNotReady; i++) {
         to_host(host, device, stream);
         MUST(cudaEventRecord(event, stream));
@@ -217,7 +217,7 @@ static void copied_between_devices(void)
     MUST(cudaMemsetAsync(here, 1, SIZE, stream));
 }
 
-/* ---- Memory that comes and goes ---- */
+/* ---- Allocation and free ---- */
 
 static void pool_memory_on_another_stream(void)
 {

@@ -1,14 +1,14 @@
 /*
- * Wrong programs that see for themselves that they are wrong: the emulated runtime answers what the real one does, or
- * hands them the wrong bytes that they asked for.
+ * Wrong programs that detect their own mistake. The emulated runtime returns the real one's code, or the wrong bytes
+ * that they caused.
  */
 #include "trust.h"
 
 #include <sys/wait.h>
 
-/* ---- Codes, whenever the work runs ---- */
+/* ---- Codes, at any time of the work ---- */
 
-/* The pool's memory is out of the other device's reach, though peer access is on. */
+/* The other device cannot access the pool's memory, though peer access is enabled. */
 static void kernel_without_access(void)
 {
     const cudaStream_t zero = new_stream();
@@ -104,7 +104,7 @@ const struct program wrong_by_code_programs[] = {
     {NULL, NULL},
 };
 
-/* ---- Bytes, when work runs as late as it may ---- */
+/* ---- Bytes, when work runs as late as possible ---- */
 
 static void read_before_synchronization(void)
 {
@@ -157,7 +157,7 @@ static void waited_too_early(void)
     CHECK(all_are(host, 1));
 }
 
-/* New memory is not zero; its address is that of memory just freed, its contents are not. */
+/* New memory is not zero. It has the address of memory that was just freed, but not its contents. */
 static void unwritten_memory_read(void)
 {
     byte *const first = new_device_memory();
@@ -187,7 +187,7 @@ static void unwritten_pool_memory_read(void)
     CHECK(second == first && !all_are(host, 7));
 }
 
-/* Works, unless the wait named is dropped: then the result must differ. */
+/* Works unless the named wait is dropped. Then the result must differ. */
 static byte result_without(const char *wait)
 {
     const cudaStream_t stream = new_stream(), other = new_stream();
@@ -269,7 +269,7 @@ static void pageable_target_read_too_early(void)
     CHECK(all_are(target, 2));
 }
 
-/* As a real runtime does, whatever the order says: of more than 64 KiB, on a stream with work. */
+/* A real runtime does the same with any order, for more than 64 KiB on a stream with work. */
 static void batch_source_overwritten(void)
 {
     static byte source[100000], back[sizeof source];

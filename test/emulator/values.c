@@ -1,7 +1,6 @@
 /*
- * The values and layouts that the runtime's binary interface consists of, as literals. It is compiled against the
- * header that comes with the emulation and, where there is a toolkit, against the real one: a mistake in the former
- * fails here.
+ * The values and layouts of the runtime's binary interface, as literals. Compiled against the emulator's header and,
+ * where there is a toolkit, against the real one. A mistake in the emulator's header fails here.
  */
 #include <cuda_runtime_api.h>
 #include <driver_types.h>

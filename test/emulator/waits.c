@@ -1,5 +1,5 @@
 /*
- * Waits, told apart by the calls that lead to them, and those that a test drops by their place.
+ * Waits, identified by the calls that lead to them, and waits that a test drops by their place.
  */
 #include "emu.h"
 
@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The emulation's own frames come before the program's. */
+/* The emulator's own frames come before the program's. */
 #define OWN_FRAMES 8
 #define CHAIN_RULES 64
 
-/* Return addresses as they are in this process; whoever asks gets them relative to what they lie in. */
+/* Return addresses in this process. Tests get them relative to their object. */
 struct chain {
     enum emu_call call;
     unsigned depth;
@@ -39,7 +39,7 @@ static struct {
 
 /* ---- Chains ---- */
 
-/* The program's frames begin with the return address of the call being made. */
+/* The program's frames begin with the return address of the current call. */
 static void take_chain(struct chain *chain, enum emu_call call)
 {
     void *frames[OWN_FRAMES + EMU_WAIT_DEPTH];
@@ -55,7 +55,7 @@ static void take_chain(struct chain *chain, enum emu_call call)
         chain->frames[chain->depth++] = frames[i];
 }
 
-/* Relative to where the object was loaded, which for a program at a fixed address is nowhere. */
+/* Relative to the object's load address, which is 0 for a program at a fixed address. */
 static struct emu_place place_of(const void *address)
 {
     Dl_info info;
@@ -148,7 +148,7 @@ void emu_waits_reset(void)
     waits.dropped = 0;
 }
 
-/* ---- What tests ask for ---- */
+/* ---- The calls of tests ---- */
 
 void emu_note_waits(bool on)
 {

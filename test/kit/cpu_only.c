@@ -1,4 +1,4 @@
-/* The library where there is no GPU to use. */
+/* The checks of the library without a usable GPU. */
 #include "cpu_only.h"
 
 enum { SIZE = 5000 };

@@ -56,7 +56,8 @@ int run(void (*act)(void), const char *mode)
 #define WITH_SANITIZER
 #endif
 
-/* A sanitizer has a handler of its own, which ours passes on to, and ends the process otherwise. */
+/* A sanitizer has its own handler, to which the library's handler passes the signal. Otherwise the signal ends the
+ * process. */
 void dies(void (*act)(void), const char *message)
 {
     const int status = run(act, "1");

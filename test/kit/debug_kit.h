@@ -1,4 +1,4 @@
-/* What the suites of debug mode share: processes that are in it, old pointers, and objects with names. */
+/* Shared by the suites of debug mode: processes in debug mode, old pointers, and named objects. */
 #ifndef DEBUG_KIT_H
 #define DEBUG_KIT_H
 
@@ -9,7 +9,7 @@
 
 enum { SIZE = 5000, MUCH = 3 << 20, PAGE = 4096 };
 
-/* Instructions that no compiler leaves out. */
+/* Volatile accesses, which no compiler removes. */
 static inline void touch_to_read(const void *data)
 {
     (void)*(const volatile unsigned char *)data;
@@ -20,17 +20,17 @@ static inline void touch_to_write(void *data)
     *(volatile unsigned char *)data = 1;
 }
 
-/* Makes a pointer, and writes through it when it has expired. */
+/* Gets a pointer, and writes through it after it has become invalid. */
 void use_old_pointer(void);
 
 /* ---- Processes ---- */
 
-/* What the last one has said on stderr. */
+/* The last process's output on stderr. */
 extern char said[16384];
 
-/* Acts in a process of its own with that in SYNCED_MEM_DEBUG; its status. */
+/* Calls the function in a process of its own with this value of SYNCED_MEM_DEBUG. Returns the exit status. */
 int run(void (*act)(void), const char *mode);
-/* In debug mode it has to die of an old pointer, with the message; to go well. */
+/* Check that the function, in debug mode, dies of an old pointer with the message; or that it succeeds. */
 void dies(void (*act)(void), const char *message);
 void lives(void (*act)(void));
 

@@ -1,4 +1,4 @@
-/* What all suites share. */
+/* Shared by all suites. */
 #include "fixture.h"
 
 #include <dirent.h>
@@ -274,7 +274,7 @@ bool in_a_child(void (*function)(const void *argument), const void *argument)
 
 /* ---- All tests ---- */
 
-/* A runtime that was started in a process does not work in its children, so the question is asked in a child. */
+/* A runtime that was started in a process does not work in its children. So a child looks for the devices. */
 static bool found_devices(void)
 {
     int status = 0;

@@ -1,6 +1,6 @@
 /*
- * What all suites share. A test runs in a process of its own, where the GPU runtime is started first; at its end the
- * library is shut down, and nothing of the library's or of the runtime's may be left.
+ * Shared by all suites. A test runs in a process of its own, which starts the GPU runtime first. At the test's end the
+ * library is shut down, and neither the library nor the runtime may have anything left.
  */
 #ifndef FIXTURE_H
 #define FIXTURE_H
@@ -14,39 +14,38 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-/* Each suite's file defines it; main() is the fixture's. */
+/* Defined by each suite's file; main() is in the fixture. */
 Suite *suite(void);
 
-/* A test case with the fixture, in the suite. */
+/* Adds a test case with the fixture to the suite. */
 TCase *add_case(Suite *of, const char *name);
-/* As that, but the end is the test's own business: for tests that leave something on purpose. */
+/* The same without the fixture's end, for tests that leave something on purpose. */
 TCase *add_case_without_end(Suite *of, const char *name);
-/* As that, and the test starts the runtime itself, in children of its own. */
+/* The same for a test that starts the runtime itself, in children of its own. */
 TCase *add_case_in_children(Suite *of, const char *name);
 
-/* Which of the runtime's schedules this is. */
+/* Returns the number of the current schedule of the runtime. */
 unsigned fixture_schedule(void);
 
-/* Device memory that is let go of is freed at once, and none kept ready. Only in a test. */
+/* From now on released device memory is freed at once, and none is kept for reuse. Only in a test. */
 void keep_no_spares(void);
 
-/* Whether the library is in debug mode, in which a test must not look where it usually does: at host copies that are
- * not to be touched. */
+/* Returns whether the library is in debug mode. A test must then not read stale host copies, which are protected. */
 bool old_pointers_fault(void);
 
-/* How many devices the test has. Only in a test. */
+/* Returns how many devices the test has. Only in a test. */
 int devices(void);
 
 /* ---- Checks ---- */
 
-/* Check's own assertions are for the main thread. A condition that does not hold in another one is printed and counted,
- * and the main thread asserts at the end that the count is 0. */
+/* Check's own assertions are for the main thread. In other threads a failed condition is printed and counted. The main
+ * thread asserts at the end that the count is 0. */
 extern atomic_int unsound;
 
 #define SOUND(condition)                                                                                               \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
+            (void)fprintf(stderr, "%s:%d: failed: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
                           synced_mem_last_error_message());                                                            \
             atomic_fetch_add(&unsound, 1);                                                                             \
         }                                                                                                              \
@@ -66,7 +65,7 @@ extern atomic_int unsound;
         ck_assert_int_eq(synced_mem_last_error(), status);                                                             \
     } while (0)
 
-/* A call that returns a pointer. */
+/* For a call that returns a pointer. */
 #define FAILS_NULL(status, call)                                                                                       \
     do {                                                                                                               \
         ck_assert_msg((call) == NULL, "%s succeeded", #call);                                                          \
@@ -75,7 +74,7 @@ extern atomic_int unsound;
                       synced_mem_last_error_message());                                                                \
     } while (0)
 
-/* What a call that needs the device answers in this build if all else is well. */
+/* For a call that needs a device. It must succeed in a build with a GPU runtime, and fail with ERR_NO_GPU without. */
 #define FAILS_WITHOUT_GPU(call)                                                                                        \
     do {                                                                                                               \
         if (!gpu_expected())                                                                                           \
@@ -95,19 +94,19 @@ synced_mem *make_on(size_t size, int device);
 synced_mem *make_named(const char *name, size_t size);
 synced_mem *make_named_on(const char *name, size_t size, int device);
 
-/* The host's writes and reads, of contents that were handed out. */
+/* The host's writes and reads of contents whose pointer the library returned. */
 void host_fill(void *data, size_t size, unsigned pattern);
 bool host_is(const void *data, size_t size, unsigned pattern);
-/* What device memory holds once all work on the current device is done. */
+/* Compares device memory once all work on the current device is done. */
 bool device_is(const void *data, size_t size, unsigned pattern);
 
-/* An object with the pattern, AT_CPU; AT_GPU, written by a kernel on the legacy stream. */
+/* Create an object that holds the pattern. The second is AT_GPU, written by a kernel on the legacy stream. */
 synced_mem *make_at_cpu(size_t size, unsigned pattern);
 synced_mem *make_at_gpu(size_t size, unsigned pattern);
 
 synced_mem_stats stats_now(void);
 
-/* What a failed call must leave as it was. */
+/* The state that a failed call must not change. */
 struct facts {
     synced_mem_state head;
     size_t size;
@@ -125,7 +124,7 @@ void check_unchanged(const synced_mem *mem, const struct facts *before);
 enum { LEGACY, BLOCKING, NON_BLOCKING, STREAM_KINDS };
 
 synced_mem_stream open_stream(int kind);
-/* Once its work is done, tells the library, and destroys it. */
+/* Waits for the stream's work, forgets the stream in the library, and destroys it. */
 void close_stream(synced_mem_stream stream);
 
 /* ---- Processes ---- */
@@ -134,14 +133,14 @@ void close_stream(synced_mem_stream stream);
  * the memory of a lost device cannot be freed. The leak sanitizer then checks nothing. */
 extern bool leaves_memory;
 
-/* Before a fork beside threads that finish something and then sleep. The locks of a sanitizer's allocator are not held
- * across a fork: where another thread is inside it, the child waits for ever in one of its first allocations. Without a
- * sanitizer there is nothing to wait for. */
+/* Waits until all other threads sleep. Call it before a fork beside threads that finish some work and then sleep. A
+ * sanitizer's allocator does not take its locks across a fork. If another thread holds one, the child waits for ever in
+ * an early allocation. Returns at once without a sanitizer. */
 void let_others_sleep(void);
 
-/* Runs the function in a process of its own; whether it exited with success. Uses nothing of Check, so that any thread
- * may call it. A function that another thread than the main one forks for uses nothing of Check either: its lock may be
- * held. */
+/* Runs the function in a process of its own. Returns whether it exited with success. Uses nothing of Check, so any
+ * thread may call it. If the caller is not the main thread, the function must use nothing of Check either, as Check's
+ * lock may be held. */
 bool in_a_child(void (*function)(const void *argument), const void *argument);
 
 #endif

@@ -6,23 +6,23 @@
 
 enum { SIZE = 5000, PATIENCE_S = 10 };
 
-/* Of a process in which other threads run. The locks of the sanitizers themselves are not held across a fork. */
+/* The number of forks of a process with running threads. Sanitizers do not take their own locks across a fork. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 enum { FORKS = 0 };
 #else
 enum { FORKS = 80 };
 #endif
 
-/* Of these, how many there are in each of the runs that a suite makes. */
+/* Returns how many of these forks each of a suite's runs makes. */
 int forks_of_a_schedule(void);
 
-/* Whatever the child waits for in vain ends it. */
+/* Runs the function in a child, and ends the child if it waits too long. */
 bool child_succeeds(void (*function)(const void *argument), const void *argument);
 
-/* New objects live on the host as anywhere. */
+/* Checks that new objects work on the host. */
 void live_on_the_host(const void *unused);
 
-/* If there is one. The process has not used it before. */
+/* Uses the device, if there is one. The process must not have used it before. */
 void use_the_device(const void *unused);
 
 #endif

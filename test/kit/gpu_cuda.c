@@ -1,4 +1,4 @@
-/* The real runtime. What a kernel would do is done by copies, so that no device code has to be built. */
+/* The real runtime. Copies take the place of kernels, so that no device code has to be built. */
 #include "gpu.h"
 
 #include "gpu_cudart.h"
@@ -27,7 +27,7 @@ int gpu_start(unsigned schedule)
     return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
 }
 
-/* What copies read that may run long after they were queued. */
+/* Sources of copies that may run long after they were queued. */
 enum { MOST_KEPT = 256 };
 static void *kept[MOST_KEPT];
 static int kept_count;
@@ -40,8 +40,8 @@ void gpu_check_nothing_left(void)
 
 /* ---- Kernels ---- */
 
-/* The copy has read pageable memory when the call returns, for which it may have to wait: so not while a stream is
- * held. */
+/* A copy from pageable memory returns when it has read the memory, and may have to wait for that. So the source is
+ * page-locked while a stream is held. */
 bool gpu_try_fill(void *data, size_t size, unsigned pattern, synced_mem_stream stream)
 {
     const bool keep = gpu_is_held();
@@ -73,7 +73,7 @@ static void CUDART_CB take_a_while(void *unused)
     (void)usleep(20000);
 }
 
-/* Host functions of different streams may have to wait for one another: there is no other beside one that is held. */
+/* Host functions of different streams may wait for one another. So none is queued while a stream is held. */
 void gpu_delay(synced_mem_stream stream)
 {
     if (gpu_is_held())
@@ -122,14 +122,13 @@ void gpu_fill_host(void *data, size_t size, unsigned pattern, synced_mem_stream 
     MUST(cudaLaunchHostFunc(stream, run_host_fill, fill));
 }
 
-/* ---- Comparisons: what a stream has at its turn is kept on the device, and looked at when there is no more room
- * ---- */
+/* ---- Comparisons: contents are copied on the device at their turn, and compared when the room is used up ---- */
 
 enum { SEEN_BYTES = 32 << 20, MOST_DEVICES = 16 };
 
 static struct seen {
     unsigned char *data;     /* on the device */
-    unsigned char *expected; /* what it should hold */
+    unsigned char *expected; /* the expected contents */
     size_t used;
 } seen[MOST_DEVICES];
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;

@@ -1,4 +1,4 @@
-/* What a CUDA runtime, real or emulated, does for the tests in the same way. */
+/* The part of the tests' GPU functions that is the same on the real and the emulated CUDA runtime. */
 #include "gpu_cudart.h"
 
 #include "gpu.h"

@@ -1,4 +1,4 @@
-/* A call of the CUDA runtime that must succeed. */
+/* Shared by the files for the real and the emulated runtime. MUST: a call of the CUDA runtime that must succeed. */
 #ifndef GPU_CUDART_H
 #define GPU_CUDART_H
 
@@ -12,7 +12,7 @@
         ck_assert_msg(code_ == cudaSuccess, "%s: %s", #call, cudaGetErrorName(code_));                                 \
     } while (0)
 
-/* Whether a stream is held. */
+/* Returns whether a stream is held. */
 bool gpu_is_held(void);
 
 #endif

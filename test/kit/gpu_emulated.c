@@ -1,4 +1,4 @@
-/* The emulated runtime: kernels are functions that it runs as late as its seed says. */
+/* The emulated runtime: kernels are functions, which it runs as late as its seed decides. */
 #include "gpu.h"
 
 #include "gpu_cudart.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every seed is another order of execution; seed 0 runs everything as late as it may. */
+/* Every seed is another order of execution. Seed 0 runs everything as late as possible. */
 enum { SEEDS = 21, DEVICES = 4 };
 
 bool gpu_is_emulated(void)
@@ -60,7 +60,8 @@ struct work {
     struct work *next;
 };
 
-/* Kept to the end of the test: on a device that breaks, a kernel never runs. Several threads may launch. */
+/* All launched work, kept to the end of the test: on a broken device a kernel never runs. Several threads may launch.
+ * */
 static _Atomic(struct work *) launched;
 
 static void run(void *argument)
@@ -98,7 +99,7 @@ bool gpu_try_copy(void *to, const void *from, size_t size, synced_mem_stream str
     return try_launch((struct work){.to = to, .from = from, .size = size}, stream);
 }
 
-/* Late as everything is, nothing has to be added. */
+/* Adds nothing, as work runs late anyway. */
 void gpu_delay(synced_mem_stream stream)
 {
     (void)stream;
@@ -185,7 +186,7 @@ void gpu_fail_no_more(void)
     emu_fail_clear();
 }
 
-/* ---- What the runtime tells of itself ---- */
+/* ---- Numbers of the runtime ---- */
 
 static void add_up(const char *call, unsigned count, void *sum)
 {

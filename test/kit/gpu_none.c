@@ -1,4 +1,4 @@
-/* No GPU: none of the functions that need one is ever called, but all have to be there. */
+/* No GPU: the functions that need one are defined and never called. */
 #include "gpu.h"
 
 #include <check.h>

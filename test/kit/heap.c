@@ -1,5 +1,5 @@
-/* An allocator as a caller might bring. Memory that comes back is written in the order in which it may be used again,
- * for a runtime that looks for races, and not given out once more. */
+/* A user allocator. It writes returned memory in the order in which it may be reused, for a runtime that searches for
+ * races. It does not hand that memory out again. */
 #include "heap.h"
 
 #include "fixture.h"
@@ -46,7 +46,7 @@ static void release_base(const struct heap_block *block)
         free(block->base);
 }
 
-/* What memory holds before its first use and after its last is nobody's business, but an access to it is. */
+/* Writes to memory before its first use and after its last. The contents do not matter, but the access shows races. */
 static void scribble(struct heap *heap, const struct heap_block *block, synced_mem_stream stream)
 {
     const int current = gpu_current_device();

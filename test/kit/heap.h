@@ -1,4 +1,4 @@
-/* An allocator as a caller might bring: it keeps books, and can be made to misbehave. */
+/* A user allocator for tests. It records its blocks, and can be made to misbehave. */
 #ifndef HEAP_H
 #define HEAP_H
 
@@ -12,24 +12,24 @@ enum { HEAP_BLOCKS = 256 };
 enum heap_fault {
     HEAP_GIVES_NOTHING,
     HEAP_MISALIGNS, /* by eight bytes */
-    HEAP_CONFUSES,  /* memory of the host with that of a device */
-    HEAP_STRAYS     /* memory of the next device */
+    HEAP_CONFUSES,  /* gives memory of the wrong side, host or device */
+    HEAP_STRAYS     /* gives memory of the next device */
 };
 
 struct heap {
     bool of_device;
-    bool pinned;       /* says that its memory is page-locked */
-    bool lying;        /* but it is not */
+    bool pinned;       /* its flags say that its memory is page-locked */
+    bool lying;        /* but the memory is not */
     bool managed;      /* gives managed memory */
-    unsigned patterns; /* the last one that memory was filled with */
+    unsigned patterns; /* the last pattern that was written to memory */
     unsigned calls;    /* of alloc */
-    unsigned fails_at; /* which of them has the fault; 0: none */
-    unsigned more;     /* so many after it have it too */
+    unsigned fails_at; /* the number of the call that fails; 0: none */
+    unsigned more;     /* the number of calls after it that fail too */
     enum heap_fault fault;
-    size_t asked; /* by the last call */
+    size_t asked; /* the size of the last request */
     bool silent;  /* makes no calls of the runtime when memory comes back */
     synced_mem_stream freed_on;
-    void (*during)(void); /* called by the next alloc */
+    void (*during)(void); /* called by the next call of alloc */
     unsigned blocks_used;
     struct heap_block {
         char *given;
@@ -42,19 +42,19 @@ struct heap {
     } blocks[HEAP_BLOCKS];
 };
 
-/* Its table; with the heap in a state in which nothing was allocated. */
+/* Returns the allocator's table. The heap must have nothing allocated. */
 synced_mem_allocator heap_table(struct heap *heap, bool of_device);
 
-/* How many blocks are given out. */
+/* Returns how many blocks are handed out. */
 unsigned heap_live(struct heap *heap);
-/* Once nothing is given out: takes up no more memory, and forgets what it had. */
+/* Frees all memory and records. No block may be handed out. */
 void heap_forget(struct heap *heap);
-/* One for each side, and an object that has them. */
+/* One heap for each side, and a function that creates an object with both. */
 extern struct heaps {
     struct heap host, device;
 } heaps;
 synced_mem *heaps_make(size_t size);
-/* At the end of a test: shuts the library down, after which nothing may be given out. */
+/* Ends a test: shuts the library down, and checks that no block is handed out. */
 void heaps_end(void);
 
 #endif

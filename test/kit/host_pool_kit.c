@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- In place of the runtime and of the system ---- */
+/* ---- Replacements of the runtime and the system ---- */
 
 struct fake fake;
 
@@ -61,7 +61,7 @@ int __wrap_sm_numa_nodes(void)
     return machine.nodes > 0 ? machine.nodes : __real_sm_numa_nodes();
 }
 
-/* Node 0 is everywhere. */
+/* Counts the request. Node 0 exists on all machines. */
 void __real_sm_numa_prefer(void *start, size_t bytes, int node);
 void __wrap_sm_numa_prefer(void *start, size_t bytes, int node);
 void __wrap_sm_numa_prefer(void *start, size_t bytes, int node)
@@ -118,7 +118,7 @@ WRAP_MMAP(mmap64)
 
 void *__real_calloc(size_t number, size_t size);
 void *__wrap_calloc(size_t number, size_t size);
-/* Records come by the chunk, but for those of slabs. */
+/* The pool allocates its records in chunks, except those of slabs. */
 void *__wrap_calloc(size_t number, size_t size)
 {
     const bool by_chunk = number * size > 10000;

@@ -1,9 +1,9 @@
 # shellcheck shell=sh
-# Sourced by the scripts that are tests: a folder of the script's own, $dir, which goes when it ends.
+# Sourced by the test scripts. Makes a temporary folder, $dir, which is removed when the script ends.
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-logged() { # COMMAND...: shows what it printed only if it fails
+logged() { # COMMAND...: prints the command's output only if it fails
     "$@" >"$dir/log" 2>&1 || {
         cat "$dir/log"
         echo "failed: $*"
@@ -12,7 +12,7 @@ logged() { # COMMAND...: shows what it printed only if it fails
 }
 
 # A declaration is "SYNCED_MEM_API type name(", with the name at the first bracket.
-declared() { # HEADER: the names of its functions, of which there are some, to $dir/declared
+declared() { # HEADER: writes the names of its functions to $dir/declared; fails if there are none
     sed -n 's/^SYNCED_MEM_API [^(]*[ *]\(synced_mem_[a-z_]*\)(.*/\1/p' "$1" | sort -u >"$dir/declared"
     test -s "$dir/declared"
 }

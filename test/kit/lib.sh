@@ -1,6 +1,6 @@
 # shellcheck shell=sh disable=SC2154
-# Sourced by scripts here and in bench: finds out which Debian packages are missing, and installs them where that is allowed.
-# Set root before.
+# Sourced by scripts here and in bench. Finds missing Debian packages, and installs them if permitted. The script sets
+# root first.
 
 missing=
 need_program() { # PROGRAM PACKAGE
@@ -9,7 +9,7 @@ need_program() { # PROGRAM PACKAGE
 need_module() { # PKG-CONFIG-MODULE PACKAGE
     pkg-config --exists "$1" 2>/dev/null || missing="$missing $2"
 }
-# Another Python may be before Debian's in the PATH, and Debian's packages are for Debian's.
+# Debian's packages are for Debian's Python, which may come after another one in the PATH.
 python_with() { # MODULE: prints the first interpreter that has the module
     for interpreter in python3 /usr/bin/python3; do
         if "$interpreter" -c "import $1" >/dev/null 2>&1; then
@@ -23,7 +23,7 @@ need_python_module() { # MODULE PACKAGE
     python_with "$1" >/dev/null || missing="$missing $2"
 }
 
-# What every build needs.
+# Tools that every build needs.
 need_build_tools() {
     need_program cc gcc
     [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
@@ -32,8 +32,8 @@ need_build_tools() {
     need_program ninja ninja-build
 }
 
-# NO_INSTALL=1 in the environment: nothing is installed.
-try_install() { # PACKAGE...: as root, or through a sudo that asks nothing
+# With NO_INSTALL=1 in the environment nothing is installed.
+try_install() { # PACKAGE...: as root, or with a sudo that needs no password
     [ -z "${NO_INSTALL-}" ] || return 1
     command -v apt-get >/dev/null 2>&1 || return 1
     if [ "$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; $sudo true 2>/dev/null || return 1; fi
@@ -43,23 +43,24 @@ try_install() { # PACKAGE...: as root, or through a sudo that asks nothing
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null
 }
 
-# Ends the script with one line if something is missing that can't be installed.
+# Ends the script with one line if a missing package can't be installed.
 install_missing() {
     [ -n "$missing" ] || return 0
-    # Word splitting is wanted: one argument a package.
+    # Word splitting is intended: one argument for each package.
     # shellcheck disable=SC2086
     try_install $missing && missing= && return 0
     echo "missing packages:$missing (as root: apt-get install$missing)" >&2
     exit 1
 }
 
-# Debian has all architectures in one archive. Systems made from it may have others elsewhere, where apt does not look.
+# Debian has all architectures in one archive. Systems derived from it may keep some elsewhere, where apt does not
+# search.
 is_debian() {
     [ "$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d \"\')" = debian ]
 }
 
 # Unpacks Debian's packages for another architecture into a folder. Neither the system's packages nor its list of
-# architectures change, and apt needs no rights for it.
+# architectures change, and apt needs no privileges.
 unpack_packages() { # ARCHITECTURE FOLDER PACKAGE...
     architecture=$1
     folder=$2
@@ -108,7 +109,7 @@ endian = 'little'
 END
 }
 
-# What a configured build folder hangs on, beside the tree.
+# Prints all that a configured build folder depends on, except the tree.
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
@@ -117,7 +118,7 @@ fingerprint() { # MESON-ARGUMENT...
     done
 }
 
-# Sets the folder up, anew if the arguments or the machine are others, and builds the targets.
+# Sets the folder up, again if the arguments or the machine have changed, and builds the targets.
 configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
     folder=$1
     targets=$2
@@ -128,7 +129,7 @@ configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
         meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
         fingerprint "$@" >"$folder/.fingerprint"
     fi
-    # Word splitting is wanted: one argument a target.
+    # Word splitting is intended: one argument for each target.
     # shellcheck disable=SC2086
     ninja -C "$folder" $targets >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
 }

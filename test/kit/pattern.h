@@ -1,4 +1,4 @@
-/* Contents that tell where they come from: every pattern differs from every other, and from zeros, in most bytes. */
+/* Recognizable contents: each pattern differs from every other, and from zeros, in most bytes. */
 #ifndef PATTERN_H
 #define PATTERN_H
 
@@ -10,7 +10,7 @@ static inline unsigned char pattern_byte(size_t i, unsigned pattern)
     return (unsigned char)(pattern == 0 ? 0 : i * 7 + i / 251 + pattern * 37);
 }
 
-/* The pattern 0 is zeros. */
+/* Pattern 0 is zeros. */
 static inline void pattern_write(void *data, size_t size, unsigned pattern)
 {
     for (size_t i = 0; i < size; i++)

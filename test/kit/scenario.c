@@ -1,4 +1,4 @@
-/* Lives of objects in which something may fail. */
+/* Plays the lives of objects in which something may fail. */
 #include "scenario.h"
 
 #include "slots.h"
@@ -8,43 +8,43 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the caller brings has the alignment that some of the objects ask for. */
+/* Memory of the caller's has the alignment that some of the objects request. */
 enum { ALIGNMENT = 4096, ROOM = 104 * 1024 };
 
-/* Where all is on the host, it is enough for pages of its own; to compare more than a little takes time. */
+/* Objects on the host alone need only some pages, as comparisons of large contents take time. */
 static size_t usual_size(int scenario)
 {
     return scenario < scenario_count_without_gpu ? 70000 : 7000;
 }
 
-/* What the one object of a scenario has to be like. */
+/* The expected state of a scenario's one object. */
 static struct {
     size_t usual;   /* size */
-    size_t largest; /* that the object has had */
+    size_t largest; /* the largest size that the object has had */
     synced_mem *mem;
     unsigned references;
     size_t size;
-    size_t filled;    /* of which so much has the pattern, and the rest is zeros */
+    size_t filled;    /* this much has the pattern, and the rest is zeros */
     unsigned pattern; /* of the contents */
-    unsigned fresh;   /* the last one that was used */
-    const void *host; /* where the host has the contents, or NULL */
+    unsigned fresh;   /* the last pattern that was used */
+    const void *host; /* the host's address of the contents, or NULL */
     int caller_on;    /* the caller's current device */
     bool given_up;    /* the device is lost */
     bool staged;      /* contents may be lost after the call that was to move them */
-    bool compares;    /* what kernels read */
+    bool compares;    /* kernels compare the contents that they read */
     int owed, called; /* callbacks */
     const char *doing;
 } now;
 
-/* What the caller brings. */
+/* The caller's own memory and streams. */
 static struct {
     void *host, *host_of_both, *adopted_host,
         *locked_host; /* all different, so that none is written while the object uses it */
     void *device, *device_of_both, *adopted_device;
-    void *device_memory;              /* what these three are in */
-    void *seen;                       /* what kernels read goes there */
-    synced_mem_stream stream, second; /* those of pushes and kernels */
-    synced_mem_stream kernels;        /* a blocking stream, of kernels that the library is not told the stream of */
+    void *device_memory;              /* the memory that contains these three */
+    void *seen;                       /* the target of kernels that read */
+    synced_mem_stream stream, second; /* for pushes and kernels */
+    synced_mem_stream kernels;        /* a blocking stream, for kernels whose stream the library does not get */
     int devices;
     struct slots cpu_slots, gpu_slots; /* of the allocators */
     void *gpu_slots_memory;
@@ -53,13 +53,13 @@ static struct {
 #define REQUIRE(condition)                                                                                             \
     do {                                                                                                               \
         if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: at %s, not so: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
+            (void)fprintf(stderr, "%s:%d: at %s, failed: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
                           #condition, synced_mem_last_error_message());                                                \
             exit(EXIT_FAILURE);                                                                                        \
         }                                                                                                              \
     } while (0)
 
-/* The device of all objects, and of the streams and memory that the caller brings. */
+/* The device of all objects, and of the caller's streams and memory. */
 static int home(void)
 {
     return mine.devices > 0 ? mine.devices - 1 : 0;
@@ -123,7 +123,7 @@ void scenario_clean_up(void)
         free(mine.locked_host);
         return;
     }
-    /* The runtime may have refused to undo it. */
+    /* The runtime may have refused to unregister it. */
     gpu_unregister_if_registered(mine.locked_host);
     free(mine.locked_host);
     synced_mem_stream const streams[] = {mine.stream, mine.second, mine.kernels};
@@ -145,7 +145,7 @@ static void called_back(void *data, void *user, synced_mem_stream stream)
     now.called++;
 }
 
-/* Answers what the library did; pointer-returning calls are judged by what they return. */
+/* Returns the status of a call that returns a pointer. */
 static synced_mem_status judge(const void *data)
 {
     return data ? SYNCED_MEM_OK : synced_mem_last_error();
@@ -188,7 +188,7 @@ static synced_mem_status on_device(void *data, bool write, synced_mem_stream str
     return judge(data);
 }
 
-/* A kernel sees the contents. */
+/* Compares the contents with a kernel. */
 static void compare(const void *data, synced_mem_stream stream)
 {
     unsigned char expected[ROOM];
@@ -199,7 +199,7 @@ static void compare(const void *data, synced_mem_stream stream)
     gpu_expect(data, now.size, expected, stream);
 }
 
-/* A kernel on the stream reads what the library gave for it. */
+/* A kernel on the stream reads through the pointer that the library returned for it. */
 static synced_mem_status read_on(synced_mem_stream stream)
 {
     const void *const data = synced_mem_gpu_data_on(now.mem, stream);
@@ -218,7 +218,7 @@ static synced_mem_status write_on(synced_mem_stream stream)
     return on_device(data, true, stream);
 }
 
-/* Of all transfers of pageable memory, in as many chunks as can be. */
+/* Stages all transfers of pageable memory, in as many chunks as possible. */
 static synced_mem_status stage(unsigned threads)
 {
     const synced_mem_staging staging = {
@@ -289,7 +289,7 @@ static synced_mem_status create_with_allocators(void)
     return create(&options);
 }
 
-/* What the caller hands in. */
+/* Memory that the caller hands in. */
 struct offer {
     void *host, *device;
     bool adopt;
@@ -297,7 +297,7 @@ struct offer {
     bool locked;  /* to be page-locked */
 };
 
-/* Caffe's calls do what they can. */
+/* Uses Caffe's calls where they suffice. */
 static synced_mem_status set_or_use(const struct offer *offer)
 {
     if (!offer->adopt && !offer->ordered && !offer->locked && !(offer->host && offer->device))
@@ -308,7 +308,7 @@ static synced_mem_status set_or_use(const struct offer *offer)
                .stream = offer->ordered ? mine.stream : NULL, .flags = offer->locked ? SYNCED_MEM_MEMORY_PAGE_LOCK : 0);
 }
 
-/* The caller's memory has new contents each time that it is handed in. */
+/* Writes new contents to the caller's memory before each time that it is handed in. */
 static synced_mem_status hand_in(struct offer offer)
 {
     const unsigned pattern = ++now.fresh;
@@ -418,7 +418,7 @@ static synced_mem_status perform(enum step step)
     return SYNCED_MEM_OK;
 }
 
-/* ---- What must hold ---- */
+/* ---- Checks ---- */
 
 static void check_caller(void)
 {
@@ -427,8 +427,8 @@ static void check_caller(void)
     REQUIRE(now.called <= now.owed);
 }
 
-/* A copy that was arriving when the device was lost, or its transfer failed, is invalid from then on; the one it came
- * from is not. */
+/* A copy that was arriving becomes invalid when the device is lost or the transfer fails. The copy that was its source
+ * stays valid. */
 static void check_as_before(const struct facts *before, enum outcome expected)
 {
     const synced_mem_state head = synced_mem_head(now.mem);
@@ -444,28 +444,28 @@ static void check_host_contents_stay(void)
     if (!now.mem || !(synced_mem_head(now.mem) & SYNCED_MEM_AT_CPU))
         return;
     const void *const data = synced_mem_cpu_data(now.mem);
-    if (!data && !now.host) /* they were still arriving, and came no more */
+    if (!data && !now.host) /* they were still arriving, and were lost */
         return;
     REQUIRE(data != NULL);
     REQUIRE(!now.host || data == now.host);
     REQUIRE(contents_are(data));
 }
 
-/* The calls of a step that can fail, and the one that then can not. */
+/* Returns how often a step is tried: each call that can fail, and one that cannot. */
 static int tries_of(enum outcome expected)
 {
     return expected == MUST_SUCCEED ? 1 : expected == MAY_FAIL_TWICE ? 3 : 2;
 }
 
-/* Whether the last failure was that of a transfer to the caller's memory on the caller's stream that nobody can wait
- * for: such memory is not touched again, and the object goes on without it. */
+/* Returns whether the last failure was a transfer between the caller's memory and stream that cannot be waited for. The
+ * library does not touch such memory again, and the object goes on without it. */
 static bool is_out_of_sight(void)
 {
     return synced_mem_last_error() == SYNCED_MEM_ERR_CUDA &&
            strstr(synced_mem_last_error_message(), "nobody can tell when") != NULL;
 }
 
-/* False: the device is lost. */
+/* Tries a step. Returns false if the device is lost. */
 static bool take(enum step step, enum outcome expected)
 {
     for (int i = 0; i < tries_of(expected); i++) {
@@ -505,7 +505,7 @@ void scenario_run(int scenario, enum outcome expected)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
 
-/* Memory that was refused was never in use. */
+/* Refused memory must not count as used. */
 static void check_peaks(void)
 {
     synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};

@@ -1,6 +1,6 @@
 /*
- * Lives of objects, made of steps, in which something may fail: after every step that did, the object must be what
- * it was before, and the step must succeed when it is tried again.
+ * Lives of objects, made of steps in which something may fail. After a failed step the object must be as before, and
+ * the same step must succeed when it is tried again.
  */
 #ifndef SCENARIO_H
 #define SCENARIO_H
@@ -36,7 +36,7 @@ enum step {
     QUERY,
     WAIT,
     REAP,
-    GROW, /* beyond the room there is */
+    GROW, /* beyond the present room */
     SHRINK,
     REGROW, /* within it */
     DISCARD,
@@ -61,37 +61,37 @@ enum step {
     RETAIN,
     RELEASE,
     SHUTDOWN,
-    STAGE_ALONE, /* from now on all transfers of pageable memory, by the callers alone */
-    STAGE,       /* with a copy thread */
+    STAGE_ALONE, /* from now on stages all transfers of pageable memory, in the calling threads alone */
+    STAGE,       /* the same with a copy thread */
     STAGE_MANY,
 };
 
-/* The lives; those that need no GPU come first. */
+/* The lives. Those that need no GPU come first. */
 enum { STEPS = 40 };
 extern const enum step scenario_steps[][STEPS];
 extern const int scenario_count;
 extern const int scenario_count_without_gpu;
 
-/* What the caller brings to the scenario is made before and given back after what is counted or made to fail. The
- * caller's current device is another than the object's where it can be; at_home: it is the object's. */
+/* Create and free the caller's memory and streams, before and after the part that is counted or made to fail. The
+ * caller's current device differs from the object's, if there are several; with at_home it is the same. */
 void scenario_prepare(int scenario, int device_count, bool at_home);
 void scenario_clean_up(void);
 
-/* How a failure that was set off shows. */
+/* The permitted results of an injected failure. */
 enum outcome {
     MUST_SUCCEED, /* nothing fails */
-    MAY_FAIL,     /* one call, once: then the same step succeeds */
+    MAY_FAIL,     /* one call fails, once: then the same step succeeds */
     MAY_FAIL_TWICE,
-    MAY_BREAK /* the device, for good */
+    MAY_BREAK /* the device breaks, for good */
 };
 
-/* Goes through the steps; exits with a message if anything is wrong. At the end the object is gone. */
+/* Plays the steps. Exits with a message if anything is wrong. At the end the object is released. */
 void scenario_run(int scenario, enum outcome expected);
 
-/* Whether kernels compare what they read with what was written; not at first. */
+/* Sets whether kernels compare what they read with what was written. Off at first. */
 void scenario_compare(bool so);
 
-/* Whatever was there: the library shut down, and nothing of its own left. */
+/* Shuts the library down after any scenario, and checks that it has nothing left. */
 void scenario_check_end(enum outcome expected);
 
 #endif

@@ -1,8 +1,8 @@
 /* The lives of objects, step by step. */
 #include "scenario.h"
 
-/* Transfers of the caller's pageable memory are staged: calls that fail may be those of the library's threads, which go
- * on beside the next steps. */
+/* Transfers of the caller's pageable memory are staged. The calls that fail may be those of copy threads, which run
+ * beside the next steps. */
 #define STAGED_READS(how)                                                                                              \
     {                                                                                                                  \
         how, CREATE_NAMED, SET_CPU, READ_ON, CPU_WRITE, READ_ON_2, CPU_WRITE, WRITE_ON, CPU_READ, CPU_WRITE, PUSH_N,   \
@@ -17,27 +17,27 @@
     }
 
 const enum step scenario_steps[][STEPS] = {
-    /* Without a GPU. An object that names its device leaves the caller free to be on another. */
+    /* Without a GPU. If an object names its device, the caller's current device may be another. */
     {CREATE, CPU_READ, CPU_WRITE, RELEASE_DATA, CPU_OVERWRITE, CPU_READ, RELEASE, SHUTDOWN, CREATE, CPU_WRITE, RELEASE},
     {CREATE_NAMED, CPU_WRITE, SET_CPU, CPU_READ, CPU_WRITE, ADOPT_CPU, CPU_READ, RELEASE_DATA, CPU_READ, RETAIN,
      RELEASE, RELEASE},
     {CREATE, CPU_WRITE, SHRINK,  REGROW,   CPU_READ, GROW, CPU_READ, SET_CPU,   SHRINK, CPU_WRITE,
      GROW,   CPU_READ,  DISCARD, CPU_READ, QUERY,    WAIT, REAP,     ADOPT_CPU, GROW,   RELEASE},
     {CREATE_ALLOC, CPU_READ, CPU_WRITE, GROW, RELEASE_DATA, CPU_OVERWRITE, SHRINK, CPU_READ, DISCARD, RELEASE},
-    /* Back and forth */
+    /* Back and forth. */
     {CREATE, CPU_WRITE, GPU_READ, CPU_READ, GPU_WRITE, CPU_READ, CPU_WRITE, GPU_WRITE, CPU_WRITE, GPU_READ, GPU_WRITE,
      RELEASE},
     {CREATE_NAMED, GPU_READ, CPU_READ, GPU_OVERWRITE, CPU_WRITE, GPU_OVERWRITE, CPU_OVERWRITE, GPU_READ, RELEASE,
      SHUTDOWN, CREATE_NAMED, CPU_WRITE, GPU_READ, RELEASE},
-    /* Pushes */
+    /* Pushes. */
     {CREATE, CPU_WRITE, PUSH_STREAM, GPU_READ, CPU_WRITE, PUSH_LEGACY, CPU_WRITE, PUSH_STREAM, GPU_WRITE, CPU_READ,
      CPU_OVERWRITE, PUSH_STREAM, RELEASE},
     {CREATE_NAMED, CPU_WRITE, PUSH_STREAM, PUSH_LEGACY, RELEASE_CPU, CPU_READ, RELEASE_GPU, PUSH_STREAM, RELEASE_DATA,
      CPU_WRITE, PUSH_LEGACY, GPU_READ, RELEASE},
-    /* Sides that come and go */
+    /* Sides that are released and made again. */
     {CREATE, CPU_WRITE, RELEASE_CPU, GPU_READ, RELEASE_GPU, CPU_READ, GPU_READ, RELEASE_GPU, GPU_WRITE, RELEASE_CPU,
      RELEASE_GPU, RELEASE_CPU, CPU_WRITE, RELEASE_DATA, GPU_READ, RELEASE},
-    /* Memory of the caller's */
+    /* Memory of the caller's. */
     {CREATE, SET_CPU, PUSH_STREAM, SET_GPU, CPU_READ, SET_BOTH, GPU_WRITE, CPU_WRITE, PUSH_STREAM, RELEASE_CPU,
      CPU_READ, GPU_READ, RELEASE},
     {CREATE_NAMED, ADOPT_CPU, PUSH_STREAM, CPU_WRITE, GPU_WRITE, RELEASE_DATA, ADOPT_GPU, CPU_READ, GPU_WRITE, RELEASE},
@@ -48,12 +48,12 @@ const enum step scenario_steps[][STEPS] = {
     {CREATE, ADOPT_LOCKED, PUSH_STREAM, CPU_WRITE, PUSH_N, GPU_WRITE, PULL_2, CPU_WRITE, SET_CPU, CPU_READ, RELEASE,
      REAP},
     {CREATE_NAMED, LOCK_BOTH_ON, READ_ON_2, CPU_WRITE, PUSH_STREAM, GROW, CPU_READ, RELEASE},
-    /* Memory from allocators */
+    /* Memory from allocators. */
     {CREATE_ALLOC, CPU_WRITE, READ_ON, WRITE_ON_2, CPU_READ, GPU_WRITE, GROW, PULL_STREAM, RELEASE_GPU, PUSH_N,
      RELEASE},
     {CREATE_ALLOC, OVERWRITE_ON, PULL_N, CPU_WRITE, GROW, PUSH_STREAM, RELEASE_CPU, READ_ON_2, DISCARD, GPU_READ,
      RELEASE_DATA, GPU_OVERWRITE, RELEASE_GPU, RELEASE, REAP},
-    /* Streams */
+    /* Streams. */
     {CREATE, CPU_WRITE, READ_ON, READ_ON_2, WRITE_ON, READ_ON_2, WRITE_ON_2, CPU_READ, WRITE_ON, END_USE_ON, CPU_WRITE,
      OVERWRITE_ON, READ_ON_2, FORGET_STREAM, WRITE_ON_2, RELEASE},
     {CREATE_NAMED, WRITE_ON,      PULL_2,      WRITE_ON_2,  FORGET_STREAM, PULL_STREAM, READ_ON,
@@ -65,12 +65,12 @@ const enum step scenario_steps[][STEPS] = {
      PULL_STREAM, RELEASE_GPU, CPU_READ, RELEASE_CPU, RELEASE},
     {CREATE, ADOPT_BOTH_ON, READ_ON_2, WRITE_ON, PULL_2, RELEASE_DATA, REAP, RELEASE},
     {CREATE, ADOPT_GPU_ON, PULL_STREAM, RELEASE_DATA, WAIT, ADOPT_CPU_ON, READ_ON, RELEASE},
-    /* Sizes */
+    /* Sizes. */
     {CREATE, CPU_WRITE, GPU_READ, SHRINK, READ_ON, REGROW, WRITE_ON, REGROW, GROW, READ_ON_2, CPU_READ, GPU_WRITE, GROW,
      PULL_STREAM, SHRINK, REGROW, CPU_READ, RELEASE},
     {CREATE_NAMED, WRITE_ON, SET_GPU, WRITE_ON,  GROW,        CPU_READ, DISCARD,  READ_ON, SET_BOTH, SHRINK,
      PUSH_STREAM,  GROW,     READ_ON, CPU_WRITE, PUSH_STREAM, GROW,     WRITE_ON, PULL_N,  DISCARD,  RELEASE},
-    /* Unified placement */
+    /* Unified placement. */
     {CREATE_MAPPED, CPU_READ, GPU_READ,   CPU_WRITE,   READ_ON,       CPU_WRITE, WRITE_ON,      READ_ON_2, CPU_READ,
      GPU_WRITE,     CPU_READ, WRITE_ON_2, PULL_STREAM, QUERY,         WAIT,      CPU_WRITE,     PUSH_N,    WRITE_ON,
      PULL_N,        CPU_READ, RELEASE,    SHUTDOWN,    CREATE_MAPPED, GPU_READ,  CPU_OVERWRITE, GPU_WRITE, RELEASE},
@@ -85,7 +85,7 @@ const enum step scenario_steps[][STEPS] = {
      GROW,           CPU_WRITE,    SHRINK,       REGROW,        GROW,     GPU_READ, REGROW,
      DISCARD,        READ_ON_2,    RELEASE_CPU,  RELEASE_GPU,   CPU_READ, READ_ON,  RELEASE_GPU,
      CPU_WRITE,      RELEASE_DATA, OVERWRITE_ON, FORGET_STREAM, CPU_READ, RELEASE},
-    /* Staged transfers */
+    /* Staged transfers. */
     STAGED_READS(STAGE_ALONE),
     STAGED_READS(STAGE),
     STAGED_READS(STAGE_MANY),

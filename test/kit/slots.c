@@ -1,4 +1,4 @@
-/* Slots of memory, each given out once. */
+/* Slots of memory, each handed out once. */
 #include "slots.h"
 
 static void *take(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)

@@ -1,4 +1,4 @@
-/* An allocator that makes no call which could fail: it hands out slots of memory that was there before, each once. */
+/* An allocator without any call that could fail. It hands out slots of existing memory, each once. */
 #ifndef SLOTS_H
 #define SLOTS_H
 
@@ -9,11 +9,11 @@
 enum { SLOTS = 12 };
 
 struct slots {
-    char *memory; /* SLOTS of the size, one behind the other, aligned to all that is asked for */
+    char *memory; /* SLOTS adjacent slots of the size, with any alignment that is requested */
     size_t size;
-    unsigned used;  /* have been given out */
-    unsigned freed; /* of those */
-    bool wrong;     /* something came back that was not given out so */
+    unsigned used;  /* the number handed out */
+    unsigned freed; /* the number of those that came back */
+    bool wrong;     /* memory came back that was not handed out so */
     struct {
         size_t size;
         size_t alignment;

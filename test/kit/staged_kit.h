@@ -1,4 +1,4 @@
-/* What the suites of staged transfers share: objects whose host copy is pageable memory of the test's own. */
+/* Shared by the suites of staged transfers: objects whose host copy is pageable memory of the test. */
 #ifndef STAGED_KIT_H
 #define STAGED_KIT_H
 
@@ -15,7 +15,7 @@ static inline void stage(unsigned threads)
     OK(synced_mem_set_staging(&staging));
 }
 
-/* AT_CPU, in memory of the caller's. */
+/* Creates an object that is AT_CPU, in memory of the caller's. */
 static inline synced_mem *make_in(void *mine, unsigned pattern)
 {
     synced_mem *const mem = make_on(SIZE, 0);
@@ -24,7 +24,7 @@ static inline synced_mem *make_in(void *mine, unsigned pattern)
     return mem;
 }
 
-/* AT_GPU, with the caller's memory as the host copy, written by a kernel on the stream. */
+/* Creates an object that is AT_GPU, written by a kernel on the stream. The host copy is the caller's memory. */
 static inline synced_mem *make_written_on(void *mine, unsigned pattern, synced_mem_stream stream)
 {
     synced_mem *const mem = make_in(mine, 0);
@@ -32,7 +32,7 @@ static inline synced_mem *make_written_on(void *mine, unsigned pattern, synced_m
     return mem;
 }
 
-/* Of the size of an object; the test frees it. */
+/* Returns memory of an object's size. The test frees it. */
 static inline void *memory(void)
 {
     void *const data = malloc(SIZE);

@@ -1,4 +1,4 @@
-/* Allocations and frees as training makes them. */
+/* Allocations and frees in the pattern of training. */
 #include "tensor_trace.h"
 
 #include <assert.h>
@@ -10,7 +10,7 @@ struct tensor {
     void *data;
     void *owner;
     size_t size;
-    size_t asked; /* before it was shrunk */
+    size_t asked; /* before the division by `shrink` */
 };
 
 static struct {
@@ -27,7 +27,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(play.random >> 33) % below;
 }
 
-/* Events beyond the last are left out, but for frees of what is live. */
+/* Allocates a tensor. Does nothing once all events are used up; tensors that are live are still freed then. */
 static void take(size_t size)
 {
     if (play.left == 0 || play.count == MOST_LIVE)
@@ -62,7 +62,7 @@ struct stage {
 };
 static const struct stage stages[] = {{3, 64, 56}, {4, 128, 28}, {6, 256, 14}, {3, 512, 7}};
 
-/* Scale and shift, mean and variance */
+/* Scale and shift, mean and variance. */
 static void norm_weights(unsigned channels)
 {
     for (int i = 0; i < 4; i++)
@@ -159,7 +159,7 @@ static void gpt_activations(unsigned batch)
 
 /* ---- Training ---- */
 
-/* What a loader has decoded and not yet used, of any size. */
+/* Buffers of any size that a loader has decoded and that are not used yet. */
 static void loader(void)
 {
     const unsigned pieces = draw(4);
@@ -167,7 +167,7 @@ static void loader(void)
         take((20 + draw(600)) * (size_t)KIB + draw(1024));
 }
 
-/* Gradients of activations live a little; of what the forward pass left, the last goes first. */
+/* Gradients of activations live for a short time. Tensors of the forward pass are freed last first. */
 static void backward(unsigned weights)
 {
     while (play.count > weights && play.left > 0) {

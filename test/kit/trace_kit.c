@@ -6,7 +6,7 @@
 char path[64];
 char text[16 << 20];
 
-/* A test that was killed, of another process by that number, may have left something else by the name. */
+/* Removes a file that a killed test, in another process of the same number, may have left. */
 void name_file(void)
 {
     (void)snprintf(path, sizeof path, "/tmp/synced_mem_trace_%ld.json", (long)getpid());

@@ -1,8 +1,8 @@
 #!/bin/sh
-# consumers.sh SOURCE: a program that uses the library in each of the ways in which it is offered: installed, by pkg-
-# config, CMake and Meson, shared and static, in C and C++, where it was installed and after the prefix was moved; with
-# libnuma, without it, and on the emulated runtime; and as a Meson subproject. A way whose tool is missing is named and
-# left out.
+# consumers.sh SOURCE: builds and runs a program that uses the library in each way that is offered. The installed
+# library is used by pkg-config, CMake and Meson, shared and static, in C and C++, in place and after the prefix was
+# moved. It is built with libnuma, without it, and on the emulated runtime. Last, the library is a Meson subproject. If
+# a tool is missing, its way is named and skipped.
 set -eu
 source=$1
 if ! command -v meson >/dev/null || ! command -v cc >/dev/null; then
@@ -25,12 +25,12 @@ same() { # WHAT VALUE EXPECTED
 }
 cp -R "$source/test/package/consumer" "$dir/project"
 cp "$dir/project/main.c" "$dir/project/main.cpp"
-# The user's environment plays no part, and neither do the options of the build that this is a test of.
+# Neither the user's environment nor the options of the tested build have an effect here.
 unset PKG_CONFIG_SYSROOT_DIR PKG_CONFIG_PATH CFLAGS CXXFLAGS LDFLAGS DESTDIR
 
 # ---- The installed library ----
 
-needs() { # LIBRARY PROGRAM...: whether one of the programs is linked with it
+needs() { # LIBRARY PROGRAM...: succeeds if one of the programs is linked with the library
     library=$1
     shift
     ldd "$@" | grep -q "$library\.so"
@@ -41,7 +41,7 @@ no_cudart() { # PROGRAM...
         exit 1
     fi
 }
-install() { # NAME OPTION...: to the folder of this name, and sets prefix and version
+install() { # NAME OPTION...: installs to the folder of this name; sets prefix and version
     prefix=$dir/$1
     folder=$dir/build-$1
     shift
@@ -59,7 +59,7 @@ install() { # NAME OPTION...: to the folder of this name, and sets prefix and ve
         "$prefix/include/synced_mem.h" | paste -s -d .)" "$version"
     real=$prefix/lib/libsynced_mem.so.$version
     soversion=${version%%.*}
-    [ "$soversion" != 0 ] || soversion=${version%.*} # each second part has an interface of its own
+    [ "$soversion" != 0 ] || soversion=${version%.*} # each minor version has an interface of its own
     same "the soname" "$(readelf -d "$real" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')" "libsynced_mem.so.$soversion"
     readelf -d "$real" | grep -q NODELETE
     no_cudart "$real"
@@ -67,8 +67,8 @@ install() { # NAME OPTION...: to the folder of this name, and sets prefix and ve
 
 # ---- pkg-config ----
 
-# No package of the system's is there: who links with the shared library needs none. Programs find that library by a run
-# path of their own; what it needs itself it has to find.
+# pkg-config sees no package of the system's, as a user of the shared library needs none. Programs find that library by
+# their own run path. The library has to find its own dependencies.
 by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
     libraries=$1/lib
     compilers=$2
@@ -81,7 +81,7 @@ by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
         has "$compiler" || continue
         for program in $programs; do
             case $compiler in *++) main=$dir/project/$program.cpp ;; *) main=$dir/project/$program.c ;; esac
-            # The flags are several words. A static link has to do without the shared library.
+            # The flags are several words. The shared library is hidden during the static link.
             # shellcheck disable=SC2046
             logged "$compiler" -Wall -Wextra -Werror "$define" "$main" -o "$dir/shared" "-Wl,-rpath,$libraries" \
                 -Wl,--as-needed $(pkg-config "$@" --cflags --libs synced_mem)
@@ -98,13 +98,13 @@ by_pkg_config() { # PREFIX COMPILERS PROGRAMS OPTION...
     unset PKG_CONFIG_LIBDIR
 }
 
-# The example of the README, without a header of CUDA's or a flag that is not in the package. It warns of nothing.
+# The README's example compiles with the package's flags alone, without CUDA's headers and without a warning.
 readme() { # PREFIX
     if ! has pkg-config || ! has cc; then return 0; fi
     flags=$(PKG_CONFIG_LIBDIR="$1/lib/pkgconfig" pkg-config --cflags --libs synced_mem)
     # shellcheck disable=SC2086
     logged cc -Wall -Wextra -Werror "$source/docs/code/readme.c" -o "$dir/readme" $flags
-    LD_LIBRARY_PATH="$1/lib" "$dir/readme" >"$dir/output" || same "what the README's example ends with" $? 0
+    LD_LIBRARY_PATH="$1/lib" "$dir/readme" >"$dir/output" || same "the exit status of the README's example" $? 0
     logged diff "$source/docs/code/readme.expected" "$dir/output"
 }
 
@@ -118,7 +118,7 @@ by_cmake() { # PREFIX OPTION...
         -DCMAKE_FIND_PACKAGE_NO_PACKAGE_REGISTRY=ON -DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed "$@"
     logged cmake --build "$dir/cmake"
     (cd "$dir/cmake" && logged ctest --output-on-failure)
-    same "where CMake found it" "$(sed -n 's/^synced_mem_DIR:[A-Z]*=//p' "$dir/cmake/CMakeCache.txt")" \
+    same "the folder of the CMake package" "$(sed -n 's/^synced_mem_DIR:[A-Z]*=//p' "$dir/cmake/CMakeCache.txt")" \
         "$from/lib/cmake/synced_mem"
 }
 by_meson() { # BUILD-FOLDER OPTION...
@@ -131,7 +131,7 @@ by_installed_meson() { # BUILD-FOLDER OPTION...
     unset PKG_CONFIG_PATH
 }
 
-# ---- All of it, there and somewhere else ----
+# ---- All ways, in place and moved ----
 
 compilers="cc gcc clang g++ clang++"
 install prefix
@@ -147,11 +147,11 @@ if has cmake; then by_cmake "$dir/moved"; fi
 
 # ---- With libnuma and without ----
 
-# What was tried above is the one of the two that this machine has.
+# The builds above have libnuma if this machine has it.
 if needs libnuma "$dir/moved/lib/libsynced_mem.so"; then
     install without -Dnuma=disabled
     if needs libnuma "$real"; then
-        echo "libnuma was to be left out"
+        echo "the library needs libnuma in spite of -Dnuma=disabled"
         exit 1
     fi
     if has pkg-config; then by_pkg_config "$prefix" cc main; fi
@@ -160,7 +160,7 @@ else
     echo "skipped: there is no libnuma"
 fi
 
-# ---- On the emulated runtime, there and somewhere else ----
+# ---- On the emulated runtime, in place and moved ----
 
 install emulated -Dgpu=emulated
 readme "$prefix"
@@ -180,7 +180,7 @@ for kind in shared static; do
     by_meson "$dir/sub-$kind" --wrap-mode=forcefallback -Doptimization=0 -Dsynced_mem:default_library=$kind
 done
 if ! needs libsynced_mem "$dir/sub-shared/consumer" || needs libsynced_mem "$dir/sub-static/consumer"; then
-    echo "the subproject is not linked as it was asked to be"
+    echo "the subproject is not linked as default_library says"
     exit 1
 fi
 by_meson "$dir/sub-emulated" --wrap-mode=forcefallback -Doptimization=0 -Dsynced_mem:gpu=emulated -Demulated=true

@@ -1,6 +1,6 @@
 #!/bin/sh
-# dist.sh SOURCE: what "meson dist" makes of the last commit has all that is needed to build, test and install it. A few
-# tests will do here; "meson dist" by itself runs them all.
+# dist.sh SOURCE: checks that the archive of "meson dist" contains all that is needed to build, test and install the
+# last commit. Runs only a few tests; "meson dist" by itself runs all of them.
 set -eu
 source=$1
 if [ ! -e "$source/.git" ] || ! git -C "$source" rev-parse HEAD >/dev/null 2>&1; then
@@ -24,7 +24,7 @@ logged meson setup "$dir/build" "$dir/tree" --prefix="$dir/prefix" -Dgpu=none -D
 logged meson test -C "$dir/build" header symbols reference 'object (none)' 'state (none)' 'errors (none)'
 passed=$(sed -n 's/^Ok: *//p' "$dir/log")
 [ "$((passed))" = 6 ]
-# The rest of the tests is not needed to install it.
+# An installation needs no tests.
 logged meson configure "$dir/build" -Dtests=disabled
 logged meson install -C "$dir/build"
 test -s "$dir/prefix/include/synced_mem.h"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# header_test.sh HEADER COMPILER...: the header compiles alone, with every warning, in each language that it promises.
+# header_test.sh HEADER COMPILER...: checks that the header compiles alone, without a warning, in each language that it
+# promises.
 set -u
 header=$1
 shift
@@ -18,7 +19,7 @@ struct CUstream_st *stream_of_cuda(void)
 END
 cp "$dir/alone.c" "$dir/alone.cpp"
 
-# try LANGUAGE FILE COMMAND...: compiles if the compiler knows the language at all.
+# try LANGUAGE FILE COMMAND...: compiles the file if the compiler supports the language.
 try()
 {
     language=$1
@@ -44,7 +45,7 @@ done
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     for language in c++98 c++11 c++17 c++20; do
-        # long long, in stdint.h, is later than C++98
+        # stdint.h uses long long, which C++98 does not have.
         try "$language" "$dir/alone.cpp" "$compiler" -Wno-long-long
     done
 done

@@ -2,8 +2,8 @@
 """layers.py SRC BUILD OBJECTS: checks that the folders of SRC depend on one another in one direction.
 
 SRC/layers.txt lists the folders, lowest first. A file may use its own folder and the folders listed before that one.
-OBJECTS is the folder with the objects that BUILD made of SRC. The check fails where an #include or a linked symbol leads
-to a folder listed later, and where files use one another in a circle.
+OBJECTS is the folder with the objects that BUILD made of SRC. The check fails if an #include or a linked symbol leads
+to a folder listed later, or if files use one another in a circle.
 """
 import json
 import pathlib
@@ -19,11 +19,11 @@ class Tree:
         self.layers = [line for line in lines if line and not line.startswith("#")]
 
     def layer(self, file):
-        """The index of the file's folder."""
+        """Returns the index of the file's folder."""
         return self.layers.index(pathlib.PurePath(file).parts[0])
 
     def arrow_up(self, user, used, how):
-        """A line about an arrow that runs up; nothing about any other."""
+        """Yields a line if the arrow runs up."""
         if self.layer(used) > self.layer(user):
             yield f"{user} {how}, and {self.layers[self.layer(used)]} is above {self.layers[self.layer(user)]}"
 
@@ -42,14 +42,14 @@ class Tree:
 
 
 def symbols(object_file):
-    """What an object defines for others, and what it needs."""
+    """Returns the global symbols that an object defines, and those that it needs."""
     lines = subprocess.run(["nm", object_file], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
     pairs = [line.split()[-2:] for line in lines]
     return {name for kind, name in pairs if kind in "BCDRTVW"}, {name for kind, name in pairs if kind == "U"}
 
 
 def uses_of(tree, build, objects):
-    """For each source file, the files that it uses, with the symbols."""
+    """Returns for each source file the files that it uses, with the symbols."""
     owner, needed = {}, {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         made = (build / entry["output"]).resolve()
@@ -66,7 +66,7 @@ def uses_of(tree, build, objects):
 
 
 def circle(uses):
-    """The files that are left when those in no circle are taken away."""
+    """Returns the files that are in a circle, or between two circles."""
     left = {user: set(others) for user, others in uses.items()}
     while True:
         used = set().union(*left.values()) if left else set()

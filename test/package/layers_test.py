@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""layers_test.py LAYERS: the check of the layers, LAYERS, finds what is wrong in small trees, and nothing else."""
+"""layers_test.py LAYERS: checks that the script LAYERS finds the errors in small trees, and no others."""
 import json
 import os
 import pathlib
@@ -28,7 +28,7 @@ CASES = [
 
 
 def check(layers, changes):
-    """What the check says of the tree with the changes, and its exit status."""
+    """Runs the script on the tree with the changes; returns its output and exit status."""
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)
         commands = []
@@ -54,5 +54,5 @@ for changes, words in CASES:
     answer = check(sys.argv[1], changes)
     if words not in answer.stdout or (answer.returncode == 0) != (not changes):
         failures += 1
-        print(f"with {sorted(changes)} it ends with {answer.returncode} and says: {answer.stdout}")
+        print(f"with {sorted(changes)} the status is {answer.returncode}, the output: {answer.stdout}")
 sys.exit(failures > 0)

@@ -1,10 +1,10 @@
-# Reads the public header, and names each exported function whose comment lacks a fact: its effect, its return, what
-# blocks, ownership, threads, errors, and the version since which it is there. These stand in this order, each behind
-# its word ("Blocking: ", "Ownership: ", "Threads: ", "Errors: "; "Blocking, ownership: " is both). A fact may be "as"
-# another function's ("as NAME()"), if that function states it. Each function that a comment names must exist. The
-# head of the file explains the common words, and alone has the unit of sizes.
+# Reads the public header, and names each exported function whose comment lacks a fact. The facts are effect, return,
+# blocking, ownership, threads, errors, and the first version. They come in this order, each behind its word ("Blocking:
+# ", "Ownership: ", "Threads: ", "Errors: "; "Blocking, ownership: " is both). A fact may refer to another function ("as
+# NAME()"), if that function states it. Each function that a comment names must exist. Only the head of the file
+# explains the common words and the unit of sizes.
 
-# Notes the facts of a function's comment, facts[function, fact], and where each begins, for their order.
+# Stores the facts of a function's comment in facts[function, fact], and their positions in place, for their order.
 function note(function_name, comment, prototype,    rest, words, n, i, label, fact, at, offset)
 {
     if (comment !~ /^ *[A-Za-z]/ || comment ~ /^ *(Blocking|Ownership|Threads|Errors)[:,] /)
@@ -42,7 +42,7 @@ function bad(text)
     lacking = 1
 }
 
-# Whether the function states the fact, by itself or by way of others.
+# Returns whether the function states the fact, itself or by reference to others.
 function states(function_name, fact, depth,    text, other)
 {
     text = facts[function_name, fact]

@@ -1,6 +1,6 @@
 #!/bin/sh
-# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: each public function's comment has its facts, the check for that
-# finds those that are left out, and Doxygen makes the reference without a warning.
+# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: checks that each public function's comment has its facts, that
+# the check finds facts that are left out, and that Doxygen makes the reference without a warning.
 set -eu
 test=$(dirname "$0")
 header=$1
@@ -25,7 +25,7 @@ if [ $# = 0 ]; then
     exit 0
 fi
 "$1" "$2" "$3" "$dir"
-# All that is declared is there.
+# The reference must have all declared functions.
 sed -n 's/.*class="memname">\(.*\)<.td>.*/\1/p' "$dir"/html/*.html | sed 's/ *$//; s/.*[ *>]//' |
     sort -u >"$dir/made"
 declared "$header"

@@ -1,10 +1,10 @@
 /*
- * The model-based test: random sequences of all calls of the library, and of what a caller does with the pointers it
- * gets, against a reference that knows only the one rule: calls take effect in the order of the program, and what an
- * accessor returned may be used in its domain until the next conflicting call.
+ * The random test. It plays random sequences of the library's calls, and of uses of the pointers that they return. A
+ * reference checks them. It knows only the one rule: calls take effect in the order of the program, and a pointer may
+ * be used in its domain until the next conflicting call.
  *
- * An operation is data. Whatever it names and can't be done in the present state is skipped, so that any part of a
- * sequence is a sequence again.
+ * An operation is data. An operation that is impossible in the present state is skipped. So any part of a sequence is a
+ * sequence too.
  */
 #ifndef MODEL_H
 #define MODEL_H
@@ -17,13 +17,13 @@
 
 enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 140000 };
 
-/* ---- Streams: places in a table, each of which always has one stream of its kind ---- */
+/* ---- Streams: places in a table, each with one stream of its kind at any time ---- */
 
 enum { LEGACY, BLOCKING, NONBLOCKING = BLOCKING + 2, PER_THREAD = NONBLOCKING + 2, PLACES = PER_THREAD + THREADS };
 enum {
     STREAMS = DEVICES * PLACES,
     GONE = STREAMS,           /* + device: streams that were destroyed */
-    LIBRARY = GONE + DEVICES, /* a stream of the library's own */
+    LIBRARY = GONE + DEVICES, /* an internal stream of the library */
     NO_STREAM,                /* accessors without a stream */
     HOST,                     /* the host */
     NOBODY
@@ -42,7 +42,7 @@ static inline int device_of_stream(int stream)
 
 /* ---- Operations ---- */
 
-/* Code, name in texts, and whether it is a call of the library. */
+/* The code of an operation, its name in texts, and whether it is a call of the library. */
 #define MODEL_CALLS(X)                                                                                                 \
     X(CREATE, create)                                                                                                  \
     X(CREATE_ALLOCATED, create_allocated)                                                                              \
@@ -126,24 +126,25 @@ enum code {
 struct op {
     unsigned char code;
     unsigned char object;
-    unsigned char stream; /* a place of the table, as it is for the object's device */
+    unsigned char stream; /* a place of the table, relative to the object's device */
     unsigned char thread;
-    uint32_t a, b; /* size, pattern, choices: as the operation takes them */
+    uint32_t a, b; /* size, pattern, choices: each operation has its own use for them */
 };
 
 const char *op_name(int code);
 bool op_is_call(int code);
-/* One operation as text; the operations of a text, as many as fit. -1: it is none. */
+/* op_print() writes one operation as text. ops_parse() reads the operations of a text, as many as fit, and returns
+ * their number; -1: the text is invalid. */
 void op_print(char *to, size_t size, const struct op *op);
 int ops_parse(const char *text, struct op *ops, int capacity);
 
 /* ---- Random numbers ---- */
 
 uint32_t random_next(uint64_t *state);
-/* Below the limit. */
+/* Returns a number below the limit. */
 uint32_t random_below(uint64_t *state, uint32_t limit);
 
-/* ---- Coverage: what the calls met, in memory shared by all processes of a run ---- */
+/* ---- Coverage: the states that the calls met, in memory shared by all processes of a run ---- */
 
 enum access {
     CELL_CPU_READ,
@@ -175,8 +176,8 @@ enum domain {
     DOMAIN_PER_THREAD,
     DOMAINS
 };
-/* What is in flight on the object. A transfer: at the copy that the call is about. A kernel: on the stream of the call,
- * or on another. */
+/* The work in flight on the object. A transfer counts for the copy that the call is about. A kernel runs on the call's
+ * stream, or on another. */
 enum flight { IDLE, ARRIVING, READING, WRITES_HERE, WRITES_ELSEWHERE, READS_HERE, READS_ELSEWHERE, FLIGHTS };
 
 struct cell {
@@ -186,13 +187,13 @@ enum { HEADS = 4, MOST_OPS = 400000, MESSAGE = 1000, CELL_GOAL = 100 };
 
 struct shared {
     unsigned cells[HEADS][CELL_ACCESSES][DOMAINS][FLIGHTS];
-    unsigned long calls;      /* of the library, that were made */
-    unsigned long active;     /* of these, that moved bytes or waited */
-    unsigned long asked;      /* calls before which it was asked whether work of the device was pending */
-    unsigned long overlapped; /* and it was */
+    unsigned long calls;      /* of the library */
+    unsigned long active;     /* those of them that moved bytes or waited */
+    unsigned long asked;      /* calls before which the test queried whether device work was pending */
+    unsigned long overlapped; /* those of them with pending work */
     unsigned long kernels;
     unsigned long staged;  /* transfers */
-    unsigned long chunked; /* of these, calls with more bytes than a buffer has */
+    unsigned long chunked; /* those of them with more bytes than a buffer */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */
@@ -200,33 +201,33 @@ struct shared {
 };
 extern struct shared *shared;
 
-/* Of the runtime, asked in a child: */
+/* Facts about the machine, queried in a child. */
 struct machine {
     bool gpu;
     bool per_thread;
-    bool managed; /* memory that host and device may use at a time */
+    bool managed; /* memory that host and device may use at the same time */
     int devices;
 };
 extern struct machine machine;
 
 bool cell_applies(const struct cell *cell);
-/* Why there can't be such a state, or NULL. */
+/* Returns why there can be no such state, or NULL. */
 const char *cell_is_impossible(const struct cell *cell);
 unsigned *cell_count(const struct cell *cell);
-/* Of all that can be hit, one that was hit least, one of those by chance. False: all have had the number. */
+/* Picks at random one of the possible cells with the fewest hits. Returns false if all have been hit `enough` times. */
 bool cell_rarest(uint64_t *random, unsigned enough, struct cell *out);
-/* Prints the report; whether every possible cell was hit often enough. */
+/* Prints the report. Returns whether every possible cell was hit often enough. */
 bool cells_report(bool all, unsigned goal);
 
-/* The access and domain of an operation; false: it is no cell's. */
+/* Finds the access and domain of an operation. Returns false if the operation belongs to no cell. */
 bool cell_of(int code, int stream, struct cell *out);
-/* An operation of the access in the domain, and whether it takes a stream. */
+/* Returns an operation of the access in the domain. */
 int code_of(enum access access, enum domain domain, uint64_t *random);
 enum domain domain_of_stream(int stream);
 
 /* ---- Sequences ---- */
 
-/* Where operations come from: the next one, or false at the end. */
+/* A source of operations. next() returns false at the end. */
 struct source {
     bool (*next)(struct source *source, struct op *op);
 };
@@ -241,7 +242,7 @@ struct source *source_list(struct listed *listed, const struct op *ops, int coun
 struct generator {
     struct source source;
     uint64_t random;
-    unsigned long calls; /* to be made */
+    unsigned long calls; /* how many are still to be made */
     unsigned long excluded[2];
     struct op queue[32];
     int queued, taken;
@@ -252,20 +253,21 @@ struct generator {
 struct source *source_random(struct generator *generator, uint64_t seed, unsigned long calls,
                              const unsigned long excluded[2], int threads);
 
-/* In a process of its own: plays all and checks the end; exits with a message in shared where anything is wrong. */
+/* Plays all operations and checks the end, in a process of its own. If anything is wrong, exits with a message in
+ * `shared`. */
 void play(struct source *source, unsigned schedule, bool print_code);
-/* Several threads at once, each with objects of its own, and reads of shared ones. */
+/* Plays in several threads at once. Each has objects of its own, and all read shared ones. */
 void play_freely(uint64_t seed, int rounds);
 
 /* Ends the process: the test has failed. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Of a child that left no message. */
+/* Writes a message for a child that left none. */
 void say_reason(int status);
 
-/* Makes the sequence in the log short, and prints it. */
+/* Shrinks the sequence in the log, and prints it. */
 void shrink(unsigned schedule);
-/* Plays the operations in a child; whether that failed. */
+/* Plays the operations in a child. Returns whether that failed. */
 bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool print_code);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a call is made on. */
+/* The target of a call. */
 struct call {
     struct object *object;
     int stream; /* or HOST, NO_STREAM */
@@ -22,7 +22,7 @@ static synced_mem_stream handle_of(const struct op *op, int stream)
     return named ? (synced_mem_stream)1 /* cudaStreamLegacy */ : world.streams[stream];
 }
 
-/* A call on a stream, of what the operation names; false if there is no such thing. */
+/* Finds the object and the stream of a call on a stream. Returns false if there is no such stream. */
 static bool call_on(const struct op *op, struct call *call)
 {
     call->object = &world.objects[op->object];
@@ -81,27 +81,28 @@ static void *writes(const struct op *op, const struct call *call)
     }
 }
 
-/* A pointer that is good still is the one that a further access returns. Memory of the caller's is aligned as it is. */
+/* A further access must return the same pointer as long as it is valid. The caller's memory has its own alignment. */
 static void check_pointer(const struct object *object, enum side side, const void *data)
 {
     const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
     if (good && data != (side == CPU ? object->host : object->device_data))
-        fail("another pointer than before, which was good still");
+        fail("the pointer differs from an earlier one that is still valid");
     const size_t alignment = object->alignment ? object->alignment : 64;
     if (object->copy[side].origin <= OWN && (uintptr_t)data % alignment != 0)
         fail("the pointer %p is not aligned to %zu bytes", data, alignment);
 }
 
-/* In debug mode what is to be overwritten on the host is filled. */
+/* In debug mode host memory that is to be overwritten is filled. */
 static void check_filled(const struct object *object, const void *data)
 {
     const char *const debug = getenv("SYNCED_MEM_DEBUG");
     for (size_t i = 0; debug && strcmp(debug, "1") == 0 && i < object->size; i++)
         if (((const unsigned char *)data)[i] != 0xff)
-            fail("byte %zu of what is to be overwritten is not filled", i);
+            fail("byte %zu of the memory to be overwritten is not filled", i);
 }
 
-/* The transfers are known before: only what is not there and is wanted is moved. */
+/* The expected transfers are known in advance: the access moves contents only if it needs them and the side lacks them.
+ * */
 static void access_object(const struct op *op, const struct call *call, enum side side, enum mode mode)
 {
     struct object *const object = call->object;
@@ -145,7 +146,7 @@ bool play_access(const struct op *op)
 
 /* ---- Transfers ---- */
 
-/* Only a copy that has the contents can be moved from; where the stream is wrong too, either may be said. */
+/* A transfer needs contents on its source side. If the stream is wrong too, either error is right. */
 static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
 {
     const unsigned source = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
@@ -168,8 +169,8 @@ static bool has_to_move(const struct object *object, bool push)
     return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
 }
 
-/* What is queued on the stream of a push sees the contents, also by a pointer that the caller has of its own. What
- * conflicts with it has to be told. */
+/* Work queued behind a push on its stream sees the contents, even through the caller's own pointer. The access that
+ * conflicts with such work has to be announced. */
 static void read_pushed(const struct op *op, struct object *object, int stream)
 {
     const struct block *const block = object->copy[GPU].block;
@@ -186,16 +187,16 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
     shared->kernels++;
 }
 
-/* A push has read pageable memory when it returns, so that the caller may write its own: here something else for the
- * time of a call of the runtime's. */
+/* A push has read pageable memory when it returns. So the caller may rewrite that memory, here for the time of a call
+ * of the runtime. */
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
     const struct block *const block = object->copy[CPU].block;
     if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || object->copy[CPU].locked)
         return;
-    if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* then the memory is protected */
+    if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;
-    code_line("/* the caller writes its pageable memory, and puts it back */");
+    code_line("/* the caller rewrites its pageable memory, and restores it */");
     memset(block->data, 0xEE, object->size);
     (void)gpu_stream_is_idle(world.streams[stream]);
     memcpy(block->data, object->bytes, object->size);
@@ -226,7 +227,7 @@ static bool transfer_one(const struct op *op, bool push)
     return true;
 }
 
-/* The objects of a set, in the order of the table, the first perhaps once more at the end. */
+/* Lists the objects of a set in the order of the table, perhaps with the first one again at the end. */
 static size_t objects_named(const struct op *op, struct object *objects[OBJECTS + 1])
 {
     size_t count = 0;
@@ -238,7 +239,7 @@ static size_t objects_named(const struct op *op, struct object *objects[OBJECTS 
     return count;
 }
 
-/* All of one device, or one stream could not be meant for all. */
+/* Returns the stream of the call, or -1 if it is not the same for all objects. */
 static int common_stream(const struct op *op, struct object *const *objects, size_t count)
 {
     const int stream = count > 0 ? resolve(objects[0], op->stream) : -1;
@@ -248,7 +249,7 @@ static int common_stream(const struct op *op, struct object *const *objects, siz
     return stream;
 }
 
-/* Of several mistakes any may be the one that is said: the order of the checks is the library's. */
+/* If there are several mistakes, any of their errors is right. The library decides the order of its checks. */
 static unsigned all_allowed(struct object *const *objects, size_t count, bool push, int stream)
 {
     unsigned allowed = OK_ONLY;
@@ -261,7 +262,7 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
     return machine.gpu ? allowed : (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_NO_GPU;
 }
 
-/* An object that is named twice moves once. After a failure some transfers may have been made. */
+/* An object that is named twice is moved once. After a failure some transfers may have been made. */
 static bool transfer_several(const struct op *op, bool push)
 {
     struct object *objects[OBJECTS + 1];
@@ -296,14 +297,14 @@ static bool transfer_several(const struct op *op, bool push)
     return true;
 }
 
-/* What it says is the runtime's to decide: only a wait makes it certain. */
+/* Accepts any result, as it depends on the runtime. Only a wait makes it certain. */
 static void query(struct object *object, int index)
 {
     int pending = -1;
     code_line("OK(synced_mem_query(mem[%d], &pending));", index);
     call_begins(object, OP_QUERY, HOST);
     if (answered("query", synced_mem_query(object->mem, &pending), OK_ONLY) && pending != 0 && pending != 1)
-        fail("query said %d", pending);
+        fail("query returned %d", pending);
     call_ends(0, 0);
 }
 
@@ -317,7 +318,7 @@ static void wait(struct object *object, int index)
     ref_waited(object);
     (void)answered("query", synced_mem_query(object->mem, &pending), OK_ONLY);
     if (pending != 0)
-        fail("something is pending after a wait");
+        fail("work is pending after a wait");
 }
 
 bool play_transfer(const struct op *op)

@@ -1,4 +1,4 @@
-/* Plays streams, and what the caller does with good pointers. */
+/* Plays operations on streams, and the caller's uses of valid pointers. */
 #include "model_world.h"
 
 #include "gpu.h"
@@ -8,7 +8,7 @@
 
 /* ---- Streams ---- */
 
-/* The stream of the table itself; the per-thread one is that of the thread. */
+/* Returns the table's stream, independent of the object. The per-thread stream is that of the playing thread. */
 static int raw_stream(const struct op *op)
 {
     if (op->stream / PLACES >= machine.devices)
@@ -23,7 +23,7 @@ static bool is_created(int stream)
     return stream % PLACES >= BLOCKING && stream % PLACES < PER_THREAD;
 }
 
-/* A stream of another device has no use of the object, which need not be an error. */
+/* A stream of another device has no use of the object. The call may then succeed or fail. */
 static bool end_use_on(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -46,7 +46,7 @@ static bool end_use_on(const struct op *op)
     return true;
 }
 
-/* Kernels on pointers asked for without a stream are the caller's to finish before it destroys their stream. */
+/* The caller must finish kernels on pointers requested without a stream before it destroys the kernels' stream. */
 static bool loose_work_on(int stream)
 {
     for (int i = 0; i < OBJECTS; i++)
@@ -64,7 +64,7 @@ static void call_forget_stream(const struct op *op, int stream)
     ref_forget_stream(stream);
 }
 
-/* The runtime may give the new stream the handle of the old one, whose work goes on. */
+/* The runtime may give the new stream the handle of the old one, whose work continues. */
 static bool renew_stream(const struct op *op)
 {
     const int stream = raw_stream(op);
@@ -107,7 +107,7 @@ struct range {
     size_t offset, size;
 };
 
-/* 0 is all of it. */
+/* 0 is the whole range. */
 static struct range range_of(const struct object *object, uint32_t choice)
 {
     if (choice == 0 || object->size == 0)
@@ -116,7 +116,7 @@ static struct range range_of(const struct object *object, uint32_t choice)
     return (struct range){offset, 1 + (choice >> 8) % (object->size - offset)};
 }
 
-/* Part of contents that are undefined leaves them undefined. */
+/* Undefined contents stay undefined if only a part is written. */
 static bool host_write(const struct op *op, struct object *object)
 {
     const struct range range = range_of(object, op->b);
@@ -136,13 +136,14 @@ static bool host_read(const struct op *op, const struct object *object)
     if (!object->host_reads)
         return false;
     code_line("/* the host reads host[%d] */", op->object);
-    check_contents(object, object->host, "a pointer of the host that is good still");
+    check_contents(object, object->host, "a host pointer that is still valid");
     return true;
 }
 
 /* ---- Kernels ---- */
 
-/* Kernels are launched with the device of their memory current, which the legacy and per-thread streams go by. */
+/* Restores the thread's device. Kernels are launched with their memory's device current, as that selects the legacy and
+ * per-thread streams. */
 static void leave_device(void)
 {
     gpu_make_current(world.current[world.thread]);
@@ -164,7 +165,7 @@ static bool kernel_write(const struct op *op, struct object *object, int stream)
     return true;
 }
 
-/* Undefined contents are not looked at. */
+/* Undefined contents are not compared. */
 static bool kernel_read(const struct op *op, struct object *object, int stream)
 {
     if (!ref_may_read(object, stream) || object->size == 0)
@@ -179,12 +180,12 @@ static bool kernel_read(const struct op *op, struct object *object, int stream)
     return true;
 }
 
-/* All that such a pointer was used for before is on the legacy stream, or comes before what is. */
+/* All earlier uses of such a pointer are on the legacy stream, or ordered before it. */
 void late_kernel(const struct op *op, const struct object *object)
 {
     if (!object->old || !object->defined || object->size == 0 || object->copy[GPU].origin != OWN)
         return;
-    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* by a pointer of before */", op->object, object->size);
+    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* through an earlier pointer */", op->object, object->size);
     gpu_make_current(object->device);
     gpu_expect(object->old, object->size, object->bytes, NULL);
     leave_device();

@@ -1,6 +1,6 @@
 /*
- * Allocators of the caller's. What they give is written before it can be used, and what they get back before it is used
- * again, in the order that the library was promised and has promised: whoever comes out of that order is noticed.
+ * User allocators. Memory is written before the library can use it, and again before it is reused after the free. The
+ * writes are in the order that the allocator and the library promise each other. So work out of that order is detected.
  */
 #include "model_world.h"
 
@@ -13,18 +13,18 @@
 enum { GARBAGE = 0x5A, CHUNK = 4096, ALIGNMENT = 4096, CACHED = 24 };
 
 struct piece {
-    void *base; /* as the runtime gave it */
+    void *base; /* the runtime's address */
     unsigned char *data;
     size_t size, alignment;
-    int device; /* that it is for; -1: none that is known */
+    int device; /* the requested device; -1: none */
     bool of_device, pinned;
     struct piece *next;
 };
 
-/* Small pieces of device memory are kept: behind the work that was queued when they were given back. */
+/* Small pieces of device memory are kept, behind the work that was queued when they were freed. */
 struct chunk {
     void *base;
-    bool clean; /* nothing is queued on it */
+    bool clean; /* no work is queued on it */
 };
 
 static struct {
@@ -34,13 +34,13 @@ static struct {
     int count[DEVICES];
 } allocators = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- What was given ---- */
+/* ---- Records of allocations ---- */
 
 static void *remember(struct piece wanted)
 {
     struct piece *const piece = malloc(sizeof *piece);
     if (!piece || !wanted.base)
-        fail("an allocator of the test's has no memory");
+        fail("a user allocator of the test has no memory");
     *piece = wanted;
     piece->data = (unsigned char *)wanted.base + (0 - (uintptr_t)wanted.base) % wanted.alignment;
     (void)pthread_mutex_lock(&allocators.lock);
@@ -58,18 +58,18 @@ static struct piece forget(const void *data, size_t size, size_t alignment, int 
         link = &(*link)->next;
     struct piece *const piece = *link;
     if (!piece)
-        fail("an allocator got %p back, which it has not given", data);
+        fail("an allocator's free got %p, which it has not allocated", data);
     *link = piece->next;
     (void)pthread_mutex_unlock(&allocators.lock);
     const struct piece found = *piece;
     free(piece);
     if (found.size != size || found.alignment != alignment || found.device != device)
-        fail("an allocator got back %zu bytes, aligned to %zu, of device %d, but gave %zu, %zu, %d", size, alignment,
-             device, found.size, found.alignment, found.device);
+        fail("an allocator's free got %zu bytes, aligned to %zu, of device %d; allocated: %zu, %zu, %d", size,
+             alignment, device, found.size, found.alignment, found.device);
     return found;
 }
 
-/* ---- Of the host ---- */
+/* ---- Host memory ---- */
 
 static void *host_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
@@ -90,7 +90,7 @@ static void host_free(void *data, size_t size, size_t alignment, int device, syn
 {
     const struct piece piece = forget(data, size, alignment, device, false);
     if (stream || piece.pinned != (user != NULL))
-        fail("an allocator of host memory got a stream, or what another one had given");
+        fail("an allocator of host memory got a stream, or memory of another allocator");
     gpu_note_host_write(data, size);
     memset(data, GARBAGE, size);
     if (piece.pinned)
@@ -99,7 +99,7 @@ static void host_free(void *data, size_t size, size_t alignment, int device, syn
         free(piece.base);
 }
 
-/* ---- Of a device ---- */
+/* ---- Device memory ---- */
 
 static void fill_garbage(void *data, size_t size, int device, synced_mem_stream stream)
 {
@@ -114,7 +114,7 @@ static bool is_small(size_t size, size_t alignment)
     return size <= CHUNK && alignment <= ALIGNMENT;
 }
 
-/* The one that was given back first; work on any is waited for together. */
+/* Takes the piece that was freed first. A wait for one covers the work on all. */
 static void *take_chunk(int device)
 {
     struct chunk *const kept = allocators.kept[device];
@@ -132,12 +132,12 @@ static void *take_chunk(int device)
     return base;
 }
 
-/* Usable by what is queued on the stream from now on. */
+/* Returns memory that is usable by work queued on the stream from now on. */
 static void *device_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     (void)user;
     if (device < 0 || device >= machine.devices)
-        fail("an allocator was asked for memory of device %d", device);
+        fail("an allocator got a request for memory of device %d", device);
     void *const base = is_small(size, alignment) ? take_chunk(device) : gpu_alloc(device, size + alignment);
     void *const data = remember(
         (struct piece){.base = base, .size = size, .alignment = alignment, .device = device, .of_device = true});
@@ -145,13 +145,13 @@ static void *device_alloc(size_t size, size_t alignment, int device, synced_mem_
     return data;
 }
 
-/* Usable by what is queued on the stream from now on; NULL is for a device that was lost. */
+/* Takes back memory that is usable by work queued on the stream from now on. NULL would mean a lost device. */
 static void device_free(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     (void)user;
     const struct piece piece = forget(data, size, alignment, device, true);
     if (!stream)
-        fail("device memory came back without a stream");
+        fail("device memory was freed without a stream");
     fill_garbage(data, size, device, stream);
     if (is_small(size, alignment) && allocators.count[device] < CACHED) {
         allocators.kept[device][allocators.count[device]++] = (struct chunk){.base = piece.base};

@@ -1,4 +1,4 @@
-/* Which states the calls met, and how often. */
+/* Counts the states that the calls met. */
 #include "model.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 struct shared *shared;
 struct machine machine;
 
-/* Of fewer calls nobody expects that they meet everything. */
+/* With fewer calls some cells may stay without a hit. */
 enum { ENOUGH_CALLS = 200000 };
 
 static const char *const head_names[HEADS] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED"};
@@ -15,7 +15,7 @@ static const char *const domain_names[DOMAINS] = {"host",     "no stream", "non-
 static const char *const flight_names[FLIGHTS] = {"idle",        "arriving",  "reading",   "write here",
                                                   "write there", "read here", "read there"};
 
-/* The operations of an access: without a stream and on one, and as adopting. */
+/* The operations of an access: without a stream and on one, and the same that adopt. */
 static const struct {
     const char *name;
     short code, code_on, adopt, adopt_on;
@@ -52,7 +52,7 @@ enum domain domain_of_stream(int stream)
     return place < PER_THREAD ? DOMAIN_NONBLOCKING : DOMAIN_PER_THREAD;
 }
 
-/* Whether a call without a stream is the host's, or may be followed by work of the device. */
+/* A call without a stream is either for the host, or device work may follow it. Returns whether it is the first. */
 static bool is_for_host(enum access access)
 {
     const bool gpu = access >= CELL_GPU_READ && access <= CELL_GPU_OVERWRITE;
@@ -60,7 +60,7 @@ static bool is_for_host(enum access access)
     return !gpu && !set;
 }
 
-/* A call without a stream is the host's or for any stream, by what it is. */
+/* A call without a stream belongs to the host or to any stream, depending on the call. */
 bool cell_of(int code, int stream, struct cell *out)
 {
     for (enum access access = 0; access < CELL_ACCESSES; access++) {
@@ -76,7 +76,7 @@ bool cell_of(int code, int stream, struct cell *out)
     return false;
 }
 
-/* Adopting now and then instead of borrowing, several objects instead of one. */
+/* Sometimes adopts instead of borrowing, or names several objects instead of one. */
 int code_of(enum access access, enum domain domain, uint64_t *random)
 {
     const bool on = domain > DOMAIN_NO_STREAM;
@@ -90,7 +90,7 @@ unsigned *cell_count(const struct cell *cell)
     return &shared->cells[cell->head][cell->access][cell->domain][cell->flight];
 }
 
-/* Whether there is such a call at all. */
+/* Returns whether there is such a call. */
 bool cell_applies(const struct cell *cell)
 {
     const bool on = cell->domain > DOMAIN_NO_STREAM;
@@ -177,7 +177,7 @@ static void print_shares(void)
     (void)printf("%lu transfers were staged, %lu in several chunks\n", shared->staged, shared->chunked);
 }
 
-/* Cells that lack are named, if there were calls enough for all. */
+/* Names the missing cells, if there were enough calls for all. */
 bool cells_report(bool all, unsigned goal)
 {
     unsigned possible = 0, impossible = 0, below = 0, least = (unsigned)-1;

@@ -1,7 +1,7 @@
 /*
- * Plays calls while calls of the runtime fail, also those of the library's own threads, which go on beside the calls.
- * A call returns what is right, or it fails and changes nothing, except that contents which were to arrive may be lost.
- * Once nothing fails any more, the contents are there.
+ * Plays calls while calls of the runtime fail, also those of the library's own threads, which run beside the calls. A
+ * call has a right result, or it fails and changes nothing, except that arriving contents may be lost. Once nothing
+ * fails any more, the contents are there.
  */
 #include "model_world.h"
 
@@ -35,7 +35,7 @@ static unsigned fresh_pattern(struct failing *failing)
     return 1 + random_below(&failing->random, 250);
 }
 
-/* A kernel sees the contents, and may write others. */
+/* A kernel compares the contents, and may write others. */
 static void use_device(struct failing *failing, void *data, bool reads, bool writes)
 {
     struct object *const object = failing->object;
@@ -101,7 +101,7 @@ static void access(struct failing *failing, unsigned kind)
     }
 }
 
-/* The head may change beside the calls, so that there may be nothing to move. */
+/* The head may change beside the calls. Then there may be nothing to move. */
 static void move(const struct failing *failing, bool push)
 {
     synced_mem *const mem = failing->object->mem;
@@ -144,7 +144,7 @@ static void wait_for_others(void)
     }
 }
 
-/* Once all is told that has failed, nothing does. */
+/* Waits until all failures are reported. After that no call may fail. */
 static void calm_down(const struct failing *failing)
 {
     gpu_fail_no_more();
@@ -155,7 +155,7 @@ static void calm_down(const struct failing *failing)
     check_contents(failing->object, data, "the host, after calls have failed");
 }
 
-/* Nothing is in flight any more, and nobody has a pointer. */
+/* Brings the reference up to date: nothing is in flight any more, and no pointer is valid. */
 static void take_over(const struct failing *failing)
 {
     struct object *const object = failing->object;

@@ -1,4 +1,4 @@
-/* Threads that run at the same time: each with objects of its own, and all reading objects that they share. */
+/* Plays in concurrent threads. Each has objects of its own, and all read shared objects. */
 #include "model.h"
 
 #include "gpu.h"
@@ -15,10 +15,10 @@ struct own {
     synced_mem_stream stream;
     unsigned pattern;
     int device;
-    unsigned char memory[OWN_SIZE]; /* of the object, until it is another one */
+    unsigned char memory[OWN_SIZE]; /* used by the present object */
 };
 
-/* Some of it is the caller's, and pageable. */
+/* The shared objects. Some of their memory is the caller's, and pageable. */
 static unsigned char common_memory[SHARED_OBJECTS][SHARED_SIZE];
 static synced_mem *common[SHARED_OBJECTS];
 static unsigned common_patterns[SHARED_OBJECTS];
@@ -30,11 +30,12 @@ static void must(bool so, const char *what)
         fail("threads at the same time: %s (%s)", what, synced_mem_last_error_message());
 }
 
-/* Calls of the runtime fail now and then, those of the library's own threads too. */
-static bool failing; /* changes only while there is one thread */
+/* Makes calls of the runtime fail now and then, also on the library's own threads. Changes only while there is one
+ * thread. */
+static bool failing;
 static _Thread_local unsigned tries;
 
-/* Whether a call that failed is to be made again: after a while nothing is left that it could have failed for. */
+/* Returns whether to repeat a failed call. Injected failures run out after some calls. */
 static bool again(bool succeeded)
 {
     enum { MOST_TRIES = 200 };
@@ -42,7 +43,7 @@ static bool again(bool succeeded)
         tries = 0;
     if (succeeded || !failing || tries == MOST_TRIES)
         return false;
-    must(synced_mem_last_error() == SYNCED_MEM_ERR_CUDA, "an error that was not made");
+    must(synced_mem_last_error() == SYNCED_MEM_ERR_CUDA, "an error that was not injected");
     tries++;
     return true;
 }
@@ -69,7 +70,7 @@ static void expect(const void *data, size_t size, unsigned pattern, synced_mem_s
     gpu_expect(data, size, expected, stream);
 }
 
-/* All of it, whether or not the contents were asked for. */
+/* Writes all contents, after an overwrite or a mutable access. */
 static void kernel_writes(struct own *own)
 {
     const bool all = random_below(&own->random, 2) == 0;
@@ -148,7 +149,7 @@ static void use_own_on_host(struct own *own)
     }
 }
 
-/* What can't be moved is no error of the test's. */
+/* A push or pull that has nothing to move is no failure of the test. */
 static void use_own_on_device(struct own *own)
 {
     switch (random_below(&own->random, 6)) {
@@ -173,7 +174,7 @@ static void use_own_on_device(struct own *own)
     }
 }
 
-/* All may be the first to read it, on the host or on a stream. */
+/* Any thread may be the first to read the object, on the host or on a stream. */
 static void use_common(struct own *own)
 {
     const uint32_t which = random_below(&own->random, SHARED_OBJECTS);
@@ -216,7 +217,7 @@ static void *thread_of(void *argument)
 
 /* ---- All ---- */
 
-/* Every transfer of pageable memory is staged, or only pushes of more than a buffer. */
+/* Stages every transfer of pageable memory, or only pushes of more than a buffer. */
 static void stage(uint64_t seed)
 {
     const synced_mem_staging staging = {.struct_size = sizeof staging,
@@ -226,7 +227,7 @@ static void stage(uint64_t seed)
     must(synced_mem_set_staging(&staging) == SYNCED_MEM_OK, "no staging");
 }
 
-/* Written, and then only read until all threads have ended. */
+/* Creates the shared objects. They are written here, and then only read until all threads have ended. */
 static void make_common(uint64_t *random)
 {
     for (int i = 0; i < SHARED_OBJECTS; i++) {

@@ -1,6 +1,7 @@
 /*
- * Chooses operations. A part is chance. The rest steers toward states and calls that were seldom met: of the calls that
- * an object's present state allows, one that meets the rarest cells; and now and then a way to the rarest of all.
+ * Chooses operations. A part is random. The rest steers towards states and calls with few hits. Of the calls that an
+ * object's present state allows, it takes one that meets the rarest cells. Now and then it plays a way to the rarest
+ * cell of all.
  */
 #include "model_world.h"
 
@@ -16,7 +17,7 @@ static bool one_in(struct generator *generator, uint32_t n)
     return chance(generator, n) == 0;
 }
 
-/* How often each comes by chance. */
+/* The random weights. */
 static const unsigned char weights[OP_CODES] = {
     [OP_CREATE] = 30,       [OP_RETAIN] = 4,        [OP_RELEASE] = 4,         [OP_DESTROY] = 4,
     [OP_SHUTDOWN] = 2,      [OP_REAP] = 4,          [OP_FACTS] = 4,           [OP_CPU_READ] = 10,
@@ -66,7 +67,7 @@ static int create_by_chance(struct generator *generator)
     return is_excluded(generator, code) ? OP_CREATE : code;
 }
 
-/* Mostly small, as much of the time goes into comparing; rarely more than memory of the caller's has. */
+/* Mostly small, as comparisons take much of the time. Rarely larger than the caller's memory. */
 static uint32_t size_by_chance(struct generator *generator)
 {
     const uint32_t kind = chance(generator, 128);
@@ -97,7 +98,7 @@ static int place_of(struct generator *generator, enum domain domain)
     return LEGACY;
 }
 
-/* Of the object's device, mostly. */
+/* Mostly a stream of the object's device. */
 static int stream_by_chance(struct generator *generator, const struct object *object, enum domain domain)
 {
     const int own = object->mem ? device_for(object) : world.current[generator->thread];
@@ -126,14 +127,14 @@ static void enqueue(struct generator *generator, int code, int stream, uint32_t 
                                                         .b = b};
 }
 
-/* Where a pointer that was asked for without a stream is used. */
+/* Returns the stream for a pointer requested without a stream. */
 static int loose_stream(struct generator *generator, int stream)
 {
     const unsigned kinds = machine.per_thread ? 3 : 2;
     return stream - stream % PLACES + place_of(generator, (enum domain)(DOMAIN_BLOCKING + chance(generator, kinds)));
 }
 
-/* From another object, that is asked for on the stream too. */
+/* Copies from another object, whose pointer is requested on the stream first. */
 static void enqueue_copy(struct generator *generator, int stream)
 {
     const int to = generator->object;
@@ -144,7 +145,7 @@ static void enqueue_copy(struct generator *generator, int stream)
     enqueue(generator, OP_KERNEL_COPY, stream, from, 0);
 }
 
-/* What a caller does with the pointer it got: most of the time at once. */
+/* Uses the pointer that the call returns. Most calls have such a use at once. */
 static void enqueue_use(struct generator *generator, int code, int stream)
 {
     const uint32_t pattern = chance(generator, 250);
@@ -183,7 +184,7 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     }
 }
 
-/* The arguments are numbers: what they mean is the player's to say. */
+/* The arguments are numbers. The player decides their meaning. */
 static void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
@@ -198,7 +199,7 @@ static void enqueue_call(struct generator *generator, int code, int stream)
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
-    if (creates(code) && a > BLOCK_SIZE) /* what takes several chunks to stage */
+    if (creates(code) && a > BLOCK_SIZE) /* needs several chunks when staged */
         enqueue(generator, OP_SET_CPU, stream, 0, a);
 }
 
@@ -212,15 +213,15 @@ static void choose_by_chance(struct generator *generator)
     enqueue_call(generator, code, stream_by_chance(generator, object, domain_by_chance(generator)));
 }
 
-/* ---- By what the present state offers ---- */
+/* ---- By the present state ---- */
 
-/* How often a cell should have been met by now; grows with the calls, so that the steering never ends. */
+/* Returns how often a cell should have been hit by now. Grows with the calls, so that the steering never ends. */
 static unsigned enough(void)
 {
     return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 200000);
 }
 
-/* How much the cells lack that a call would meet. */
+/* Returns how many hits are missing in the cells that a call would hit. */
 static unsigned gain_of(const struct object *object, struct cell *cell, int stream)
 {
     const int from = cell->domain == DOMAIN_HOST ? HOST : cell->domain == DOMAIN_NO_STREAM ? NO_STREAM : stream;
@@ -235,7 +236,7 @@ static unsigned gain_of(const struct object *object, struct cell *cell, int stre
     return gain;
 }
 
-/* Calls that hand in memory are refused where both sides use the same. */
+/* Returns whether the call is refused: it hands in memory, and both sides share one. */
 static bool is_refused(const struct object *object, const struct cell *cell)
 {
     return object->placement && cell->access >= CELL_SET_CPU && cell->access <= CELL_SET_BOTH;
@@ -267,13 +268,12 @@ static bool choose_by_state(struct generator *generator)
     return best > 0;
 }
 
-/* ---- On the way to one cell ---- */
+/* ---- Ways to one cell ---- */
 
-/* Calls that bring about a head and what is in flight, as letters; those on streams have a sign for which: '.' that of
- * the cell's call, '!' another one.
- *   x release_data  o cpu overwrite  n gpu read without a stream  d discard  a adopt_cpu  g release_gpu
- *   p push  l pull  s set_cpu_on  r gpu read  m gpu mutable  w gpu overwrite
- *   N gpu overwrite without a stream, and a kernel  R the same to read */
+/* The calls that produce a head and work in flight, as letters. A sign names the stream: '.' the one of the cell's
+ * call, '!' another one. x release_data o cpu overwrite n gpu read without a stream d discard a adopt_cpu g release_gpu
+ * p push l pull s set_cpu_on r gpu read m gpu mutable w gpu overwrite N gpu overwrite without a stream, and a kernel R
+ * the same to read */
 static const char *const ways[FLIGHTS][HEADS] = {
     [IDLE] = {"x", "xo", "xn", "xon"},
     [ARRIVING] = {"op!d", "op!a", "op!m!", "op!"},
@@ -385,7 +385,7 @@ static bool choose_rarest(struct generator *generator)
 
 /* ---- The source ---- */
 
-/* A thread stays for some operations, an object for several calls, so that something builds up. */
+/* A thread stays for some operations, an object for several calls, so that states can build up. */
 static void choose(struct generator *generator)
 {
     generator->queued = generator->taken = 0;

@@ -1,4 +1,4 @@
-/* Plays the calls that make, ask, change and end objects, and calls that are mistakes. */
+/* Plays the calls that create, query, change and release objects, and wrong calls. */
 #include "model_world.h"
 
 #include "gpu.h"
@@ -10,10 +10,10 @@ enum { MOST_REFERENCES = 3 };
 
 /* ---- Objects ---- */
 
-/* Past the bits of the other options. */
+/* Above the bits of the other options. */
 enum { KIND = 64 };
 
-/* Memory from allocators of the caller's: of the host, of the device, of both. */
+/* Sets user allocators: for the host, for the device, or for both. */
 static void set_allocators(const struct op *op, synced_mem_options *options)
 {
     const uint32_t kind = op->b / KIND % 4;
@@ -24,14 +24,14 @@ static void set_allocators(const struct op *op, synced_mem_options *options)
         options->gpu_allocator = allocator_of_device();
 }
 
-/* Memory that both sides use. */
+/* Sets a placement with memory that both sides use. */
 static void set_placement(const struct op *op, synced_mem_options *options)
 {
     const bool managed = machine.managed && op->b / KIND % 2 != 0;
     options->placement = managed ? SYNCED_MEM_PLACEMENT_MANAGED : SYNCED_MEM_PLACEMENT_MAPPED;
 }
 
-/* The device 0, 1 or none, several alignments, with and without a name. */
+/* Device 0, 1 or none, several alignments, with and without a name. */
 static synced_mem_options options_of(const struct op *op)
 {
     static const size_t alignments[] = {0, 64, 256, 4096};
@@ -81,7 +81,7 @@ static bool create(const struct op *op)
     return true;
 }
 
-/* Whatever is in flight; adopted memory may get its callback later. */
+/* Releases the object, with any work in flight. Adopted memory may get its callback later. */
 static bool destroy(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -101,7 +101,7 @@ static bool destroy(const struct op *op)
     return true;
 }
 
-/* Never the last one: that is another operation. */
+/* Never releases the last reference; that is another operation. */
 static bool retain_or_release(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
@@ -136,7 +136,7 @@ static bool ask_facts(const struct op *op)
     return true;
 }
 
-/* With objects alive it is a mistake; else nothing may be left of any of them. */
+/* With objects alive the call must fail. Otherwise it must leave nothing. */
 static bool shut_down(const struct op *op)
 {
     code_line("(void)synced_mem_shutdown();");
@@ -152,7 +152,7 @@ static bool shut_down(const struct op *op)
     if (ok)
         memset(world.allocated, 0, sizeof world.allocated);
     if (ok && (stats.gpu_bytes || stats.pinned_bytes || stats.pageable_bytes || stats.managed_bytes || stats.retired))
-        fail("something is held after a shutdown");
+        fail("memory is held after a shutdown");
     return true;
 }
 
@@ -201,7 +201,7 @@ bool play_life(const struct op *op)
 
 /* ---- Size and memory ---- */
 
-/* What the head may be afterwards, as a set of heads: where no copy with the contents has room, the library chooses. */
+/* Returns the set of possible heads. If no copy with the contents has room, the library chooses. */
 static unsigned heads_after_resize(const struct object *object, size_t size, const size_t room[SIDES])
 {
     unsigned with_room = 0;
@@ -233,14 +233,14 @@ static void resize(const struct op *op, struct object *object)
     call_ends(0, 0);
 }
 
-/* The only copy with the contents is moved to the other side first. */
+/* Moves the contents to the other side first, if this is the only copy with them. */
 static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
     const bool needed = object->head == 1u << side;
     const bool moves = needed && object->size > 0 && !is_shared(object);
     const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
-    if (side == GPU && !needed && !is_shared(object)) /* whose memory stays */
+    if (side == GPU && !needed && !is_shared(object)) /* otherwise the memory stays */
         late_kernel(op, object);
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
@@ -283,7 +283,7 @@ bool play_size(const struct op *op)
     return true;
 }
 
-/* ---- Mistakes ---- */
+/* ---- Wrong calls ---- */
 
 static unsigned one(synced_mem_status status)
 {
@@ -301,10 +301,10 @@ static void mistake_of_create(unsigned which)
     const size_t size = which == 3 ? SIZE_MAX : 1;
     (void)answered("create", synced_mem_create(&mem, size, &options), one(SYNCED_MEM_ERR_INVALID_ARGUMENT));
     if (mem)
-        fail("a failed call has made an object");
+        fail("a failed call has created an object");
 }
 
-/* Calls without an object, or without what they are to fill. */
+/* Calls without an object or without an output. */
 static void mistake_of_nothing(unsigned which)
 {
     const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);
@@ -325,18 +325,18 @@ static void mistake_of_nothing(unsigned which)
         break;
     case 4:
         if (synced_mem_gpu_data_on(NULL, NULL))
-            fail("an accessor of nothing returned something");
+            fail("an accessor of NULL returned a pointer");
         (void)answered("gpu_data_on", synced_mem_last_error(), refused);
         break;
     default:
         if (synced_mem_cpu_data(NULL))
-            fail("an accessor of nothing returned something");
+            fail("an accessor of NULL returned a pointer");
         (void)answered("cpu_data", synced_mem_last_error(), refused);
         break;
     }
 }
 
-/* What only a GPU could do. */
+/* Calls that need a GPU. */
 static void mistakes_without_gpu(struct object *object)
 {
     const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU) | (object->placement ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
@@ -348,7 +348,7 @@ static void mistakes_without_gpu(struct object *object)
     (void)answered("use_memory", USE(object->mem, .cpu_data = some, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK), absent);
 }
 
-/* Of an object that must be afterwards what it was. */
+/* Wrong calls on an object, which must not change it. */
 static void mistake_of_object(struct object *object, unsigned which)
 {
     const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);

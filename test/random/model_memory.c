@@ -58,7 +58,7 @@ void block_poison(struct block *block)
     block->poisoned = true;
 }
 
-/* Between its being given back and its next use nobody writes it. */
+/* Checks that the memory was not written between its return and its next use. */
 static void check_poison(struct block *block)
 {
     if (!block->poisoned)
@@ -69,7 +69,7 @@ static void check_poison(struct block *block)
     block->poisoned = false;
 }
 
-/* The runtime refuses to page-lock what is page-locked. */
+/* The runtime would refuse to page-lock memory that is still page-locked. */
 void block_check_unlocked(struct block *block)
 {
     if (!block->locked)
@@ -88,7 +88,7 @@ void block_return(struct block *block, stream_set busy)
         block_poison(block);
 }
 
-/* Streams whose work comes before what is queued on this one now. */
+/* Returns the streams whose work is ordered before new work on this one. */
 static stream_set ordered_before(int stream)
 {
     if (stream >= STREAMS)
@@ -110,7 +110,8 @@ static stream_set ordered_before(int stream)
     return in_set(stream);
 }
 
-/* The one given back last: the library's mistakes with it are the freshest. Large ones are for what needs them. */
+/* Returns the block that was given back last, where a wrong access of the library is likeliest. Large blocks are for
+ * large objects only. */
 static struct block *find_free(enum block_kind kind, int device, int stream, size_t size)
 {
     struct block *found = NULL;
@@ -142,16 +143,16 @@ struct block *block_take(enum block_kind kind, int device, int stream, size_t si
     return found;
 }
 
-/* NULL: whatever used the memory is over. Else it is ordered before the stream; one that is none of ours, which is the
- * library's own, is waited for. */
+/* With NULL, all use of the memory is over. Otherwise it is ordered before the stream. A stream that is not the test's
+ * is internal to the library, and is waited for. */
 void block_callback(void *data, void *user, synced_mem_stream stream)
 {
     struct block *const block = user;
     stream_set busy = 0;
     if (block->data != data)
-        fail("the callback got other memory than was adopted");
+        fail("the callback got memory that differs from the adopted memory");
     if (block->state != BLOCK_LET_GO && !(block->state == BLOCK_ADOPTED && block->going))
-        fail("the callback came for memory that is not let go of");
+        fail("the callback came for memory that is not released");
     for (int i = 0; stream && i < machine.devices * PLACES; i++)
         if (world.streams[i] == stream && i / PLACES == block->device && i % PLACES < PER_THREAD)
             busy |= in_set(i);
@@ -160,7 +161,7 @@ void block_callback(void *data, void *user, synced_mem_stream stream)
     block_return(block, busy);
 }
 
-/* ---- Handing it in ---- */
+/* ---- Handing in memory ---- */
 
 struct handing {
     const struct op *op;
@@ -168,13 +169,13 @@ struct handing {
     bool sides[SIDES];
     bool adopt;
     bool lock;
-    int stream; /* NO_STREAM, or that of the call */
+    int stream; /* NO_STREAM, or the call's stream */
     unsigned pattern;
     struct block *blocks[SIDES];
     stream_set filling; /* of the host side */
 };
 
-/* The stream whose work fills the device side: without one named, that is what blocking streams do. */
+/* Returns the stream whose work fills the device side. A call without a stream permits only blocking streams. */
 static int filler(const struct handing *handing, int device)
 {
     if (handing->stream != NO_STREAM)
@@ -202,7 +203,7 @@ static bool is_page_locked(const struct handing *handing)
     return machine.gpu && (handing->op->a & 1) && handing->object->size <= BLOCK_SIZE;
 }
 
-/* Page-locked memory that is handed in on a stream is filled in its order, perhaps after the call. */
+/* Page-locked memory that is handed in on a stream is filled in the stream's order, perhaps after the call. */
 static void fill_host_side(struct handing *handing)
 {
     const bool pinned = is_page_locked(handing);
@@ -224,7 +225,7 @@ static void fill_host_side(struct handing *handing)
     }
 }
 
-/* What is filled on a stream is used there: of another device than the stream's it is only rarely. */
+/* Device memory that is filled on a stream has the stream's device. Otherwise it is rarely another device's. */
 static int device_of_memory(const struct handing *handing)
 {
     const int own = handing->stream == NO_STREAM ? device_for(handing->object) : device_of_stream(handing->stream);
@@ -232,7 +233,7 @@ static int device_of_memory(const struct handing *handing)
     return other ? (own + 1) % machine.devices : own;
 }
 
-/* Memory, stream and object must be of one device; and both sides' own memory is not the caller's. */
+/* Memory, stream and object must be of one device. Objects whose sides share memory refuse the caller's. */
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
@@ -245,7 +246,7 @@ static unsigned handing_allowed(const struct handing *handing)
     return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
 }
 
-/* Both share one user pointer. */
+/* Memory for both sides has one common user pointer. */
 static void callback_of_either(void *data, void *user, synced_mem_stream stream)
 {
     (void)user;
@@ -266,7 +267,7 @@ static synced_mem_stream handle_of(int stream)
     return stream % PLACES == LEGACY ? LEGACY_HANDLE : world.streams[stream];
 }
 
-/* Caffe's calls do what they can, now and then. */
+/* Sometimes uses Caffe's calls where they suffice. */
 static synced_mem_status hand_in(const struct handing *handing, void *cpu, void *gpu)
 {
     synced_mem *const mem = handing->object->mem;
@@ -299,7 +300,7 @@ static void print_handing(const struct handing *handing)
               handing->lock ? ", .flags = SYNCED_MEM_MEMORY_PAGE_LOCK" : "");
 }
 
-/* What fills device memory without a stream named counts as the object's use of it, and may go on. */
+/* Device memory that is filled without a named stream counts as used by the object. That work may still run. */
 static void handed_in(const struct handing *handing)
 {
     struct object *const object = handing->object;

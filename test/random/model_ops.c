@@ -1,4 +1,4 @@
-/* Operations as text, where they come from, and random numbers. */
+/* Operations as text, lists of them as a source, and random numbers. */
 #include "model.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ void op_print(char *to, size_t size, const struct op *op)
     (void)snprintf(to, size, "%s o%d s%d t%d %u %u", names[op->code], op->object, op->stream, op->thread, op->a, op->b);
 }
 
-/* The names of the places are letters, so that a sequence can be read. */
+/* The places' names are letters, which makes sequences readable. */
 static bool op_parse(const char *text, struct op *op)
 {
     char name[40];
@@ -46,7 +46,7 @@ static bool op_parse(const char *text, struct op *op)
     return false;
 }
 
-/* Separated by semicolons or line ends. */
+/* Operations are separated by semicolons or line ends. */
 int ops_parse(const char *text, struct op *ops, int capacity)
 {
     int count = 0;

@@ -1,4 +1,4 @@
-/* Plays operations, each in its thread, and checks what every call answers and does. */
+/* Plays operations, each in its thread, and checks the results and effects of every call. */
 #include "model_world.h"
 
 #include "gpu.h"
@@ -13,7 +13,7 @@
 
 bool code_wanted;
 
-/* ---- Failing ---- */
+/* ---- Failures ---- */
 
 void fail(const char *format, ...)
 {
@@ -24,7 +24,7 @@ void fail(const char *format, ...)
     _exit(EXIT_FAILURE);
 }
 
-/* The checks of gpu_*.c are Check's, which there is no runner for here. */
+/* gpu_*.c use Check's assertions. Check has no runner here, so these take the place of its functions. */
 void _ck_assert_failed(const char *file, int line, const char *expression, const char *message, ...);
 void _mark_point(const char *file, int line);
 
@@ -69,7 +69,7 @@ static synced_mem_stats stats_of_library(void)
     return stats;
 }
 
-/* One call meets as many cells as there are kinds of work in flight. */
+/* One call hits a cell for each kind of work in flight. */
 void call_meets(const struct object *object, int code, int stream)
 {
     struct cell cell = {.head = (unsigned char)object->head};
@@ -81,7 +81,7 @@ void call_meets(const struct object *object, int code, int stream)
             ++*cell_count(&cell);
 }
 
-/* Of some calls only: on a real GPU the question takes longer than the call. */
+/* Only for some calls, as on a real GPU the query takes longer than the call. */
 static void ask_pending(void)
 {
     if (!machine.gpu || shared->calls % 16 != 0)
@@ -95,7 +95,7 @@ static void ask_pending(void)
     }
 }
 
-/* Calls in which the callback of an object's adopted memory may come. */
+/* Returns whether the callback of an object's adopted memory may come in such a call. */
 static bool lets_go(int code)
 {
     return (code >= OP_SET_CPU && code <= OP_RELEASE_DATA) || code == OP_DESTROY;
@@ -125,8 +125,8 @@ static void check_moves(const char *way, uint64_t made, int expected)
         fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
 }
 
-/* With one transfer the bytes say whether it took several chunks. Where nothing is staged, pushes of more than a buffer
- * are all the same. */
+/* After a single transfer its bytes show whether it took several chunks. Without staging, only pushes of more than a
+ * buffer are staged. */
 static void check_staged(const synced_mem_stats *after, uint64_t ups, uint64_t downs)
 {
     const uint64_t staged = after->staged_transfers - before.staged_transfers;
@@ -155,7 +155,7 @@ void call_ends(int up, int down)
         fail("memory went into quarantine");
 }
 
-/* What the error handler was told last. A call that fails tells it once, and the same as it answers. */
+/* The last report to the error handler. A failed call makes one report, with the status that it returns. */
 static struct {
     unsigned calls;
     synced_mem_status status;
@@ -178,7 +178,7 @@ static void check_told(const char *what, synced_mem_status status)
         fail("%s: %s, but the error handler was called %u times, the last time with %s", what,
              synced_mem_status_name(status), told.calls, synced_mem_status_name(told.status));
     if (expected && strncmp(told.message, synced_mem_last_error_message(), sizeof told.message - 1) != 0)
-        fail("%s: the error handler was told '%s'", what, told.message);
+        fail("%s: the error handler got '%s'", what, told.message);
     told.calls = 0;
 }
 
@@ -206,7 +206,7 @@ void take_device(struct object *object, int device, bool must)
     object->device = said;
 }
 
-/* Its contents are nobody's, so that only the source shows it. */
+/* Such memory holds no contents; only its source shows it. */
 static void keep_capacity(struct copy *copy, synced_mem_source source)
 {
     const bool foreign = source == SYNCED_MEM_SOURCE_BORROWED || source == SYNCED_MEM_SOURCE_ADOPTED;
@@ -284,7 +284,7 @@ void check_contents(const struct object *object, const void *data, const char *w
 
 /* ---- One operation ---- */
 
-/* Each kind knows its own operations. */
+/* Finds the file that plays the operation. */
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_set(op) || play_size(op) || play_life(op) || play_stream(op) ||
@@ -305,12 +305,12 @@ void perform(const struct op *op)
     }
     shared->by_code[op->code]++;
     if (machine.gpu && gpu_current_device() != world.current[op->thread])
-        fail("the current device is another one after %s", op_name(op->code));
+        fail("the current device has changed after %s", op_name(op->code));
     if (gpu_mismatches(false) > 0)
-        fail("a kernel read something else than what was written before");
+        fail("a kernel read other contents than were written");
 }
 
-/* ---- Threads: one at a time plays; the next operation says which ---- */
+/* ---- Threads: one at a time plays; the next operation names it ---- */
 
 static pthread_mutex_t baton = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t passed = PTHREAD_COND_INITIALIZER;
@@ -351,14 +351,14 @@ static void play_in_threads(void)
     turn = upcoming.thread;
     for (size_t i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, player, (void *)i) != 0)
-            fail("no thread could be made");
+            fail("a thread could not be created");
     for (int i = 0; i < THREADS; i++)
         (void)pthread_join(threads[i], NULL);
 }
 
 /* ---- Beginning and end ---- */
 
-/* All of them for the whole sequence; the legacy and the per-thread stream are there anyway. */
+/* Creates all streams for the whole sequence. The legacy and the per-thread streams need no creation. */
 static void make_streams(void)
 {
     for (int i = 0; i < machine.devices * PLACES; i++) {
@@ -380,7 +380,7 @@ static void unmake_streams(void)
     }
 }
 
-/* By this thread, whose device is the first. */
+/* On this thread, whose device is the first. */
 static void destroy_all(void)
 {
     world.current[0] = 0;
@@ -388,7 +388,7 @@ static void destroy_all(void)
         perform(&(struct op){.code = OP_DESTROY, .object = (unsigned char)i});
 }
 
-/* The end is checked as the calls are: nothing may be left of the library's or the runtime's. */
+/* Also checks the end: neither the library nor the runtime may have anything left. */
 void play(struct source *from, unsigned schedule, bool print_code)
 {
     code_wanted = print_code;
@@ -408,7 +408,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
     for (int device = 0; device < machine.devices; device++)
         gpu_sync_device(device);
     if (gpu_mismatches(true) > 0)
-        fail("a kernel read something else than what was written before");
+        fail("a kernel read other contents than were written");
     unmake_streams();
     blocks_unmake();
     allocators_unmake();

@@ -1,4 +1,4 @@
-/* What each call means, by the one rule. */
+/* The effect of each call, by the one rule. */
 #include "model_world.h"
 
 #include "pattern.h"
@@ -12,7 +12,7 @@ int device_for(const struct object *object)
     return object->device >= 0 ? object->device : world.current[world.thread];
 }
 
-/* The legacy and the per-thread stream have no handle of their own: they are those of the object's device. */
+/* The legacy and the per-thread stream have no handle of their own. They belong to the object's device. */
 int resolve(const struct object *object, int stream)
 {
     const int place = stream % PLACES;
@@ -38,8 +38,8 @@ void ref_no_pointers(struct object *object)
     object->readers = 0;
 }
 
-/* A stream that was given the pointer; or, where that was asked for without a stream, one that the library covers, and
- * that the caller's own order allows. */
+/* Permits a stream that was given the pointer. For a pointer requested without a stream, permits a stream that the
+ * library covers and that the caller's own order allows. */
 bool ref_may_read(const struct object *object, int stream)
 {
     if (stream < 0 || device_of_stream(stream) != object->device)
@@ -61,9 +61,9 @@ bool ref_may_write(const struct object *object, int stream)
     return stream % PLACES == LEGACY || !(object->loose_readers & ~in_set(stream));
 }
 
-/* ---- What is over ---- */
+/* ---- Finished work ---- */
 
-/* Work on these streams, whatever it was. */
+/* Forgets all work on these streams. */
 static void forget(struct object *object, stream_set streams)
 {
     for (int side = 0; side < SIDES; side++) {
@@ -96,7 +96,7 @@ void ref_device_synced(int device)
     forget_everywhere(((in_set(PLACES) - 1) << (device * PLACES)) | in_set(GONE + device));
 }
 
-/* A transfer that has arrived has read the other copy. */
+/* A transfer that has arrived has also read the other copy. */
 static void arrived(struct object *object, enum side side)
 {
     object->copy[side].arriving = 0;
@@ -118,7 +118,7 @@ enum work ref_work(const struct object *object, enum side side, enum mode mode)
     return object->head == SYNCED_MEM_UNINITIALIZED ? ZERO : MOVE;
 }
 
-/* Memory of the object's own, if there is none yet. */
+/* Gives the side memory of the object's own, if it has none. */
 static void obtain(struct object *object, enum side side)
 {
     if (object->copy[side].origin == NONE)
@@ -127,7 +127,7 @@ static void obtain(struct object *object, enum side side)
         object->copy[!side].origin = OWN;
 }
 
-/* The head, by the table; contents, by what the access promises of them. */
+/* Sets the head by the table, and the contents by the promise of the access. */
 static void step(struct object *object, enum side side, enum mode mode)
 {
     if (ref_work(object, side, mode) == ZERO) {
@@ -140,7 +140,7 @@ static void step(struct object *object, enum side side, enum mode mode)
     obtain(object, side);
 }
 
-/* Page-locked or not is the library's choice; only transfers of page-locked memory are in flight afterwards. */
+/* The library chooses whether its own memory is page-locked. Only transfers of page-locked memory stay in flight. */
 static bool host_is_pageable(const struct object *object)
 {
     if (object->copy[CPU].block)
@@ -148,7 +148,7 @@ static bool host_is_pageable(const struct object *object)
     return !synced_mem_cpu_is_pinned(object->mem);
 }
 
-/* The host has waited for what the access needs; a turn of the device to write has ended. */
+/* The host has waited for all that the access needs. The device's open write has ended. */
 void ref_cpu(struct object *object, enum mode mode, void *data)
 {
     if (ref_work(object, CPU, mode) == MOVE) {
@@ -172,7 +172,7 @@ void ref_cpu(struct object *object, enum mode mode, void *data)
     }
 }
 
-/* Without a stream the host has waited for what streams were asked for. */
+/* For an access without a stream the host has waited for work on pointers requested on streams. */
 static void waited_for_device(struct object *object, enum mode mode)
 {
     arrived(object, GPU);
@@ -192,7 +192,7 @@ static void queued_on(struct object *object, enum work work, int stream)
         object->copy[CPU].reading |= in_set(stream);
 }
 
-/* Who writes goes on after a read of its own, and no longer after one from elsewhere. */
+/* A writer stays valid after a read of its own, and not after a read elsewhere. */
 static void turn_to(struct object *object, enum mode mode, int domain)
 {
     if (mode != READ) {
@@ -227,8 +227,8 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
     turn_to(object, mode, domain);
 }
 
-/* What is staged to the host goes on by itself if there are copy threads, which may be there from before; none of the
- * caller's streams has a part in it. The runtime moves pageable memory in the call. */
+/* With copy threads, which may be there from before, a transfer staged to the host continues without the caller's
+ * streams. Without staging the runtime moves pageable memory during the call. */
 static stream_set pulled_on(const struct object *object, int stream)
 {
     if (is_shared(object))
@@ -238,7 +238,7 @@ static stream_set pulled_on(const struct object *object, int stream)
     return world.staged && world.helped && object->size > 0 ? in_set(LIBRARY) : 0;
 }
 
-/* A read of the host copy: the pointers that write it end. */
+/* A push reads the host copy: pointers that write it end. */
 void ref_push(struct object *object, int stream)
 {
     if (object->head == SYNCED_MEM_AT_CPU) {
@@ -275,7 +275,7 @@ void ref_forget_stream(int stream)
             ref_end_use_on(&world.objects[i], stream);
 }
 
-/* Its work is pending as before, but is no stream's that can be named. */
+/* The stream's work stays pending, but the stream can no longer be named. */
 static void move(stream_set *set, int from, int to)
 {
     if (*set & in_set(from))
@@ -316,8 +316,8 @@ void ref_created(struct object *object, synced_mem *mem, size_t size)
     ref_no_pointers(object);
 }
 
-/* Borrowed memory is the caller's again, with the caller's own work on it; adopted memory after its callback, which may
- * have come already. */
+/* Borrowed memory is the caller's again at once, with the caller's own work on it. Adopted memory is so after its
+ * callback, which may have come already. */
 static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
@@ -330,7 +330,7 @@ static void give_block_back(struct object *object, enum side side)
     }
 }
 
-/* What is in flight belongs to the memory, and goes with it. */
+/* Work in flight belongs to the memory, and goes with it. */
 void ref_let_go(struct object *object, enum side side)
 {
     give_block_back(object, side);
@@ -360,7 +360,8 @@ void ref_set(struct object *object, const bool sides[SIDES], struct block *const
     object->defined = true;
 }
 
-/* Copies without room are let go of; one that has the contents all the same was moved to memory of the library's. */
+/* Copies without room are released. If such a copy still has the contents, they were moved to memory of the library's.
+ * */
 void ref_resized(struct object *object, size_t size, unsigned head, const size_t capacity[SIDES])
 {
     for (enum side side = CPU; side < SIDES; side++)
@@ -404,7 +405,7 @@ void ref_released(struct object *object, enum side side)
 
 /* ---- Kernels ---- */
 
-/* One on the legacy stream comes after and before all that blocking streams do. */
+/* A kernel on the legacy stream comes after and before all work of blocking streams. */
 void ref_kernel(struct object *object, int stream, bool writes)
 {
     const bool loose = object->writer != stream && !(object->readers & in_set(stream));
@@ -429,9 +430,9 @@ void ref_wrote(struct object *object, size_t offset, size_t size, unsigned patte
     object->defined |= size == object->size;
 }
 
-/* ---- What is in flight ---- */
+/* ---- Work in flight ---- */
 
-/* At the copy that the access is about; at both if it is about both. */
+/* Returns the transfers at the copy that the access is about, or at both. */
 static stream_set transfers(const struct object *object, enum access access, bool arriving)
 {
     const stream_set host =
@@ -464,7 +465,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     return host | device;
 }
 
-/* Here: on the stream of the call; for a call without one, on pointers that were asked for so. */
+/* `here` means the stream of the call. For a call without a stream it means pointers requested without one. */
 static bool kernel(stream_set asked, stream_set loose, int stream, bool here)
 {
     const stream_set same = stream == HOST ? 0 : stream == NO_STREAM ? loose : (asked | loose) & in_set(stream);

@@ -1,14 +1,14 @@
-/* Plays calls that set how the library works, which changes nothing of what any object holds. */
+/* Plays calls that set how the library works. They must not change the contents of any object. */
 #include "model_world.h"
 
 #include <stdint.h>
 
 enum { MILLISECONDS = 3, LARGE_RESERVE = 100000 };
 
-/* More than all objects of the test could want. */
+/* More than all objects of the test can need. */
 #define LARGE_LIMIT ((size_t)1 << 32)
 
-/* Of pageable memory every transfer is staged, in buffers as small as can be; or only pushes of more than a buffer. */
+/* Stages every transfer of pageable memory, in the smallest buffers; or only pushes of more than a buffer. */
 static bool set_staging(const struct op *op)
 {
     const bool all = op->b % 3 != 0;
@@ -30,7 +30,7 @@ static bool set_staging(const struct op *op)
 
 /* ---- Pools ---- */
 
-/* SYNCED_MEM_DEVICE_CURRENT is one of them; where there is one device, the last is none. */
+/* Names SYNCED_MEM_DEVICE_CURRENT too. With one device, the last number is an invalid device. */
 static int device_named_by(uint32_t number)
 {
     return (int)(number % 3) - 1;
@@ -65,7 +65,7 @@ static synced_mem_status set_gpu_pool(const struct op *op)
     }
 }
 
-/* The host's pool can be set where there is no GPU; but nothing can be page-locked. */
+/* The host's pool can be set without a GPU, but nothing can be page-locked then. */
 static unsigned pool_allowed(const struct op *op)
 {
     const bool of_device = op->code >= OP_HOST_RESERVE;
@@ -93,7 +93,7 @@ static unsigned peer_allowed(int device, int peer)
         return 1u << SYNCED_MEM_ERR_INVALID_DEVICE;
     if ((device < 0 ? current : device) == (peer < 0 ? current : peer))
         return 1u << SYNCED_MEM_ERR_INVALID_ARGUMENT;
-    return OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE; /* not all can reach each other */
+    return OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE; /* some devices cannot access each other */
 }
 
 static bool allow_peer(const struct op *op)
@@ -149,7 +149,7 @@ static bool get_pool_stats(const struct op *op)
 
 /* ---- Memory of all objects ---- */
 
-/* Which changes nothing where everything can be page-locked. */
+/* Has no effect if everything can be page-locked. */
 static bool set_fallback(const struct op *op)
 {
     code_line("synced_mem_set_pageable_fallback(%u);", op->a % 2);
@@ -159,7 +159,7 @@ static bool set_fallback(const struct op *op)
     return true;
 }
 
-/* What objects without an allocator of their own have keeps its source; what they get from then on has this one. */
+/* Memory of objects without an allocator of their own keeps its source. New memory comes from this allocator. */
 static bool set_allocators(const struct op *op)
 {
     const synced_mem_allocator *const cpu = op->a % 2 ? allocator_of_host(machine.gpu && op->a / 2 % 2 != 0) : NULL;

@@ -1,4 +1,4 @@
-/* Makes a sequence that fails short: leaves out what is not needed, larger parts first. */
+/* Shortens a sequence that fails: leaves out operations that are not needed, in large parts first. */
 #include "model.h"
 
 #include "gpu.h"
@@ -25,11 +25,11 @@ void say_reason(int status)
     else if (WTERMSIG(status) == SIGALRM)
         (void)snprintf(shared->message, MESSAGE, "a child hung");
     else
-        (void)snprintf(shared->message, MESSAGE, "a child was ended by signal %d; see above for what it reported",
+        (void)snprintf(shared->message, MESSAGE, "a child was ended by signal %d; its report is above",
                        WTERMSIG(status));
 }
 
-/* What children report is shown once, by the first and by the last that prints. */
+/* Prints the children's reports once, from the first child and from the last that prints. */
 bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool print_code)
 {
     int status = 0;
@@ -52,7 +52,7 @@ bool fails_in_child(const struct op *ops, int count, unsigned schedule, bool pri
     return status != 0;
 }
 
-/* The same failure, whatever the numbers: only letters are compared. */
+/* Compares letters only, so that the same failure with other numbers is alike. */
 static bool is_alike(const char *one, const char *other)
 {
     for (;; one++, other++) {
@@ -65,7 +65,7 @@ static bool is_alike(const char *one, const char *other)
     }
 }
 
-/* A shorter sequence meets another schedule, so that more than one is tried; the one that failed is kept. */
+/* A shorter sequence runs on another schedule. So several schedules are tried, and the one that fails is kept. */
 static bool still_fails(const struct op *ops, int count, unsigned *schedule)
 {
     const unsigned tries[SCHEDULES] = {*schedule, 0, *schedule + (unsigned)count};
@@ -79,7 +79,7 @@ static bool still_fails(const struct op *ops, int count, unsigned *schedule)
     return false;
 }
 
-/* Objects are short-lived: mostly the last operations suffice. */
+/* Tries the last operations first, which mostly suffice, as objects are short-lived. */
 static int take_tail(struct op *ops, int count, unsigned *schedule)
 {
     for (int tail = 32; tail < count; tail *= 4) {
@@ -109,13 +109,13 @@ static bool leave_out(struct op *ops, int *count, int at, int chunk, unsigned *s
     return fails;
 }
 
-/* Of a sequence that hangs each run takes long. */
+/* Limits runs and time, as a run of a sequence that hangs takes long. */
 static bool goes_on(void)
 {
     return runs < MOST_RUNS && time(NULL) - began < MOST_S;
 }
 
-/* Halves, quarters, and so on; single operations until none can be spared. */
+/* Leaves out halves, quarters, and so on, then single operations until all are needed. */
 static int leave_out_all(struct op *ops, int count, unsigned *schedule)
 {
     bool shorter = true;

@@ -1,4 +1,4 @@
-/* The reference: what the caller's side of the world is, as the one rule has it. */
+/* The reference of the random test: the state of the library and of the caller, by the one rule. */
 #ifndef MODEL_WORLD_H
 #define MODEL_WORLD_H
 
@@ -12,22 +12,22 @@ enum mode { READ, MUTABLE, OVERWRITE };
 
 enum block_kind { PAGEABLE_BLOCK, PINNED_BLOCK, DEVICE_BLOCK };
 enum block_state { BLOCK_FREE, BLOCK_BORROWED, BLOCK_ADOPTED, BLOCK_LET_GO /* and its callback is awaited */ };
-/* Of the pageable ones a few are large. */
+/* A few of the pageable blocks are large. */
 enum { BLOCK_SIZE = 4096, BLOCKS_OF_A_KIND = 6, LARGE_BLOCKS = 3 };
 enum { SMALL_BLOCKS = (2 + DEVICES) * BLOCKS_OF_A_KIND, BLOCKS = SMALL_BLOCKS + LARGE_BLOCKS };
 
 struct block {
     size_t size;
-    void *base;          /* as the runtime gave it */
-    unsigned char *data; /* in it, aligned to a page */
+    void *base;          /* the runtime's address */
+    unsigned char *data; /* inside of it, aligned to a page */
     enum block_kind kind;
     enum block_state state;
     int device;
-    bool going; /* a call is being made that may let go of it */
+    bool going; /* the current call may release it */
     bool poisoned;
-    bool locked;        /* by the library; no more when it is free */
-    stream_set busy;    /* where work of the caller's on it may be pending */
-    unsigned long used; /* when it was given back last */
+    bool locked;        /* by the library, until the block is free */
+    stream_set busy;    /* the streams on which work of the caller's on it may be pending */
+    unsigned long used; /* the time at which it was given back last */
 };
 
 /* ---- Objects ---- */
@@ -38,72 +38,72 @@ struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
     bool locked;         /* pageable memory that was page-locked for the object */
-    /* Transfers that bring its contents, and that read them; what of them the host has waited for is left out. */
+    /* Streams of transfers that bring its contents, and that read them, unless the host has waited for them. */
     stream_set arriving, reading;
-    stream_set filling; /* the caller's own work that brings them to host memory */
+    stream_set filling; /* streams on which the caller's own work writes the contents to host memory */
 };
 
 struct object {
-    synced_mem *mem; /* NULL: there is none */
+    synced_mem *mem; /* NULL: no object */
     unsigned references;
     size_t size;
     int device;
     size_t alignment;
     bool named;
-    synced_mem_placement_kind placement; /* that was asked for */
-    bool allocated[SIDES];               /* by an allocator of the caller's, what is not handed in */
+    synced_mem_placement_kind placement; /* the requested placement */
+    bool allocated[SIDES];               /* memory that is not handed in comes from a user allocator */
     unsigned head;
-    bool defined; /* the contents: not after an overwrite, until all has been written */
+    bool defined; /* the contents are known: false after an overwrite, until all of them are written */
     struct copy copy[SIDES];
 
-    /* The pointers that are good: for the host, to read or to write too; for streams. */
+    /* The pointers that are valid: for the host, to read or also to write; for streams. */
     void *host;
     bool host_reads, host_writes;
     void *device_data;
-    void *old;  /* a pointer that was asked for without a stream: kernels may read by it until the memory goes */
+    void *old;  /* a pointer requested without a stream: kernels may read through it until the memory is released */
     int writer; /* a stream, NO_STREAM, or NOBODY */
     stream_set readers; /* NO_STREAM is one of them */
 
-    /* Kernels that may be pending, by stream, and those on pointers that were asked for without one. */
+    /* Streams with kernels that may be pending; "loose" ones use pointers requested without a stream. */
     stream_set writing, reading, loose_writing, loose_reading;
-    /* Of kernels on such pointers the caller keeps the order itself: those since the last one on the legacy stream. */
+    /* The caller itself orders loose kernels. These are the ones since the last loose kernel on the legacy stream. */
     int loose_writer;
     stream_set loose_readers;
 
     unsigned char bytes[MAX_SIZE];
 };
 
-/* The smallest that the library takes. */
+/* The smallest size that the library accepts. */
 enum { STAGING_BUFFER = 65536 };
 
 struct world {
     struct object objects[OBJECTS];
     struct block blocks[BLOCKS];
     synced_mem_stream streams[STREAMS];
-    int current[THREADS];  /* device of each thread */
-    int thread;            /* that plays */
-    bool staged;           /* transfers of pageable memory, all of them; else only pushes of more than a buffer */
-    unsigned copy_threads; /* once staging is set */
+    int current[THREADS]; /* of each thread */
+    int thread;           /* the one that plays */
+    bool staged;          /* all transfers of pageable memory are staged; otherwise only pushes of more than a buffer */
+    unsigned copy_threads; /* valid once staging is set */
     bool staging_set;
-    bool helped;           /* there may be copy threads, which take memory of the pool's when they will */
-    bool allocated[SIDES]; /* an allocator for all objects was set, some time since the shutdown */
+    bool helped;           /* copy threads may exist, which take memory of the pool at any time */
+    bool allocated[SIDES]; /* an allocator for all objects was set at some time since the shutdown */
     unsigned long time;
     int alive;
 };
 extern struct world world;
 
-/* The stream that an object's call means; -1: none on this machine. */
+/* Returns the stream that an object's call uses; -1: this machine has none. */
 int resolve(const struct object *object, int stream);
-/* What an object without a device takes if it has to. */
+/* Returns the device that an object without a device takes when it needs one. */
 int device_for(const struct object *object);
 
-/* Whether one memory is both copies; without a GPU the host has its own. */
+/* Returns whether one memory is both copies. Without a GPU the host has its own memory. */
 bool is_shared(const struct object *object);
 
 /* ---- Effects of calls that succeed ---- */
 
 void ref_created(struct object *object, synced_mem *mem, size_t size);
-/* The access; what it moves is told before. */
+/* ref_work() returns the work of an access. Call it before the access. */
 enum work { NOTHING, ZERO, MOVE };
 enum work ref_work(const struct object *object, enum side side, enum mode mode);
 void ref_cpu(struct object *object, enum mode mode, void *data);
@@ -112,11 +112,11 @@ void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
 void ref_end_use_on(struct object *object, int stream);
 void ref_forget_stream(int stream);
-/* The stream is another one from now on. */
+/* The place now has a new stream. */
 void ref_stream_renewed(int stream);
 void ref_waited(struct object *object);
 void ref_let_go(struct object *object, enum side side);
-/* The memory, and whose it is; the contents are the pattern's. */
+/* Hands in memory, borrowed or adopted. It holds the pattern. */
 void ref_set(struct object *object, const bool sides[SIDES], struct block *const blocks[SIDES], bool adopted,
              unsigned pattern);
 void ref_resized(struct object *object, size_t size, unsigned head, const size_t capacity[SIDES]);
@@ -130,13 +130,13 @@ bool ref_may_read(const struct object *object, int stream);
 bool ref_may_write(const struct object *object, int stream);
 void ref_kernel(struct object *object, int stream, bool writes);
 void ref_wrote(struct object *object, size_t offset, size_t size, unsigned pattern);
-/* A kernel uses the pointer that was asked for without a stream, though the host may have read since: just before the
- * memory goes. */
+/* A kernel reads through the pointer that was requested without a stream, even if the host has read since. Call it just
+ * before the memory is released. */
 void late_kernel(const struct op *op, const struct object *object);
 void ref_stream_synced(int stream);
 void ref_device_synced(int device);
 
-/* ---- What is in flight ---- */
+/* ---- Work in flight ---- */
 
 bool in_flight(const struct object *object, enum access access, int stream, enum flight flight);
 
@@ -144,13 +144,14 @@ bool in_flight(const struct object *object, enum access access, int stream, enum
 
 void blocks_make(void);
 void blocks_unmake(void);
-/* A free one that may be used on the stream at once, or by the host; NULL: none, though the device was waited for. */
+/* Takes a free block that may be used on the stream, or by the host, at once. NULL: none, even after a wait for the
+ * devices. */
 struct block *block_take(enum block_kind kind, int device, int stream, size_t size);
-/* The caller has it back, with work of its own pending there. */
+/* Gives the block back to the caller, with the caller's pending work on `busy`. */
 void block_return(struct block *block, stream_set busy);
-/* Memory that the library had page-locked is not so any more. */
+/* Checks that memory that the library had page-locked is no longer so. */
 void block_check_unlocked(struct block *block);
-/* Writes over host memory that the library must not look at any more. */
+/* Overwrites host memory that the library must not use any more. */
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);
 
@@ -158,27 +159,27 @@ void block_callback(void *data, void *user, synced_mem_stream stream);
 
 const synced_mem_allocator *allocator_of_host(bool pinned);
 const synced_mem_allocator *allocator_of_device(void);
-/* Everything must have been given back to them. */
+/* Checks that all memory was given back, and frees the allocators' own. */
 void allocators_unmake(void);
 
 /* ---- The player ---- */
 
-/* Does it, if it can be done, and checks all there is to check. */
+/* Plays the operation, if it is possible, and checks its results. */
 void perform(const struct op *op);
-/* What a test that repeats it would say. */
+/* Prints a line of the test that repeats the sequence. */
 void code_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 extern bool code_wanted;
 
-/* Around each call: how many transfers of each direction it has to make; -1 leaves it open. */
+/* Enclose each call. up and down are the expected numbers of transfers in each direction; -1: any. */
 void call_meets(const struct object *object, int code, int stream);
 void call_begins(const struct object *object, int code, int stream);
 void call_ends(int up, int down);
-/* Whether the call succeeded; fails if the status is none of the allowed set, 1 << status each. */
+/* Returns whether the call succeeded. Fails if the status is not in the allowed set, 1 << status each. */
 bool answered(const char *what, synced_mem_status status, unsigned allowed);
-/* Memory that a failed call has obtained may stay as capacity, and the device for it. */
+/* Memory that a failed call has obtained may stay as capacity, and its device too. */
 void call_failed(struct object *object, int device);
 void check_facts(struct object *object);
-/* A device that may be another one is taken as the library says. */
+/* Takes over the object's device from the library, if more than one is possible. */
 void take_device(struct object *object, int device, bool must);
 void check_contents(const struct object *object, const void *data, const char *what);
 

@@ -1,8 +1,8 @@
 /*
- * Contents that the library's threads bring, or fail to bring: the head of one object, staged transfers between its
- * copies, and two threads that make CALLS calls in all. A transfer ends at any moment, also while a call holds the
- * object's lock. Asserted: what a call gives has the contents, and the last copy that has them is never given up.
- * object.pml has the order of all other work. With WITHOUT set, that place of losses.h is left out.
+ * Contents that the library's threads bring, or fail to bring. The head of one object, staged transfers between its
+ * copies, and two threads that make CALLS calls in all. A transfer ends at any moment, even while a call holds the
+ * object's lock. Asserted: the copy that a call returns has the contents, and the last copy with contents is never
+ * given up. object.pml has the order of all other work. WITHOUT leaves out the place of losses.h with that number.
  */
 #include "losses.h"
 #ifdef WITHOUT
@@ -15,7 +15,7 @@
 #define GPU 1
 #define BIT(side) (1 << (side))
 
-/* Of a copy's write: a stream can be made to wait for DONE as well, so that PENDING makes no difference here. */
+/* The state of a copy's write. A stream can also be made to wait for DONE, so PENDING makes no difference here. */
 #define DONE 0
 #define QUEUEING 1
 #define LOST 2
@@ -64,7 +64,7 @@ inline leave()
     }
 }
 
-/* With the lock released; afterwards all is looked at again. */
+/* Waits with the lock released. The caller reads the state again afterwards. */
 inline wait_for(side)
 {
     leave();
@@ -73,7 +73,7 @@ inline wait_for(side)
     enter()
 }
 
-/* fetch.c: when nothing is in flight on the target. */
+/* fetch.c, when nothing is in flight on the target. */
 inline begin(side)
 {
     d_step {
@@ -95,7 +95,7 @@ inline only(side)
     }
 }
 
-/* A stream, or the host, waits until the contents are queued, or there. */
+/* A stream waits until the contents are queued, the host until they have arrived. */
 inline access(side, mode, place)
 {
     do
@@ -127,7 +127,7 @@ inline access(side, mode, place)
     od
 }
 
-/* A pull returns before the contents are there; a push when they are queued. */
+/* A pull returns before the contents have arrived, a push when they are queued. */
 inline move(side)
 {
     do
@@ -160,7 +160,7 @@ inline move(side)
     od
 }
 
-/* To a size that only the side's copy has room for. */
+/* To a size for which only the side's copy has room. */
 inline resize(side)
 {
     do
@@ -217,7 +217,7 @@ proctype caller()
     od
 }
 
-/* A thread of the library's, or whoever waits for the transfer. */
+/* A thread of the library, or a thread that waits for the transfer. */
 proctype mover(bit side)
 {
 end:

@@ -1,4 +1,4 @@
-/* Each place that takes a lost arrival for what it is; run leaves out one after the other. */
+/* Each place that detects a lost arrival. The script `run` leaves out one after the other. */
 #define LOST_FOR_HOST 1
 #define LOST_FOR_STREAM 2
 #define LOST_FOR_MOVE 3

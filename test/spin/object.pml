@@ -1,22 +1,24 @@
 /*
- * The state machine of one object with work in flight: src/object/transaction.c, access.c, push_pull.c,
- * replace.c, resize.c and src/copy/inflight.c, transfer.c
- * and, of copy.c, letting go of memory. Two threads make CALLS calls in all, any calls, while the device executes what
- * was queued in every order that CUDA allows, and the caller's kernels and its host code use each pointer at any time
- * while it is good. README.md says what is checked.
+ * The state machine of one object with work in flight. It follows src/object/transaction.c, access.c, push_pull.c,
+ * replace.c, resize.c, src/copy/inflight.c, transfer.c, and the release of memory in src/copy. Two threads make CALLS
+ * calls in all, of any kind. Meanwhile the device executes queued work in every order that CUDA allows. The caller's
+ * kernels and its host code use each pointer at any time while it is valid. README.md lists the assertions.
  *
- * A piece of work is a bit, numbered in the order of queueing among the work that is not done. A stream is the set of
- * the work that whatever is queued on it next comes after; to record an event is to copy that set, to make a stream
- * wait is to add an event's set to it, and the bits of what is done vanish from all sets. Two pieces of work can run at
- * the same moment exactly if neither is in the other's set. So nothing has to be run to see it: whether two conflict
- * shows when the second one is queued. And as conflicting work is ordered as it was queued, or the search ends there,
- * what it reads and writes is known at that moment too.
+ * A piece of work is a bit, numbered in the order of queueing among the unfinished work. A stream is the set of the
+ * work that comes before its next piece. Recording an event copies that set. A wait of a stream adds an event's set to
+ * the stream's. The bits of finished work are removed from all sets. Two pieces of work can run at the same moment
+ * exactly if neither is in the other's set. So nothing has to be run: a conflict shows when the second piece is queued.
+ * Conflicting work is ordered as it was queued, or the search ends there. So the contents that work reads and writes
+ * are also known when it is queued.
  *
- * A section of a call that holds the object's lock is one step, as nobody else can look in between. Memory that is let
- * go of after the lock's release is let go of in that step: events that are recorded later only cover more.
+ * A section of a call that holds the object's lock is one step, as no other thread can see the state in between. The
+ * code releases some memory after the lock; here that is in the same step, as events that are recorded later only cover
+ * more.
  *
- * CALLS is set by who runs it; with WAITS_LEFT_OUT, too, but then the environment says how many calls there are, and
- * which wait is left out.
+ * In the names here, the `turn` of a stream is its open write, and an `owed` read is a covered one.
+ *
+ * The caller of spin sets CALLS. With WAITS_LEFT_OUT, the environment has the number of calls, and the wait to leave
+ * out.
  */
 #ifdef WAITS_LEFT_OUT
 c_decl {
@@ -36,9 +38,9 @@ c_decl {
 #include "waits.h"
 #include "table.pml" /* look_up(), generated from src/object/transitions.c */
 
-#define MAX_WORK 6 /* unfinished pieces of work; that it suffices is asserted */
+#define MAX_WORK 6 /* unfinished pieces of work; an assertion checks that it suffices */
 
-/* Streams; the caller's first. ANY: where no stream was named, the legacy stream. */
+/* Streams, the caller's first. ANY: no stream was named, the legacy stream. */
 #define S 0
 #define T 1
 #define ANY 2
@@ -49,7 +51,7 @@ c_decl {
 #define NOBODY 7
 #define HOST 3 /* a domain of pointers beside the caller's three streams */
 
-/* What a piece of work does. */
+/* The effects of a piece of work. */
 #define READS_HOST 1
 #define WRITES_HOST 2
 #define READS_DEVICE 4
@@ -63,14 +65,14 @@ c_decl {
 #define writes_device sets[3]
 #define callers sets[4] /* the caller's kernels and fills, not the library's transfers */
 #define stream(s) sets[5 + (s)]
-/* Of each copy, as in struct sm_copy; a fence is the set that its event was recorded with, and empty when done. */
+/* Of each copy, as in struct sm_copy. A fence is the set at its event's record, and empty when done. */
 #define write(side) sets[11 + (side)]
 #define turn(side) sets[13 + (side)]
 #define transfers(side) sets[15 + (side)] /* reads by the library: the union of their fences */
-#define ended sets[17]                    /* reads of the device copy by streams, ended: likewise */
+#define ended sets[17]                    /* uses of the device copy by streams that have ended: likewise */
 #define owed sets[18]
 #define use_fence(s) sets[19 + (s)]
-#define waits_for(thread) sets[22 + (thread)] /* what the host waits for */
+#define waits_for(thread) sets[22 + (thread)] /* the work for which the host waits */
 #define before(work) sets[24 + (work)]
 #define SETS (24 + MAX_WORK)
 byte sets[SETS];
@@ -87,26 +89,26 @@ byte queued;
 byte head;
 bit has[2];
 byte source[2];
-byte writer = NOBODY; /* of the device copy, as what follows */
-bit turn_is_set;      /* the writer's turn is about to end: turn is its fence, done or not */
+byte writer = NOBODY; /* of the device copy, like the next two */
+bit turn_is_set;      /* the writer's open write is about to end: turn is its fence, done or not */
 bit write_is_owed;
 byte use[3];
-byte grown;         /* bits of threads: a resize has larger memory with the contents, not the object's yet */
-byte grown_current; /* likewise: whether that has the current contents */
+byte grown;         /* bits of threads: a resize has copied the contents to larger memory, not yet the object's */
+byte grown_current; /* likewise: that memory has the current contents */
 byte hot;           /* bits 0-3: ready[side][writing]; 4, 5: S, T in on[reading]; 6, 7: in on[writing] */
 #define HOT_READY(side, writing) (1 << (2 * (side) + (writing)))
 #define HOT_ON(s, writing) (1 << (4 + 2 * (writing) + (s)))
 
 /* ---- State: the callers ---- */
 
-byte calls = CALLS; /* to be made still */
-byte call[2];       /* under way in each thread */
-bit spoiled[2];     /* a conflicting call overlaps with it: the caller may not use what it returns */
-bit met_s;          /* the stream that is named first: to begin with T would be the same */
-/* Pointers that may be used, by domain, to read and to write. Once is enough, as it may be at any time. */
+byte calls = CALLS; /* still to be made */
+byte call[2];       /* the current call of each thread */
+bit spoiled[2];     /* a conflicting call overlaps with it: the caller may not use its result */
+bit met_s;          /* S was named; it is always named first, as T first would be the same */
+/* The domains that may use a pointer, to read and to write. One use at any time is enough. */
 byte may_read;
 byte may_write;
-/* Whether a copy has the current contents, in the order of queueing; whether there are any to read. */
+/* current: the copy has the current contents, in the order of queueing. defined: there are contents to read. */
 bit current[2];
 bit defined = 1;
 
@@ -115,7 +117,7 @@ bit defined = 1;
 /* Accessors: 1 + 3 * domain + mode, the domains S, T, ANY, HOST. */
 #define LAST_ACCESS 12
 #define ACCESS(domain, mode) (1 + 3 * (domain) + (mode))
-/* These: + S or T */
+/* The next ones: + S or T. */
 #define PUSH 13
 #define PULL 15
 #define END_USE_ON 17
@@ -130,7 +132,7 @@ bit defined = 1;
 #define RELEASE_GPU 29
 #define RELEASE_DATA 30
 #define WAIT 31
-/* These: + bits of the sides that have room */
+/* The next ones: + bits of the sides that have room. */
 #define GROW 32
 #define DISCARD 36
 
@@ -140,18 +142,18 @@ bit defined = 1;
 #define CLASS(c) \
     ((c) == 0 || (c) == WAIT || (c) == END_USE_ON || (c) == END_USE_ON + T -> NEUTRAL : \
      ((c) >= PUSH && (c) < END_USE_ON || (c) <= LAST_ACCESS && ((c) - 1) % 3 == READ -> READING : WRITING))
-/* A pointer to write outlives reads in its own domain. */
+/* A pointer to write stays valid after reads in its own domain. */
 #define DOMAIN(c) ((c) <= LAST_ACCESS -> ((c) - 1) / 3 : NOBODY)
 #define STREAM_OF(c) (((c) - PUSH) % 2)
 
-/* ---- Scratch: within a step only ---- */
+/* ---- Scratch: used within a step only ---- */
 
 hidden byte work, next, side, mode, domain, wait, found, set, mine, low, k, w, j, from, to, room, going, queue;
 hidden byte locked, first, named;
 
 /* ---- Work ---- */
 
-/* The next piece of work on the stream; nothing that conflicts with it may be able to run beside it. */
+/* Queues work on the stream. No conflicting work may be able to run beside it. */
 inline enqueue(s, does, is_callers)
 {
     assert(queued < MAX_WORK);
@@ -195,7 +197,7 @@ inline enqueue(s, does, is_callers)
     queued++
 }
 
-/* The work is done: its bit goes out of all sets, and the later ones move up. */
+/* Finishes work: removes its bit from all sets, and moves the later ones up. */
 inline complete(i)
 {
     printf("done %d\n", i);
@@ -217,7 +219,7 @@ inline complete(i)
     od;
     queued--;
     if
-    :: !write(GPU) -> write_is_owed = 0 /* or not: it is all the same, and this is fewer states */
+    :: !write(GPU) -> write_is_owed = 0 /* either is right, and this has fewer states */
     :: else
     fi
 }
@@ -259,7 +261,7 @@ inline settle(side_, conflicting, by)
 #define UNOWED_WRITE(side_) ((side_) == GPU && write_is_owed -> 0 : write(side_))
 #define READERS (ended | use_fence(S) | use_fence(T) | use_fence(ANY))
 
-/* found: what the host waits for first. waits: the first of the four names of its waits. */
+/* Sets found to the work for which the host waits first. waits: the first of the four names of its waits. */
 inline blocker(side_, conflicting, waits)
 {
     found = 0;
@@ -421,7 +423,7 @@ inline publish_ready(side_, writing)
     fi
 }
 
-/* On a stream only the last reader is hot in the code. Here all are, which allows more. */
+/* In the code only the last reader is hot on a stream. Here all are, which allows more. */
 inline publish()
 {
     hot = 0;
@@ -449,7 +451,7 @@ inline commit(state)
 
 #define UNORDERED(work_, set_) ((work_) & ~(set_))
 
-/* The memory is no more the object's: all that is queued on it comes before whatever becomes of it. */
+/* The object releases the memory. All work queued on it must come before its free, or its return to the caller. */
 inline let_go(side_)
 {
     settle(side_, true, NOBODY);
@@ -484,7 +486,7 @@ inline let_go(side_)
 
 /* ---- transfer.c and access.c ---- */
 
-/* wait: the source is not ready. */
+/* Sets wait if the source is not ready. */
 inline queue_move(to_, s)
 {
     to = to_;
@@ -497,7 +499,7 @@ inline queue_move(to_, s)
     fi;
     if
     :: wait == 0 ->
-        /* The runtime may read or write memory that it knows nothing of when it is called. */
+        /* The runtime may access memory that is not its own during the call. */
         assert(to == CPU || source[CPU] == OWN || !writes_host);
         has[to] = 1;
         order(from, false, s, SOURCE_WRITE);
@@ -521,7 +523,7 @@ inline fill(s)
     written(GPU, stream(s))
 }
 
-/* On the queue; NOBODY for the library's own streams. */
+/* Uses the stream `queue`; NOBODY: an internal stream. */
 inline provide(side_)
 {
     if
@@ -562,7 +564,7 @@ inline provide(side_)
     fi
 }
 
-/* The caller has what the call returned, if its own calls leave it any right to that. */
+/* Permits the use of the returned pointer, if no conflicting call has overlapped. */
 inline finish(thread)
 {
     look_up(head, side, mode);
@@ -595,7 +597,7 @@ inline access(thread)
     if
     :: first && IS_HOT ->
         look_up(head, side, mode);
-        assert(work == NOTHING && next == head); /* without the lock it could be neither done nor committed */
+        assert(work == NOTHING && next == head); /* without the lock neither work nor a new head is possible */
         finish(thread);
         locked = 0
     :: else ->
@@ -660,7 +662,7 @@ inline move(thread)
 
 /* ---- replace.c and resize.c ---- */
 
-/* wait: the library's transfers on borrowed memory. */
+/* Sets wait to the library's transfers on borrowed memory. */
 inline hand_back(side_, which)
 {
     if
@@ -691,7 +693,7 @@ inline release_side(thread)
         hand_back(side, HAND_BACK_RELEASE);
         if
         :: wait == 0 ->
-            /* If a transfer to the other side failed now, the contents that it was to bring would be lost. */
+            /* A transfer to the other side must have ended. If it failed now, its contents would be lost. */
             assert(head != 3 || side == GPU || write_is_owed || !(reads_host & writes_device));
             assert(head != 3 || side == CPU || !(reads_device & writes_host));
             let_go(side);
@@ -753,7 +755,7 @@ inline replace(thread)
                 current[GPU] = 1
             :: else
             fi;
-            /* What fills it: on the stream that was named; else device memory, with the legacy stream. */
+            /* Work that fills the memory: on the named stream, otherwise on the legacy stream for device memory. */
             if
             :: named && going == 1 -> enqueue(queue, WRITES_HOST, true)
             :: named && going == 2 -> enqueue(queue, WRITES_DEVICE, true)
@@ -776,8 +778,8 @@ inline replace(thread)
     fi
 }
 
-/* The end of the device copy is filled, or larger memory gets its contents. That is the object's once borrowed memory
- * has been read out. */
+/* Fills the end of the device copy, or transfers the contents to larger memory. That memory becomes the object's once
+ * the contents of borrowed memory have been copied. */
 inline grow_device(thread)
 {
     mine = 0;
@@ -802,7 +804,7 @@ inline grow_device(thread)
         let_go(GPU);
         has[GPU] = 1;
         current[GPU] = (grown_current >> thread) & 1;
-        writes_device = mine; /* the same work, if it was just queued; else it is done */
+        writes_device = mine; /* the same work, if it was queued in this step; otherwise it is done */
         found = (mine -> stream(ALLOC) : 0);
         written(GPU, found);
         room = room | 2;
@@ -873,7 +875,7 @@ inline resize(thread)
         current[CPU] = current[CPU] && (next & 1);
         current[GPU] = current[GPU] && (next & 2);
         defined = defined || mode;
-        grown = 0; /* the size is another one */
+        grown = 0; /* the size has changed */
         commit(next)
     :: else
     fi
@@ -898,7 +900,7 @@ inline wait_for_all()
     assert(wait || !((reads_host | writes_host | reads_device | writes_device) & ~callers))
 }
 
-/* What the caller may not use any more, and what it can't count on, as another thread's call is under way. */
+/* Ends pointers that conflict with the call. Marks overlapping calls that conflict. */
 inline begin(thread)
 {
     printf("thread %d: call %d\n", thread, call[thread]);
@@ -924,7 +926,7 @@ inline begin(thread)
     fi
 }
 
-/* Nobody will ask the library any more: what it knows makes no difference. */
+/* No further call comes, so the library's state makes no difference any more. */
 #define IS_LAST (calls == 0 && call[0] == 0 && call[1] == 0)
 inline forget_stream(s)
 {
@@ -960,7 +962,7 @@ inline forget_all()
     od
 }
 
-/* Or wait with the lock released. */
+/* Ends the call, or begins a wait with the lock released. */
 inline leave(thread)
 {
     if
@@ -988,7 +990,7 @@ inline leave(thread)
     first = 0
 }
 
-/* One section with the lock held. */
+/* A section with the lock held. */
 inline section(thread)
 {
     wait = 0;
@@ -1047,7 +1049,7 @@ inline choose(thread)
     fi
 }
 
-/* The threads are alike: the second one calls only while the first one waits. */
+/* The threads are alike. So the second one calls only while the first one waits. */
 proctype caller(bit thread)
 {
     do
@@ -1067,7 +1069,7 @@ proctype caller(bit thread)
     od
 }
 
-/* ---- The device, and who uses the pointers ---- */
+/* ---- The device, and the users of pointers ---- */
 
 inline kernel(s, writing)
 {
@@ -1102,7 +1104,7 @@ inline use_host(writing)
     fi
 }
 
-/* In any order, as long as it makes a difference to the library. */
+/* Finishes work in any order, as long as that makes a difference to the library. */
 #define COMPLETE(i) :: atomic { queued > (i) && before(i) == 0 && ((i) == 0 || !IS_LAST) -> d_step { complete(i) } }
 #define KERNELS(s) \
     :: atomic { (may_read & (1 << (s))) -> d_step { kernel(s, false) } } \

@@ -1,4 +1,4 @@
-/* Prints the library's own table of steps as an inline of the model's language. */
+/* Prints the library's table of transitions as an inline in Promela, the language of the spin model. */
 #include "object/transitions.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-"""check_trace.py FILE...: each is a trace that viewers open, and says what the library promises of it."""
+"""check_trace.py FILE...: checks that viewers can open each trace, and that each keeps the library's promises."""
 import json
 import os
 import sys
@@ -11,7 +11,7 @@ FIRST_DEVICE = 1 << 24
 def load(path):
     with open(path, encoding='utf-8') as file:
         text = file.read()
-    closed = text.endswith(']\n')  # not after a crash
+    closed = text.endswith(']\n')  # missing after a crash
     return json.loads(text if closed else text + ']'), closed
 
 
@@ -30,8 +30,8 @@ def check(path):
             track = (event['pid'], event['tid'])
             assert event['ts'] >= ends.get(track, 0) - 0.002, ('overlap', event)
             ends[track] = event['ts'] + event['dur']
-            # A stream's transfers are done in the order in which a thread queues them; times that were made to fit would
-            # not show another one.
+            # A stream's transfers run in the order in which a thread queues them. Their times on the track may be
+            # adjusted, so the times of queueing are compared as well.
             queue = (*track, args['thread'])
             assert args['queued'] >= queued.get(queue, 0), ('order', event)
             queued[queue] = args['queued']

@@ -1,5 +1,5 @@
 #!/bin/sh
-# trace_test.sh PYTHON CHECK PROGRAM...: runs the program with a trace of each of its processes, and checks them.
+# trace_test.sh PYTHON CHECK PROGRAM...: runs the program with a trace of each of its processes, and checks the traces.
 set -eu
 python=$1
 check=$2

@@ -1,4 +1,4 @@
-/* The parts of the test of waits: what is played, and how the instances of waits are told apart. */
+/* The parts of the test of waits: the runs, and the search for instances of waits. */
 #ifndef WAITS_H
 #define WAITS_H
 
@@ -7,22 +7,22 @@
 /* ---- Runs: sequences of calls, all of which end well ---- */
 
 int waits_runs(void);
-/* Longer ones, for what those do not tell; numbered from waits_runs() on. */
+/* Longer runs, for instances that the others do not cover; numbered from waits_runs() on. */
 int waits_more_runs(void);
-/* In a process of its own; exits if something is wrong. */
+/* Plays a run. Call it in a process of its own. Exits if something is wrong. */
 void waits_run(int run);
 
 /* ---- Instances ---- */
 
 enum { MOST_INSTANCES = 1000, CHAINS_EACH = 60, NAME = 400 };
 
-/* The calls from a public function down to one of the runtime's that waits; several chains of calls of the test's own
- * may lead there. */
+/* A wait, named by the calls from a public function down to a call of the runtime that waits. Several call chains of
+ * the test may lead there. */
 struct instance {
     char name[NAME]; /* "cudaEventSynchronize < function line < ..." */
     int chain[CHAINS_EACH];
     int chains;
-    int place; /* the same, up to the function that decides to wait */
+    int place; /* the index of the same calls, up to the function that decides to wait */
 };
 
 struct instances {
@@ -33,7 +33,7 @@ struct instances {
 
 void instances_find(struct instances *all, const struct emu_wait_place *chains, int count);
 
-/* Why nobody notices when it is dropped; NULL: somebody must. */
+/* Returns why a test cannot notice that the wait is dropped. NULL: the test must notice. */
 const char *redundant_because(const struct instance *instance);
 
 #endif

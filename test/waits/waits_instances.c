@@ -1,4 +1,4 @@
-/* Tells instances of waits apart by the names of functions and lines, which addr2line knows. */
+/* Distinguishes instances of waits by the names of functions and lines, which addr2line provides. */
 #include "waits.h"
 
 #include "model.h"
@@ -10,7 +10,7 @@
 
 enum { MOST_ADDRESSES = 4000, FUNCTION = 64, PROGRAM = 1000 };
 
-/* What stands at a return address. */
+/* The function and the line of a return address. */
 static struct address {
     uintptr_t offset;
     char function[FUNCTION];
@@ -33,11 +33,11 @@ static struct address *address_of(const struct emu_place *place)
 static void read_line(FILE *from, char *to, size_t size)
 {
     if (!fgets(to, (int)size, from))
-        fail("addr2line says too little");
+        fail("addr2line printed too few lines");
     to[strcspn(to, " \n")] = '\0';
 }
 
-/* All at once: addr2line takes its time. */
+/* Resolves all addresses in one call, as addr2line is slow. */
 static void ask_addr2line(void)
 {
     char program[PROGRAM] = "";
@@ -51,7 +51,7 @@ static void ask_addr2line(void)
         (void)fprintf(list, "%#lx\n", (unsigned long)addresses[i].offset - 1);
     (void)fclose(list);
     if (readlink("/proc/self/exe", program, sizeof program - 1) < 0)
-        fail("this program has no name");
+        fail("the path of this program is unknown");
     (void)snprintf(command, sizeof command, "addr2line -f -s -e '%s' <'%s'", program, path);
     FILE *const answers = popen(command, "r");
     if (!answers)
@@ -69,7 +69,7 @@ static bool is_public(const struct address *address)
     return strncmp(address->function, "synced_mem_", 11) == 0;
 }
 
-/* The files whose functions wait because others tell them to. */
+/* The files whose functions wait only on behalf of their callers. */
 static struct {
     const char *name;
     bool met;
@@ -135,7 +135,7 @@ void instances_find(struct instances *all, const struct emu_wait_place *chains, 
     }
     for (int i = 0; i < TOLD; i++) {
         if (!told[i].met) {
-            (void)fprintf(stderr, "no wait comes by %s is it still the name of a file?\n", told[i].name);
+            (void)fprintf(stderr, "no wait passes through %s was this file renamed?\n", told[i].name);
             exit(EXIT_FAILURE);
         }
     }

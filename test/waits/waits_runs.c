@@ -1,5 +1,5 @@
-/* What is played to see that waits are needed, and which need not be: random sequences, and scripts for what those come
- * by too seldom, or can't, as something has to fail. */
+/* The runs that show whether waits are needed: random sequences, and scripts. Scripts cover cases that random sequences
+ * reach too rarely, or not at all, because something must fail. */
 #include "model.h"
 #include "use_memory.h"
 #include "waits.h"
@@ -76,7 +76,7 @@ static void end(struct things *it)
     gpu_pinned_free(it->host);
 }
 
-/* The ways to say it. */
+/* The ways to make the call. */
 enum way { ONE, ARRAY_OF_ONE, ARRAY_OF_TWO, WAYS };
 
 static void push(struct things *it, synced_mem_stream stream, enum way way)
@@ -96,7 +96,7 @@ static void keep(void *data, void *user, synced_mem_stream stream)
     (void)data, (void)user, (void)stream;
 }
 
-/* Work queued behind a push sees what is arriving by another, whoever brings it. */
+/* Work queued behind a push must see contents that another transfer or stream brings. */
 static void push_twice(enum way way)
 {
     struct things it = begin();
@@ -173,7 +173,7 @@ static void pull_over_push(enum way way)
     end(&it);
 }
 
-/* A transfer of zeros that are still being filled in. */
+/* A transfer of zeros that are still being written. */
 static void pull_zeros(enum way way)
 {
     struct things it = begin();
@@ -183,7 +183,7 @@ static void pull_zeros(enum way way)
     end(&it);
 }
 
-/* Memory that goes while it is still being filled. */
+/* Memory that is released while it is still being filled. */
 static void discard_zeros(enum way way)
 {
     struct things it = begin();
@@ -215,7 +215,7 @@ static void pull_over_callers(enum way way)
     end(&it);
 }
 
-/* A transfer to memory that another stream still reads, and one that another transfer still writes. */
+/* Transfers to memory that another stream still reads, or that another transfer still writes. */
 static void push_over_readers(enum way way)
 {
     struct things it = begin();
@@ -250,7 +250,7 @@ static void push_over_pull(enum way way)
     end(&it);
 }
 
-/* Zeros behind contents that are arriving, in room that there is already: whoever waits for them waits for both. */
+/* Zeros behind contents that are arriving, in existing room. A wait for the zeros must cover both. */
 static void grow_behind(enum way way)
 {
     struct things it = begin();
@@ -263,7 +263,7 @@ static void grow_behind(enum way way)
     end(&it);
 }
 
-/* The same behind a transfer that reads, which whoever writes next waits for too. */
+/* The same behind a transfer that reads. The next writer must wait for it too. */
 static void grow_behind_pull(enum way way)
 {
     struct things it = begin();
@@ -286,12 +286,12 @@ static void grow_behind_push(enum way way)
     OK(synced_mem_resize_discard(it.mem, SIZE / 2));
     OK(USE(it.mem, .cpu_data = it.host, .callback = keep));
     push(&it, it.one, ONE);
-    OK(synced_mem_resize(it.mem, SIZE)); /* the host's memory has no room for that, and goes */
+    OK(synced_mem_resize(it.mem, SIZE)); /* the host's memory is too small for that, and is released */
     gpu_copy(it.seen, synced_mem_gpu_data_on(it.mem, it.two), SIZE, it.two);
     end(&it);
 }
 
-/* The host asks for contents that go where a push still reads, or a caller's stream still writes. */
+/* The host requests contents. Their target is memory that a push still reads, or a caller's stream still writes. */
 static void read_over(enum way way)
 {
     struct things it = begin();
@@ -342,7 +342,7 @@ static void CUDART_CB write_pageable(void *data)
     pattern_write(data, SIZE, 1);
 }
 
-/* The runtime reads pageable memory when it is told to copy it, whatever the stream still has to do. */
+/* The runtime may read pageable memory at the call that copies it, before the stream's earlier work. */
 static void push_unready(enum way way)
 {
     struct things it = begin();
@@ -377,7 +377,7 @@ static void access_unready(enum way way)
     end(&it);
 }
 
-/* A side that is released moves its contents to memory that is still in use. */
+/* Releasing a side moves its contents to memory that is still in use. */
 static void release_over_push(enum way way)
 {
     struct things it = begin();
@@ -420,7 +420,7 @@ static void adopted_to_the_end(enum way way)
     end(&it);
 }
 
-/* Without an event behind it, a transfer is waited for. */
+/* If no event can be recorded behind a transfer, the library waits for it. */
 static void no_event(enum way way)
 {
     (void)way;
@@ -431,13 +431,13 @@ static void no_event(enum way way)
     host_writes(synced_mem_overwrite_cpu_data(it.mem), 2);
     OK(synced_mem_release_data(it.mem));
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
-    MUST(synced_mem_overwrite_gpu_data(it.mem)); /* nobody knows the order of its allocation */
+    MUST(synced_mem_overwrite_gpu_data(it.mem)); /* the order of its allocation is unknown */
     gpu_fill((void *)(uintptr_t)synced_mem_gpu_data_on(it.mem, it.two), SIZE, 4, it.two);
     end(&it);
 }
 
-/* Nor without the wait: then nobody can tell when host memory has been read, until an event can be recorded again; and
- * that has to cover whoever reads it since. */
+/* The wait fails too. When the host memory has been read is then unknown until an event can be recorded. That event
+ * must cover later readers as well. */
 static void out_of_sight(enum way way)
 {
     (void)way;
@@ -456,13 +456,13 @@ static void out_of_sight(enum way way)
     end(&it);
 }
 
-/* The same for device memory, which something is written to meanwhile. */
+/* The same for device memory, which is written meanwhile. */
 static void out_of_sight_on_device(enum way way)
 {
     struct things it = begin();
     (void)way;
     gpu_fill(synced_mem_overwrite_gpu_data_on(it.mem, it.one), SIZE, 1, it.one);
-    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false); /* the first one ends the turn */
+    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false); /* the first record ends the open write */
     emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
     MUST(!synced_mem_cpu_data(it.mem));
     gpu_stream_sync(it.one);
@@ -487,7 +487,7 @@ static void adopt_over_pull(enum way way)
     end(&it);
 }
 
-/* A writer goes on after a read that failed, while its transfer is under way. */
+/* A writer continues after a failed read whose transfer is still running. */
 static void failed_read(enum way way)
 {
     (void)way;
@@ -511,7 +511,7 @@ static void without_pools(enum way way)
     end(&it);
 }
 
-/* The buffer of a push of pageable memory is given back at the end, behind the push. */
+/* At the end, the buffer of a push of pageable memory is given back behind the push. */
 static void shut_down_behind_push(enum way way)
 {
     struct things it = begin();
@@ -562,9 +562,9 @@ int waits_more_runs(void)
     return MORE_SEQUENCES;
 }
 
-/* Without calls that set how the library works: where copy threads wait, and when the pool's memory has not been used
- * for long, differs from run to run. Without allocators, which wait themselves; and without memory that both sides use:
- * nobody can tell whether its prefetch, which is a hint, comes in its turn. */
+/* Excludes calls that set how the library works, as waits of copy threads and ages of pool memory vary between runs.
+ * Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a hint, so
+ * nothing shows whether it comes in its turn. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
     unsigned long excluded[2] = {0};
@@ -575,7 +575,7 @@ static void run_sequence(uint64_t seed, unsigned long calls)
     play(source_random(&generator, seed, calls, excluded, THREADS), (unsigned)seed % 5, false);
 }
 
-/* In a thread of its own, so that the calls that lead there are the same however this is called; as with sequences. */
+/* Runs a script on its own thread, as sequences do. So the call chains are the same on every path to it. */
 static void *run_script(void *script)
 {
     (void)gpu_start(0);

@@ -1,6 +1,6 @@
 /*
- * The runtime's interface with what the toolkit's header of this name adds for C++: allocation for any type of pointer.
- * The rest of that is for nvcc.
+ * The runtime's interface with one of the additions that the toolkit's header has for C++: allocation for any type of
+ * pointer. The other additions are for nvcc.
  */
 #ifndef CUDART_EMU_CUDA_RUNTIME_H
 #define CUDART_EMU_CUDA_RUNTIME_H

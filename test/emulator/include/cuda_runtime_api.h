@@ -1,7 +1,7 @@
 /*
- * The part of the CUDA runtime's C interface that the emulated runtime offers; its types are in driver_types.h. It
- * lets code that calls the runtime be compiled where no toolkit is installed; values, layouts and prototypes are those
- * of CUDA 13.0, and values.c compares them with literals whichever of the two headers it is compiled against.
+ * The part of the CUDA runtime's C interface that the emulated runtime has. Its types are in driver_types.h. Code that
+ * calls the runtime compiles with it where no toolkit is installed. Values, layouts and prototypes are those of CUDA
+ * 13.0. values.c compares them with literals; it compiles with this header and with a toolkit's.
  */
 #ifndef CUDART_EMU_CUDA_RUNTIME_API_H
 #define CUDART_EMU_CUDA_RUNTIME_API_H
@@ -10,10 +10,10 @@
 
 #define CUDART_VERSION 13000
 
-/* Seen by code that must know that it was compiled against this header. */
+/* For code that must know that it was compiled with this header. */
 #define CUDART_EMU_HEADER 1
 
-/* NULL is then the calling thread's stream for these, and the linker looks for other names. */
+/* For these calls NULL is then the calling thread's stream, and the linker searches for other names. */
 #if defined(CUDA_API_PER_THREAD_DEFAULT_STREAM)
 #define cudaMemcpy cudaMemcpy_ptds
 #define cudaMemset cudaMemset_ptds
@@ -153,7 +153,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t start, cudaEvent_t end);
 
-/* ---- Arguments that may be left out in C++ ---- */
+/* ---- Default arguments in C++ ---- */
 
 #ifdef __cplusplus
 cudaError_t cudaMemPrefetchAsync(const void *devPtr, size_t count, struct cudaMemLocation location, unsigned int flags,

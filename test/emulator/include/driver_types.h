@@ -1,6 +1,6 @@
 /*
- * The types, codes and flags of the CUDA runtime's C interface, as far as the emulated runtime knows them. Values and
- * layouts are those of CUDA 13.0; values.c compares them with literals.
+ * The types, codes and flags of the CUDA runtime's C interface that the emulated runtime uses. Values and layouts are
+ * those of CUDA 13.0; values.c compares them with literals.
  */
 #ifndef CUDART_EMU_DRIVER_TYPES_H
 #define CUDART_EMU_DRIVER_TYPES_H

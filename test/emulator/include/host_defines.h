@@ -1,4 +1,4 @@
-/* The words for which nvcc has a meaning, where there is no nvcc: as in the toolkit's header of this name. */
+/* Words that only nvcc knows, for other compilers. As in the toolkit's header of this name. */
 #ifndef CUDART_EMU_HOST_DEFINES_H
 #define CUDART_EMU_HOST_DEFINES_H
 

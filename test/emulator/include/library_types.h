@@ -1,4 +1,4 @@
-/* Names of the types of elements, for CUDA's libraries: as in the toolkit's header of this name. */
+/* Names of element types for CUDA's libraries. As in the toolkit's header of this name. */
 #ifndef CUDART_EMU_LIBRARY_TYPES_H
 #define CUDART_EMU_LIBRARY_TYPES_H
 

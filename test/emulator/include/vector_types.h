@@ -1,10 +1,10 @@
-/* Vectors of one to four components, and the shape of a grid: as in the toolkit's header of this name. */
+/* Vectors of one to four components, and the shape of a grid. As in the toolkit's header of this name. */
 #ifndef CUDART_EMU_VECTOR_TYPES_H
 #define CUDART_EMU_VECTOR_TYPES_H
 
 #include <host_defines.h>
 
-/* Loads of two and of four components at once are what the alignments are for. */
+/* The alignments permit loads of two and of four components at once. */
 #define CUDART_EMU_VECTORS(name, type, align2, align4)                                                                 \
     struct name##1                                                                                                     \
     {                                                                                                                  \

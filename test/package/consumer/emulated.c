@@ -1,4 +1,4 @@
-/* On the emulated runtime, which its user then calls as well. */
+/* A user of the library on the emulated runtime, with calls of that runtime. */
 #include <cuda_runtime.h>
 #include <cudart_emu.h>
 #include <driver_types.h>

@@ -1,5 +1,5 @@
-/* A program of somebody else's, in C or C++: it is compiled by what the installed files say, and tells whether the
- * header and the library are of one version, and work. */
+/* A user's program, in C or C++, compiled as the installed files say. Checks that the header and the library have the
+ * same version, and that the library works. */
 #include <stdio.h>
 #include <string.h>
 
