@@ -116,7 +116,7 @@ typedef enum synced_mem_status {
 
 /** A user allocator, such as a framework's cache, for host memory or for device memory. Both functions are called with
  * no lock held, in any thread that calls the library, and may call the library. What they are given, in which order
- * memory may be used again, and what they must not do: docs/guide/memory.md, "Allocators of yours". */
+ * memory may be used again, and what they must not do: docs/guide/memory.md, "User allocators". */
 typedef struct synced_mem_allocator {
     /** sizeof(synced_mem_allocator). */
     size_t struct_size;
@@ -515,7 +515,7 @@ typedef struct synced_mem_memory {
  *
  * Several objects may use one memory: each adopts it by itself and calls its callback when it no longer uses it. The
  * library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks host memory that is not page-locked yet,
- * these bytes alone, while an object uses it; docs/guide/memory.md, "Memory of yours", says when it ends.
+ * these bytes alone, while an object uses it; docs/guide/memory.md, "User memory", says when it ends.
  * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks some GB/s; to undo it, it may wait for the device.
  * Ownership: of borrowed memory the caller's throughout, as synced_mem_set_cpu_data(). Of adopted memory the library's
  * after success; after a failure the caller's, and no callback is called. Threads: safe.
