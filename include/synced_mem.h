@@ -374,7 +374,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
 /** Changes the size and keeps the contents, up to the smaller of the two sizes; new bytes read as zero, also if the
- * object was larger before. A copy with enough room keeps its memory. If no copy with the contents has room, one of them is
+ * object was larger before. A copy with room keeps its memory. If no copy with the contents has room, one of them is
  * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released.
  * @param size  in bytes; 0 is valid
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
