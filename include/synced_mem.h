@@ -228,15 +228,14 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 /** The host copy, to read and write; the device copy becomes stale.
  * @return as synced_mem_cpu_data()
  * Blocking: as synced_mem_cpu_data(), and until the library's pending transfers have read the host copy.
- * Ownership: the object's. Threads: safe; writing beside another thread's use of the contents is the caller's race.
- * Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * Ownership: the object's. Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 
 /** The host copy, to be written whole; the device copy becomes stale. The contents are undefined until the caller has
  * written them: nothing is copied, and nothing is filled but in debug mode.
  * @return as synced_mem_cpu_data()
  * Blocking: until the library's pending transfers on the host copy are done. Ownership: the object's.
- * Threads: as synced_mem_mutable_cpu_data(). Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
 
 /** The device copy, to read, for kernels on the legacy stream or on blocking streams of the object's device, as in
@@ -253,15 +252,15 @@ SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
 /** The device copy, to read and write; the host copy becomes stale. Tracked as by synced_mem_gpu_data().
  * @return as synced_mem_gpu_data()
  * Blocking: as synced_mem_gpu_data(), and until reads of the device copy are done: the library's transfers, and the
- * caller's work on streams of accesses. Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * caller's work on streams of accesses. Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
 
-/** The device copy, to be written whole; the host copy becomes stale. The contents are undefined until then; nothing is
- * copied or filled. Tracked as by synced_mem_gpu_data().
+/** The device copy, to be written whole; the host copy becomes stale. The contents are undefined until then: nothing is
+ * copied, and nothing is filled but in debug mode. Tracked as by synced_mem_gpu_data().
  * @return as synced_mem_gpu_data()
  * Blocking: as synced_mem_mutable_gpu_data(), and until the memory is allocated. Ownership: the object's.
- * Threads: as synced_mem_mutable_cpu_data(). Errors: as synced_mem_gpu_data(). @since 0.1 */
+ * Threads: safe. Errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
 
 /** The device copy, to read by work queued on the stream from now on, up to the next conflicting call on the object.
@@ -280,13 +279,13 @@ SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_st
  * device copy: transfers, and work on streams of other accesses. The access to write ends at the next call on the
  * object other than an access on this stream, also at a pull: access again after one.
  * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
-/** As synced_mem_mutable_gpu_data_on(), to be written whole: undefined until then; nothing is copied or filled.
+/** As synced_mem_mutable_gpu_data_on(), to be written whole: the contents are as of synced_mem_overwrite_gpu_data().
  * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
@@ -429,9 +428,9 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
 /** Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
  * its memory. The previous memory of the host copy is released as by synced_mem_release_data().
  * @param data  at least synced_mem_size() bytes of host memory, readable and writable
- * Blocking: until the library's transfers on borrowed memory that it replaces are done; otherwise not. Ownership: the
- * caller's throughout. The memory must stay until a call that replaces or releases the object's host memory, or
- * releases the object, has returned. After a failure the object does not use it. Threads: safe.
+ * Blocking: until the library's transfers on borrowed memory that it replaces are done; otherwise not.
+ * Ownership: the caller's throughout. The memory must stay until a call that replaces or releases the object's host
+ * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
  * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (another thread enlarged the
  * object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
