@@ -7,7 +7,7 @@
  * is listed as redundant, with the reason. A single instance may be behind another wait on every way that leads there.
  * Such instances are printed.
  */
-#include "model.h"
+#include "random.h"
 #include "waits.h"
 
 #include "cudart_emu.h"

@@ -1,7 +1,7 @@
 /* Distinguishes instances of waits by the names of functions and lines, which addr2line provides. */
 #include "waits.h"
 
-#include "model.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <stdlib.h>

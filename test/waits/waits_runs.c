@@ -1,6 +1,6 @@
 /* The runs that show whether waits are needed: random sequences, and scripts. Scripts cover cases that random sequences
  * reach too rarely, or not at all, because something must fail. */
-#include "model.h"
+#include "random.h"
 #include "use_memory.h"
 #include "waits.h"
 

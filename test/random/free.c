@@ -1,5 +1,5 @@
 /* Plays in concurrent threads. Each has objects of its own, and all read shared objects. */
-#include "model.h"
+#include "random.h"
 
 #include "gpu.h"
 #include "pattern.h"

@@ -1,5 +1,5 @@
 /* Shortens a sequence that fails: leaves out operations that are not needed, in large parts first. */
-#include "model.h"
+#include "random.h"
 
 #include "gpu.h"
 

@@ -2,7 +2,7 @@
  * User allocators. Memory is written before the library can use it, and again before it is reused after the free. The
  * writes are in the order that the allocator and the library promise each other. So work out of that order is detected.
  */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 

@@ -2,12 +2,12 @@
  * The program of the random test. Sequences are played in children, so that a crash or a hang is a failure like any
  * other. The report counts the cells that the calls of all children have reached.
  *
- *     test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]
- *     test_model --schedule S --replay 'TEXT'
+ *     test_random [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]
+ *     test_random --schedule S --replay 'TEXT'
  *
- * From the environment: SYNCED_MEM_MODEL_CALLS instead of --calls, SYNCED_MEM_EMU_SEED instead of --seed.
+ * From the environment: SYNCED_MEM_RANDOM_CALLS instead of --calls, SYNCED_MEM_EMU_SEED instead of --seed.
  */
-#include "model.h"
+#include "random.h"
 
 #include "gpu.h"
 
@@ -64,7 +64,7 @@ static bool read_option(const char *name, const char *value)
 
 static bool read_options(int count, char **words)
 {
-    const char *const calls = getenv("SYNCED_MEM_MODEL_CALLS");
+    const char *const calls = getenv("SYNCED_MEM_RANDOM_CALLS");
     const char *const seed = getenv("SYNCED_MEM_EMU_SEED");
     options.calls = calls ? strtoul(calls, NULL, 0) : 0;
     options.seed = seed ? strtoull(seed, NULL, 0) : options.seed;
@@ -190,8 +190,9 @@ int main(int count, char **words)
 {
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !read_options(count, words)) {
-        (void)fprintf(stderr, "usage: test_model [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]\n"
-                              "       test_model --schedule S --replay 'TEXT'\n");
+        (void)fprintf(stderr,
+                      "usage: test_random [--calls N] [--seed S] [--threads N] [--cells] [--without NAME,NAME]\n"
+                      "       test_random --schedule S --replay 'TEXT'\n");
         return 2;
     }
     ask_machine();

@@ -1,5 +1,5 @@
 /* Plays operations on streams, and the caller's uses of valid pointers. */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 #include "pattern.h"

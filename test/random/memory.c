@@ -1,5 +1,5 @@
 /* The caller's own memory, and the calls that hand it in. */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 #include "pattern.h"

@@ -1,5 +1,5 @@
 /* Plays calls that set how the library works. They must not change the contents of any object. */
-#include "model_world.h"
+#include "world.h"
 
 #include <stdint.h>
 

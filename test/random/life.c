@@ -1,5 +1,5 @@
 /* Plays the calls that create, query, change and release objects, and wrong calls. */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 

@@ -1,8 +1,8 @@
 /* The reference of the random test: the state of the library and of the caller, by the one rule. */
-#ifndef MODEL_WORLD_H
-#define MODEL_WORLD_H
+#ifndef WORLD_H
+#define WORLD_H
 
-#include "model.h"
+#include "random.h"
 #include "use_memory.h"
 
 enum side { CPU, GPU, SIDES };

@@ -3,7 +3,7 @@
  * object's present state allows, it takes one that meets the rarest cells. Now and then it plays a way to the rarest
  * cell of all.
  */
-#include "model_world.h"
+#include "world.h"
 
 /* ---- Chance ---- */
 

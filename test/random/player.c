@@ -1,5 +1,5 @@
 /* Plays operations, each in its thread, and checks the results and effects of every call. */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 #include "pattern.h"

@@ -1,5 +1,5 @@
 /* Counts the states that the calls met. */
-#include "model.h"
+#include "random.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  * call has a right result, or it fails and changes nothing, except that arriving contents may be lost. Once nothing
  * fails any more, the contents are there.
  */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 

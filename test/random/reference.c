@@ -1,5 +1,5 @@
 /* The effect of each call, by the one rule. */
-#include "model_world.h"
+#include "world.h"
 
 #include "pattern.h"
 

@@ -1,12 +1,12 @@
 /* Operations as text, lists of them as a source, and random numbers. */
-#include "model.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char *const names[OP_CODES] = {
 #define NAME(code, name) [OP_##code] = #name,
-    MODEL_CALLS(NAME) MODEL_ACTS(NAME)
+    RANDOM_CALLS(NAME) RANDOM_ACTS(NAME)
 #undef NAME
 };
 

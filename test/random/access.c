@@ -1,5 +1,5 @@
 /* Plays accesses and transfers. */
-#include "model_world.h"
+#include "world.h"
 
 #include "gpu.h"
 

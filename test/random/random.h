@@ -6,8 +6,8 @@
  * An operation is data. An operation that is impossible in the present state is skipped. So any part of a sequence is a
  * sequence too.
  */
-#ifndef MODEL_H
-#define MODEL_H
+#ifndef RANDOM_H
+#define RANDOM_H
 
 #include "synced_mem.h"
 
@@ -43,7 +43,7 @@ static inline int device_of_stream(int stream)
 /* ---- Operations ---- */
 
 /* The code of an operation, its name in texts, and whether it is a call of the library. */
-#define MODEL_CALLS(X)                                                                                                 \
+#define RANDOM_CALLS(X)                                                                                                \
     X(CREATE, create)                                                                                                  \
     X(CREATE_ALLOCATED, create_allocated)                                                                              \
     X(CREATE_SHARED, create_shared)                                                                                    \
@@ -103,7 +103,7 @@ static inline int device_of_stream(int stream)
     X(FALLBACK, set_pageable_fallback)                                                                                 \
     X(ALLOCATORS, set_allocators)                                                                                      \
     X(MISTAKE, mistake)
-#define MODEL_ACTS(X)                                                                                                  \
+#define RANDOM_ACTS(X)                                                                                                 \
     X(KERNEL_WRITE, kernel_write)                                                                                      \
     X(KERNEL_READ, kernel_read)                                                                                        \
     X(KERNEL_COPY, kernel_copy)                                                                                        \
@@ -116,9 +116,9 @@ static inline int device_of_stream(int stream)
 
 enum code {
 #define CODE(code, name) OP_##code,
-    MODEL_CALLS(CODE) OP_CALLS,
+    RANDOM_CALLS(CODE) OP_CALLS,
     OP_CALLS_END = OP_CALLS - 1,
-    MODEL_ACTS(CODE)
+    RANDOM_ACTS(CODE)
 #undef CODE
         OP_CODES
 };
