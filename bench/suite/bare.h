@@ -47,7 +47,7 @@ void bare_event_record(struct bare_event *event, synced_mem_stream stream);
 void bare_event_wait(struct bare_event *event, synced_mem_stream stream); /* the stream: cudaStreamWaitEvent */
 void bare_event_wait_here(struct bare_event *event);                      /* the host: cudaEventSynchronize */
 
-/* A memory pool that keeps what was freed. */
+/* A memory pool that keeps freed memory. */
 struct bare_pool;
 struct bare_pool *bare_pool_create(void);
 void bare_pool_destroy(struct bare_pool *pool);

@@ -1,4 +1,4 @@
-/* Threads that do the same thing at once. */
+/* Threads that do the same work at once. */
 #ifndef CROWD_H
 #define CROWD_H
 
