@@ -92,9 +92,9 @@ typedef enum synced_mem_state {
     X(4, ERR_OUT_OF_DEVICE_MEMORY, "out of device memory")                                                             \
     X(5, ERR_NO_GPU, "no GPU: built without CUDA, or no driver or device on this machine")                             \
     X(6, ERR_INVALID_DEVICE, "no such device, or memory of another device")                                            \
-    X(7, ERR_DEVICE_LOST, "the device reports an error of earlier work and answers no further")                        \
-    X(8, ERR_CUDA, "the CUDA runtime refused a call")                                                                  \
-    X(9, ERR_CAPTURING, "a stream is capturing a graph, in which this work can't be done")                             \
+    X(7, ERR_DEVICE_LOST, "earlier work on the device failed, and the device can no longer be used")                   \
+    X(8, ERR_CUDA, "a call of the CUDA runtime failed")                                                                \
+    X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
     X(11, ERR_FILE, "a file can't be written")
 

@@ -11,7 +11,8 @@
 static synced_mem_status find(int wanted, int *device)
 {
     if (wanted < SYNCED_MEM_DEVICE_CURRENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", wanted);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                       "device %d is not valid: pass 0 or more, or SYNCED_MEM_DEVICE_CURRENT", wanted);
     return sm_device_resolve(wanted, device);
 }
 
@@ -21,7 +22,8 @@ static synced_mem_status get_info(int device, synced_mem_device_info *info)
 {
     SM_TRY(SM_CHECK_STRUCT(info, "info"));
     if (device < SYNCED_MEM_DEVICE_CURRENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "no device can have the number %d", device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                       "device %d is not valid: pass 0 or more, or SYNCED_MEM_DEVICE_CURRENT", device);
     return sm_device_info(device, info);
 }
 
@@ -115,7 +117,7 @@ synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies)
     int on;
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK && (policies & ~(unsigned)SYNCED_MEM_GPU_POOL_REUSE_ALL) != 0)
-        status = sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no policies have the bits %#x", policies);
+        status = sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "policies has unknown bits %#x", policies);
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_set_reuse(on, policies);
     return sm_report(status, __func__, NULL);
@@ -131,7 +133,7 @@ static synced_mem_status allow_peer(int device, int peer, bool allow)
     if (status != SYNCED_MEM_OK)
         return status;
     if (on == from)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "device %d is no peer of itself", on);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "device and peer are both %d: pass two devices", on);
     return sm_device_pool_allow_peer(on, from, allow);
 }
 

@@ -7,7 +7,8 @@
 static synced_mem_status check_not_forked(void)
 {
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the page-locked memory is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
     return SYNCED_MEM_OK;
 }
 
@@ -41,9 +42,10 @@ synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds)
 static synced_mem_status reserve(int device, size_t bytes)
 {
     if (device < SYNCED_MEM_DEVICE_CURRENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "device %d is not valid: pass 0 or more, or SYNCED_MEM_DEVICE_CURRENT", device);
     if (bytes > (size_t)PTRDIFF_MAX)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than a process can have", bytes);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than a process can address", bytes);
     const synced_mem_status status = sm_device_resolve(device, &device);
     return status == SYNCED_MEM_OK && bytes > 0 ? sm_host_pool_reserve(device, bytes) : status;
 }

@@ -18,14 +18,14 @@
 
 synced_mem_status sm_check_file(const FILE *file)
 {
-    return file ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the file is NULL");
+    return file ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "file is NULL");
 }
 
 synced_mem_status sm_check_printed(FILE *file)
 {
     if (fflush(file) == 0 && !ferror(file))
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_FILE, "the text could not be written: %s", strerror(errno));
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the file could not be written: %s", strerror(errno));
 }
 
 /* ---- The library ---- */
@@ -52,7 +52,7 @@ static void print_transfers(FILE *file)
     size(file, "to devices", sm_count_of(SM_COUNT_h2d_bytes));
     number(file, "to the host", sm_count_of(SM_COUNT_d2h_transfers));
     size(file, "to the host", sm_count_of(SM_COUNT_d2h_bytes));
-    number(file, "of both, staged", sm_count_of(SM_COUNT_staged_transfers));
+    number(file, "in both directions, staged", sm_count_of(SM_COUNT_staged_transfers));
     number(file, "prefetches of managed memory", sm_count_of(SM_COUNT_prefetches));
     number(file, "staging: copy threads at most", sm_staging_threads());
     size(file, "staging: a buffer", sm_staging_buffer());
@@ -67,30 +67,30 @@ static void print_memory(FILE *file)
 {
     title(file, "memory of the library's own");
     number(file, "host copies obtained", sm_count_of(SM_COUNT_host_allocations));
-    number(file, "pageable for want of page-locked memory", sm_count_of(SM_COUNT_pageable_fallbacks));
+    number(file, "host copies that could not be page-locked", sm_count_of(SM_COUNT_pageable_fallbacks));
     size(file, "held: pageable", sm_count_of(SM_COUNT_pageable_bytes));
     size(file, "held: page-locked", sm_count_of(SM_COUNT_pinned_bytes));
     number(file, "device copies obtained", sm_count_of(SM_COUNT_gpu_allocations));
     size(file, "held: device", sm_count_of(SM_COUNT_gpu_bytes));
-    size(file, "held: device, kept ready", sm_count_of(SM_COUNT_gpu_spare_bytes));
+    size(file, "held: device, in the device cache", sm_count_of(SM_COUNT_gpu_spare_bytes));
     size(file, "held: managed", sm_count_of(SM_COUNT_managed_bytes));
 }
 
 static void print_work(FILE *file)
 {
     title(file, "work in flight");
-    number(file, "copies let go of, in use still", sm_count_of(SM_COUNT_retired));
-    number(file, "copies never to be used again", sm_count_of(SM_COUNT_quarantined));
+    number(file, "copies retired: released, but still in use", sm_count_of(SM_COUNT_retired));
+    number(file, "copies quarantined: never to be used again", sm_count_of(SM_COUNT_quarantined));
     number(file, "events held", sm_count_of(SM_COUNT_events));
     number(file, "events recorded", sm_count_of(SM_COUNT_event_records));
     number(file, "waits of streams", sm_count_of(SM_COUNT_stream_waits));
     number(file, "waits of the host", sm_count_of(SM_COUNT_host_waits));
     title(file, "memory was refused");
-    number(file, "what had finished was freed", sm_count_of(SM_COUNT_oom_reaps));
-    number(file, "what had not was waited for", sm_count_of(SM_COUNT_oom_waits));
-    number(file, "what is kept for reuse was given back", sm_count_of(SM_COUNT_oom_trims));
-    number(file, "the caller was asked", sm_count_of(SM_COUNT_oom_callbacks));
-    number(file, "nothing helped", sm_count_of(SM_COUNT_oom_failures));
+    number(file, "finished memory was freed", sm_count_of(SM_COUNT_oom_reaps));
+    number(file, "released memory was waited for", sm_count_of(SM_COUNT_oom_waits));
+    number(file, "memory kept for reuse was given back", sm_count_of(SM_COUNT_oom_trims));
+    number(file, "the handler was called", sm_count_of(SM_COUNT_oom_callbacks));
+    number(file, "the call failed all the same", sm_count_of(SM_COUNT_oom_failures));
 }
 
 static void print_host_pool(FILE *file)
@@ -98,15 +98,15 @@ static void print_host_pool(FILE *file)
     synced_mem_host_pool_stats pool = {.struct_size = sizeof pool};
     sm_host_pool_get_stats(&pool);
     title(file, "pool of page-locked memory");
-    size(file, "in use, as asked for", pool.requested_bytes);
-    size(file, "in use, as asked for, at most", pool.peak_requested_bytes);
+    size(file, "in use, as requested", pool.requested_bytes);
+    size(file, "in use, as requested, at most", pool.peak_requested_bytes);
     size(file, "held", pool.held_bytes);
     size(file, "held at most", pool.peak_held_bytes);
     size(file, "held and not in use", pool.free_bytes);
     number(file, "slabs", pool.slabs);
     number(file, "slabs ever page-locked", pool.registrations);
-    number(file, "allocations from what was page-locked", pool.reused_allocations);
-    number(file, "allocations for which more was", pool.fresh_allocations);
+    number(file, "allocations of memory page-locked before", pool.reused_allocations);
+    number(file, "allocations that page-locked more memory", pool.fresh_allocations);
 }
 
 /* Prints the pools of the devices that can be queried without starting a runtime. */
@@ -276,7 +276,7 @@ static void look(const struct synced_mem *mem, void *view)
 static void print_parents(const struct view *view, FILE *file)
 {
     print_title(view, file);
-    (void)fprintf(file, "  %zu bytes, the parent process's\n", view->size);
+    (void)fprintf(file, "  %zu bytes, belongs to the parent process\n", view->size);
 }
 
 static void print_all(FILE *file)

@@ -40,17 +40,20 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    SM_TRY(SM_CHECK_STRUCT(options, "the options"));
+    SM_TRY(SM_CHECK_STRUCT(options, "options"));
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "device %d is not valid: pass 0 to %d, or SYNCED_MEM_DEVICE_CURRENT", options->device,
+                       MAX_DEVICE);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the alignment %zu is no power of two up to %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "alignment %zu is not a power of two up to %d",
                        options->alignment, MAX_ALIGNMENT);
     if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no placement has the number %d", (int)options->placement);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "placement %d is not a synced_mem_placement_kind",
+                       (int)options->placement);
     if (options->placement && (options->cpu_allocator || options->gpu_allocator))
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "an allocator gives memory for one side, in separate placement only");
+                       "cpu_allocator and gpu_allocator work with separate placement only");
     return SYNCED_MEM_OK;
 }
 
@@ -75,7 +78,7 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
         return status;
     struct sm_extras *const extras = calloc(1, sizeof *extras);
     if (!extras)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
     extras->allocators[SM_CPU] = cpu;
     extras->allocators[SM_GPU] = gpu;
     const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
@@ -93,7 +96,7 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
 static synced_mem_status check_size(size_t size)
 {
     if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than one buffer can have", size);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "size %zu is more than one buffer can have", size);
     return SYNCED_MEM_OK;
 }
 
@@ -113,7 +116,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
     struct synced_mem *const mem = sm_objects_take();
     if (!mem) {
         free(extras);
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
     }
     sm_object_init(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
@@ -138,8 +141,8 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
     unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
     do {
         if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the last reference is already gone"), __func__,
-                             NULL);
+            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object's last reference is already released"),
+                             __func__, NULL);
     } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     return SYNCED_MEM_OK;
@@ -176,8 +179,8 @@ synced_mem_status synced_mem_release(synced_mem *mem)
     do {
         assert(references > 0 && "released more often than retained");
         if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "released more often than retained"), __func__,
-                             NULL);
+            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was released more often than retained"),
+                             __func__, NULL);
     } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_seq_cst,
                                                     memory_order_relaxed));
     if (references > 1)
@@ -191,7 +194,8 @@ synced_mem_status synced_mem_release(synced_mem *mem)
 static synced_mem_status check_not_forked(void)
 {
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "what the library keeps is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the library's resources belong to the parent process: a forked child can't use them");
     return SYNCED_MEM_OK;
 }
 
@@ -201,8 +205,8 @@ static synced_mem_status shut_down(void)
     if (check_not_forked() != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_FORKED;
     if (alive > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s", (unsigned long long)alive,
-                       alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
+                       (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_spares(-1);
@@ -465,10 +469,10 @@ synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 static synced_mem_status check_array(synced_mem *const *mems, size_t count)
 {
     if (!mems && count > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the array of objects is NULL");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "mems is NULL");
     for (size_t i = 0; i < count; i++)
         if (!mems[i])
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "object %zu of %zu is NULL", i, count);
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "mems[%zu] of %zu objects is NULL", i, count);
     return SYNCED_MEM_OK;
 }
 

@@ -10,7 +10,7 @@
 static synced_mem_status check_alignment(const synced_mem *mem, const void *data, const char *what)
 {
     if (mem->extras && mem->extras->asked && (uintptr_t)data % mem->extras->asked != 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes as the options asked",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes, as the options require",
                        what, data, mem->extras->asked);
     return SYNCED_MEM_OK;
 }
@@ -19,9 +19,9 @@ static synced_mem_status check_flags(const synced_mem_memory *memory)
 {
     const unsigned unknown = memory->flags & ~SYNCED_MEM_MEMORY_PAGE_LOCK;
     if (unknown)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory has flags %#x that nobody knows", unknown);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "memory has unknown flags %#x", unknown);
     if (memory->flags && !memory->cpu_data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "there is no host memory to page-lock");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the flags request page-locking, but cpu_data is NULL");
     return SYNCED_MEM_OK;
 }
 
@@ -32,7 +32,8 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
     if (!memory->cpu_data && !memory->gpu_data)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory is NULL");
     if (memory->cpu_data == memory->gpu_data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p can't be both copies", memory->cpu_data);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "cpu_data and gpu_data are both %p: pass two separate buffers",
+                       memory->cpu_data);
     synced_mem_status status = check_flags(memory);
     if (status == SYNCED_MEM_OK)
         status = check_alignment(mem, memory->cpu_data, "host memory");
@@ -66,7 +67,8 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
     struct sm_pointer_facts facts;
     SM_TRY(sm_device_look_at(sm_device(mem), memory->gpu_data, &facts));
     if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "%p is memory of the host, not of a device: pass it as host memory", memory->gpu_data);
     synced_mem_status status =
         sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
     if (status == SYNCED_MEM_OK && !memory->stream)
@@ -94,7 +96,7 @@ static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
 
 static synced_mem_status check_and_use(synced_mem *mem, const synced_mem_memory *memory)
 {
-    const synced_mem_status status = SM_CHECK_STRUCT(memory, "the memory");
+    const synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
     return status == SYNCED_MEM_OK ? use(mem, memory) : status;
 }
 

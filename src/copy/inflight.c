@@ -292,7 +292,7 @@ struct sm_use *sm_inflight_reserve(void)
 {
     struct sm_use *const use = calloc(1, sizeof *use);
     if (!use)
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a use");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a use");
     return use;
 }
 

@@ -32,11 +32,12 @@ static void *last_byte(const struct sm_copy *copy)
 static synced_mem_status refuse(const struct sm_copy *copy, const struct sm_pointer_facts *facts)
 {
     if (facts->kind == SM_POINTER_DEVICE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of device %d, not of the host",
-                       sm_copy_data(copy), facts->device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "%p is memory of device %d, not of the host: pass it as device memory", sm_copy_data(copy),
+                       facts->device);
     if (facts->kind == SM_POINTER_MANAGED && !facts->concurrent)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "%p is managed memory, which the host can't touch while a kernel runs on device %d",
+                       "%p is managed memory, which the host can't access while kernels run on device %d",
                        sm_copy_data(copy), facts->device);
     return SYNCED_MEM_OK;
 }
@@ -83,7 +84,7 @@ static synced_mem_status lock_now(struct sm_copy *copy, int device)
 {
     struct sm_registration *const made = calloc(1, sizeof *made);
     if (!made)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of page-locked memory");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of page-locked memory");
     *made = (struct sm_registration){
         .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .next = registrations.first};
     const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);

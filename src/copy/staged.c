@@ -393,7 +393,7 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
 {
     struct job *const job = calloc(1, sizeof *job);
     if (!job) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a transfer");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer");
         return NULL;
     }
     const bool up = transfer->direction == SM_H2D;

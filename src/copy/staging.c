@@ -78,10 +78,10 @@ void sm_staging_get(synced_mem_staging *staging)
 synced_mem_status sm_staging_set(const synced_mem_staging *staging)
 {
     if (staging->threads > MAX_THREADS)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%u copy threads are more than %d", staging->threads,
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "threads is %u, but at most %d are possible", staging->threads,
                        MAX_THREADS);
     if (staging->buffer_bytes < SMALLEST_BUFFER || staging->buffer_bytes > LARGEST_BUFFER)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "a buffer of %zu bytes is not between %d and %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "buffer_bytes is %zu, but must be from %d to %d",
                        staging->buffer_bytes, SMALLEST_BUFFER, LARGEST_BUFFER);
     start();
     put(staging->threads, staging->buffer_bytes, staging->minimum_bytes);

@@ -39,7 +39,7 @@ static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
                        table->alloc ? "free" : "alloc");
     if (table->flags & ~(unsigned)KNOWN_FLAGS)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has flags %#x that nobody knows", name,
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has unknown flags %#x", name,
                        table->flags & ~(unsigned)KNOWN_FLAGS);
     return SYNCED_MEM_OK;
 }
@@ -78,7 +78,8 @@ synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm
     sm_lock(&records.lock);
     *out = find_or_make(table, side);
     sm_unlock(&records.lock);
-    return *out ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an allocator's record");
+    return *out ? SYNCED_MEM_OK
+                : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an allocator's record");
 }
 
 synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
@@ -139,7 +140,7 @@ static bool is_of_use(const struct sm_allocator *from, const struct sm_request *
 static synced_mem_status no_memory(const struct sm_allocator *from, const struct sm_request *request)
 {
     return sm_fail(from->side == SM_CPU ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "the %s allocator (user %p) gave no memory for %zu bytes, device %d", name_of(from->side),
+                   "the %s allocator (user %p) returned NULL for %zu bytes, device %d", name_of(from->side),
                    from->table.user, request->size, request->device);
 }
 
@@ -156,13 +157,13 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
     if ((uintptr_t)data % request->alignment != 0)
         wrong = "is not aligned";
     else if (!is_of_use(from, request, data, pinned))
-        wrong = from->side == SM_CPU ? "is no memory of the host" : "is no memory of that device";
+        wrong = from->side == SM_CPU ? "is not host memory" : "is not memory of that device";
     if (wrong) {
         sm_allocator_give(from, request, data);
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "what the %s allocator (user %p) gave for %zu bytes aligned to %zu, device %d, %s: %p",
-                       name_of(from->side), table->user, request->size, request->alignment, request->device, wrong,
-                       data);
+                       "the %s allocator (user %p) returned %p for %zu bytes aligned to %zu, device %d: the memory %s",
+                       name_of(from->side), table->user, data, request->size, request->alignment, request->device,
+                       wrong);
     }
     *out = data;
     return SYNCED_MEM_OK;

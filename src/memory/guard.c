@@ -97,11 +97,10 @@ static void tell_once(const struct sm_guard *guard, const char *why)
 {
     sm_count_up(SM_COUNT_unprotected, 1);
     if (!guards.told)
-        (void)snprintf(
-            guards.notice, sizeof guards.notice,
-            "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; nor may "
-            "others be, which synced_mem_print_stats() counts\n",
-            guard->name, guard->size, why);
+        (void)snprintf(guards.notice, sizeof guards.notice,
+                       "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; "
+                       "synced_mem_print_stats() counts all such copies\n",
+                       guard->name, guard->size, why);
     guards.told = true;
 }
 
@@ -147,7 +146,7 @@ static void open_guard(struct sm_guard *guard)
 {
     if (open_now(guard))
         return;
-    tell_once(guard, "the system refuses to change what was protected");
+    tell_once(guard, "the system refuses to lift a protection");
     open_all();
 }
 
@@ -247,9 +246,9 @@ static void add(struct sm_guard *guard, const struct sm_guarded *range)
     if (range->shared)
         give_up(guard, "the device uses the same memory");
     else if (guard->start == guard->end)
-        give_up(guard, "the caller's memory has no page of its own");
+        give_up(guard, "the caller's memory fills no whole page");
     else if (guards.used > MOST_GUARDS)
-        give_up(guard, "there are too many");
+        give_up(guard, "too many copies are protected");
     if (!range->alone)
         give_up_overlaps(guard);
 }

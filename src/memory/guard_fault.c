@@ -68,7 +68,7 @@ static void say(const struct sm_guard *guard, uintptr_t address)
     add_number(&text, guard->size, 10);
     add(&text, " bytes): its host copy at 0x");
     add_number(&text, (uintptr_t)guard->data, 16);
-    add(&text, stale ? " is stale since " : " is to be read only since ");
+    add(&text, stale ? " is stale since " : " is read-only since ");
     add(&text, since ? since : "a call of the library");
     add(&text, "; the pointer used at 0x");
     add_number(&text, address, 16);

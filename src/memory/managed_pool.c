@@ -104,9 +104,9 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
     if (elsewhere <= left && bytes <= left - elsewhere)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "%zu bytes of managed memory for device %d: of %zu bytes there %zu are free, for these and for %zu "
-                   "of managed memory that is elsewhere",
-                   bytes, device, total, left, elsewhere);
+                   "%zu bytes of managed memory do not fit on device %d: %zu of its %zu bytes are free, and %zu bytes "
+                   "of managed memory that is elsewhere may move there",
+                   bytes, device, left, total, elsewhere);
 }
 
 /* Allocates a block. It counts as held during the call, so another thread may be refused memory meanwhile. */

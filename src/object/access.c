@@ -152,8 +152,8 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (step->work != SM_NOTHING || step->next != head || copy->untracked == SM_UNTRACKED_WRITE)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                       "the stream is capturing, and this access would need a transfer, a fill or memory, or change "
-                       "the head: make it before the capture");
+                       "the stream is capturing, and this access needs a transfer, a fill or memory, or changes the "
+                       "head: access the object before the capture");
     *out = sm_copy_data(copy);
     return SYNCED_MEM_OK;
 }
@@ -249,7 +249,8 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
     if (status != SYNCED_MEM_OK)
         return status;
     if (!stream)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "the stream is capturing, so no event can be recorded on it: call after the capture");
     if (sm_copy_of(mem, SM_GPU))
         status = sm_inflight_end(sm_copy_of(mem, SM_GPU), stream);
     sm_stream_drop(stream);

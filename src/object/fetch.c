@@ -86,7 +86,9 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
     if (sm_copy_is_of_user(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
-        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
+        return sm_fail(SYNCED_MEM_ERR_CUDA,
+                       "the end of earlier work on %p is unknown, as no event could be recorded behind it",
+                       sm_copy_data(copy));
     sm_copy_quarantine(sm_take_copy(mem, side));
     return SYNCED_MEM_OK;
 }

@@ -113,14 +113,14 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
     const int device = sm_device(mem);
     synced_mem_status status = SYNCED_MEM_OK;
     if (batch->stream && device >= 0 && device != batch->stream->device)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                       "the stream is used as one of device %d, the object is on device %d", batch->stream->device,
-                       device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the stream is used on device %d, but the object is on device %d",
+                       batch->stream->device, device);
     if (!batch->stream)
         status = sm_stream_find(device, handle, &batch->stream);
     if (status != SYNCED_MEM_OK || batch->stream)
         return status;
-    return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: the transfer would become part of the graph");
+    return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                   "the stream is capturing, and the transfer would become part of the graph: call before the capture");
 }
 
 /* Checks everything that can be checked before a transfer is queued. */
@@ -403,7 +403,8 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers",
+                       batch->count);
     batch->calls = (struct sm_transaction *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);

@@ -123,14 +123,14 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
     if (status != SYNCED_MEM_OK)
         return status;
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
-                       sm_device(mem));
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the memory is on device %d, but the object is on device %d",
+                       gpu->device, sm_device(mem));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side] && sm_copy_capacity(incoming[side]) < sm_size(mem))
-            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was resized by another call meanwhile");
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "another call has made the object larger than the memory");
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object already owns the memory at %p",
                            sm_copy_data(incoming[side]));
     sm_close_write(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -160,7 +160,8 @@ static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, s
     struct sm_stream *stream;
     SM_TRY(sm_stream_find(device, handle, &stream));
     if (!stream)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "the stream is capturing, so no event can be recorded on it: call after the capture");
     synced_mem_status status = sm_stream_queued(stream, out);
     sm_stream_drop(stream);
     return status;

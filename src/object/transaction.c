@@ -213,7 +213,8 @@ static unsigned given(const struct synced_mem *mem, enum sm_side side)
 synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
+                                              "its valid host copy, or release it");
     sm_caller_is_about(mem, sm_object_name(mem));
     sm_lock_object(mem);
     *call = (struct sm_transaction){.mem = mem};

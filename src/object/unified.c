@@ -30,10 +30,10 @@ static synced_mem_status decide_on(int device, synced_mem_placement_kind *placem
         return SYNCED_MEM_OK;
     SM_TRY(sm_device_unified_facts(device, &facts));
     if (*placement == SYNCED_MEM_PLACEMENT_MANAGED && !facts.managed)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "managed placement: device %d has no managed memory that the host may touch while kernels run "
-                       "(concurrentManagedAccess is 0); mapped placement works there",
-                       device);
+        return sm_fail(
+            SYNCED_MEM_ERR_INVALID_STATE,
+            "device %d does not support managed placement (concurrentManagedAccess is 0): use mapped placement",
+            device);
     if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC && !facts.integrated)
         *placement = SYNCED_MEM_PLACEMENT_SEPARATE;
     if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC)
@@ -93,7 +93,7 @@ synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
     if (asked == SYNCED_MEM_PLACEMENT_MAPPED || asked == SYNCED_MEM_PLACEMENT_MANAGED ||
         placement != SYNCED_MEM_PLACEMENT_SEPARATE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "the object's placement is unified: host and device share memory of the library's own");
+                       "the object's placement is unified: only an object with separate placement can use this memory");
     settle(mem, placement);
     return SYNCED_MEM_OK;
 }

@@ -77,8 +77,9 @@ static synced_mem_status check_stream(const struct synced_mem *mem, const struct
     const int device = sm_device(mem);
     if (device < 0 || device == stream->device || stream->kind == SM_STREAM_INTERNAL)
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the stream is one of device %d, the object took device %d meanwhile",
-                   stream->device, device);
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                   "the stream is on device %d, but another call has put the object on device %d", stream->device,
+                   device);
 }
 
 synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

@@ -182,7 +182,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     const uint64_t thread = created ? 0 : thread_number();
     struct sm_stream *fresh = sm_stream_record_take();
     if (!fresh)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a stream's record");
     sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
                        created ? handle : SM_NO_HANDLE);
     fresh->handle = handle;
@@ -268,7 +268,7 @@ static synced_mem_status find_created(int device, int likely, synced_mem_stream 
     const int its = stream->device;
     if (device >= 0 && its != device) {
         sm_stream_drop(stream);
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "stream %p is one of device %d, the object is on device %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "stream %p is on device %d, but the object is on device %d",
                        (void *)handle, its, device);
     }
     *out = stream;
@@ -280,7 +280,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
     int resolved;
     struct sm_stream_facts facts = {.capturing = false};
     if (handle == SM_HANDLE_OF_NONE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no stream has the handle %p", (void *)handle);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is no stream handle", (void *)handle);
     synced_mem_status status = sm_device_resolve(device, &resolved);
     if (status == SYNCED_MEM_OK)
         status = sm_device_stream_look(resolved, handle, &facts);
@@ -322,7 +322,7 @@ static struct sm_stream *recordable(struct sm_stream *stream)
 static synced_mem_status vanished(const struct sm_stream *stream)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is forgotten",
+                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is not tracked",
                    (void *)stream->handle);
 }
 

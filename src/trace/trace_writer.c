@@ -146,7 +146,7 @@ void sm_trace_print_summary(FILE *file)
     for (size_t i = 0; i < count; i++)
         print_traced(file, &top[i]);
     if (count == 0)
-        (void)fprintf(file, "(nothing was moved while there was a trace)\n");
+        (void)fprintf(file, "(no transfers while there was a trace)\n");
 }
 
 /* ---- The process ---- */

@@ -366,7 +366,7 @@ static void print_parents(const void *unused)
     FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_print(parents, stderr));
     synced_mem *const own = make_named("the child's", SIZE);
     all_text();
-    HAS("  5000 bytes, the parent process's\n");
+    HAS("  5000 bytes, belongs to the parent process\n");
     HAS("'the child's' at 0x");
     HAS("2 objects\n");
     OK(synced_mem_release(own));

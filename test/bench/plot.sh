@@ -67,7 +67,7 @@ draw "$dir/rows" "$dir/pictures" || fail "plot.py: $(cat "$dir/err")"
 for name in life resize-host scale timeline; do
     grep -q "  $dir/pictures/$name.svg" "$dir/out" || fail "plot.py does not name $name.svg: $(cat "$dir/out")"
 done
-[ "$(grep -c 'skipped, as too little of it was measured' "$dir/out")" = 4 ] || fail "skipped: $(cat "$dir/out")"
+[ "$(grep -c 'skipped: too few rows were measured' "$dir/out")" = 4 ] || fail "skipped: $(cat "$dir/out")"
 [ "$(find "$dir/pictures" -type f | wc -l)" = 4 ] || fail "other pictures: $(ls "$dir/pictures")"
 has life 'Create, overwrite on the host, gpu_data, destroy (quick run)' 'µs, without the fill ÷ reference' synced_mem \
     'reference: the copy alone (limit)' 'cudaMallocHost, cudaMalloc, cudaMemcpy (classic)' '1 KiB'
@@ -89,13 +89,13 @@ refuses "$dir/missing/life.svg: No such file" "$dir/rows" "$dir/missing"
 refuses "$dir/bad: it has no line of the suite's JSON" "$dir/bad" "$dir/none"
 for line in 'no JSON' '{"end":{}}' '{"machine":7}' '\0377'; do
     printf '%b\n' "$line" >"$dir/bad"
-    refuses "$dir/bad, line 1: this is no line of the suite's JSON" "$dir/bad" "$dir/none"
+    refuses "$dir/bad, line 1: this is not a line of the suite's JSON" "$dir/bad" "$dir/none"
 done
 for line in '{"machine":' '[]' '{"group":"life"}' '{"timeline":[{"what":"push","step":1}]}' \
     '{"group":"life","table":"device","x":1,"verdict":"","ours":{"median":1}}' \
     '{"group":"life","table":"push","x":1,"verdict":"","ours":{"median":NaN,"lower_quartile":1,"upper_quartile":1}}'; do
     printf '%s\n%s\n' '{"machine":{}}' "$line" >"$dir/bad"
-    refuses "$dir/bad, line 2: this is no line of the suite's JSON" "$dir/bad" "$dir/none"
+    refuses "$dir/bad, line 2: this is not a line of the suite's JSON" "$dir/bad" "$dir/none"
 done
 
 # Without modules of packages.

@@ -63,7 +63,7 @@ ends 0 '' --quick --json "$dir/json"
 "$python" - "$dir/json" "$dir/groups" "$runtime" <<'PYTHON' || fail "the lines of JSON"
 import json, re, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
-groups = [line.split()[0] for line in open(sys.argv[2]) if "asked for" not in line]
+groups = [line.split()[0] for line in open(sys.argv[2]) if "only with" not in line]
 runtime = sys.argv[3]
 first, rows, last = lines[0]["machine"], [line for line in lines[1:-1] if "timeline" not in line], lines[-1]["end"]
 assert first["quick"] and first["cores"] > 0 and first["has_gpu"] == (runtime != "none"), first
@@ -109,7 +109,7 @@ if drawing=$(python_with matplotlib); then
         "$drawing" -c 'import sys, xml.dom.minidom; xml.dom.minidom.parse(sys.argv[1])' "$dir/pictures/$name.svg" ||
             fail "$name.svg is no XML"
     done
-    grep -q 'overlap: skipped, as too little of it was measured' "$dir/out" || fail "overlap: $(cat "$dir/out")"
+    grep -q 'overlap: skipped: too few rows were measured' "$dir/out" || fail "overlap: $(cat "$dir/out")"
 else
     echo "skipped: pictures, as there is no matplotlib"
 fi

@@ -177,7 +177,7 @@ START_TEST(out_of_reach)
     set_kind(_i);
     emu_set_peer_access(1, 0, false);
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_pool_allow_peer(0, 1, 1));
-    SAYS("device 1 can't reach the memory of device 0");
+    SAYS("device 1 can't access the memory of device 0");
     OK(synced_mem_gpu_pool_allow_peer(0, 2, 1));
 }
 END_TEST
@@ -216,7 +216,7 @@ START_TEST(without_effect)
 {
     deaf = true;
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_pool_allow_peer(0, 1, 1));
-    SAYS("device 1 has access 0 to the pool of device 0, not 3");
+    SAYS("device 1 has access 0 to the pool of device 0, although 3 was set");
     deaf = false;
     OK(synced_mem_gpu_pool_allow_peer(0, 1, 1));
 }

@@ -462,7 +462,7 @@ static int tries_of(enum outcome expected)
 static bool is_out_of_sight(void)
 {
     return synced_mem_last_error() == SYNCED_MEM_ERR_CUDA &&
-           strstr(synced_mem_last_error_message(), "nobody can tell when") != NULL;
+           strstr(synced_mem_last_error_message(), "is unknown, as no event") != NULL;
 }
 
 /* Tries a step. Returns false if the device is lost. */

@@ -393,7 +393,7 @@ START_TEST(a_fill_out_of_sight)
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_resize(mem, SIZE));
     emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
     FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_overwrite_cpu_data(mem));
-    SAYS("nobody can tell");
+    SAYS("is unknown");
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE / 2, 1));
     OK(synced_mem_release(mem));

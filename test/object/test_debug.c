@@ -78,7 +78,7 @@ START_TEST(old_pointers)
     SAID(" is stale since synced_mem_mutable_gpu_data_on; the pointer used at 0x");
     SAID(" expired then\n");
     dies(write_stale, " is stale since synced_mem_overwrite_gpu_data; the pointer used at 0x");
-    dies(write_synced, " is to be read only since synced_mem_gpu_data; the pointer used at 0x");
+    dies(write_synced, " is read-only since synced_mem_gpu_data; the pointer used at 0x");
 }
 END_TEST
 

@@ -112,7 +112,7 @@ START_TEST(less_than_a_page)
     lives(use_small_memory);
     const char *const told =
         "synced_mem: SYNCED_MEM_DEBUG: the host copy of 'tiny' (64 bytes) is not protected, as the "
-        "caller's memory has no page of its own;";
+        "caller's memory fills no whole page;";
     SAID(told);
     ck_assert_ptr_null(strstr(strstr(said, told) + 1, told));
     SAID("host copies that could not be protected                           2\n");
@@ -253,7 +253,7 @@ static void say_while_another_prints(void)
 START_TEST(said_with_nothing_locked)
 {
     lives(say_while_another_prints);
-    SAID("no page of its own");
+    SAID("no whole page");
 }
 END_TEST
 
@@ -298,9 +298,9 @@ static void have_too_many(void)
 START_TEST(system_at_its_limits)
 {
     lives(fail_to_open);
-    SAID("as the system refuses to change what was protected;");
+    SAID("as the system refuses to lift a protection;");
     lives(have_too_many);
-    SAID("as there are too many;");
+    SAID("as too many copies are protected;");
 }
 END_TEST
 

@@ -506,7 +506,7 @@ START_TEST(a_stream_of_no_device)
     if (_i == 2) /* the current device needs no cudaSetDevice */
         emu_fail("cudaEventRecord", 1, cudaErrorInvalidResourceHandle, false);
     FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_data_on(mem, stream));
-    SAYS("no device takes");
+    SAYS("no device accepts");
     emu_fail_clear();
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));

@@ -258,7 +258,7 @@ START_TEST(none_or_no_array)
         FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, move_n(pull, NULL, 1, NULL));
         SAYS(pull ? "synced_mem_async_cpu_pull_n" : "synced_mem_async_gpu_push_n");
         FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, move_n(pull, with_null, 3, NULL));
-        SAYS("object 1 of 3");
+        SAYS("mems[1] of 3");
     }
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     OK(synced_mem_release(mem));

@@ -230,7 +230,7 @@ START_TEST(summaries)
     synced_mem *const often = make_named("often", SIZE);
     start();
     summary();
-    HAS("(nothing was moved while there was a trace)");
+    HAS("(no transfers while there was a trace)");
     ck_assert_ptr_nonnull(synced_mem_cpu_data(once));
     ck_assert_ptr_nonnull(synced_mem_gpu_data(once));
     for (int i = 0; i < ROUNDS; i++) {
@@ -287,7 +287,7 @@ START_TEST(summary_without_a_file)
     if (gpu_expected())
         HAS("counted#1                                                  1        1    4.8 KiB        1    4.8 KiB\n");
     else
-        HAS("(nothing was moved while there was a trace)");
+        HAS("(no transfers while there was a trace)");
     OK(synced_mem_trace_stop());
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
     summary();

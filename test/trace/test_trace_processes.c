@@ -166,7 +166,7 @@ START_TEST(environment_that_asks_for_a_summary)
     asks_for_summary = "1";
     ck_assert_int_eq(run(use_and_fork, "", false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 1);
-    HAS(gpu_expected() ? "used#1 " : "(nothing was moved while there was a trace)");
+    HAS(gpu_expected() ? "used#1 " : "(no transfers while there was a trace)");
     ck_assert_int_eq(run(use, path, false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 1);
     read_file(path);

@@ -35,8 +35,8 @@ synced_mem_status sm_device_check_mapped(int device, void *data)
     synced_mem_status status = check(cudaHostGetDevicePointer(&there, data, 0), "cudaHostGetDevicePointer", device, 0);
     if (status == SYNCED_MEM_OK && there != data)
         status = sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                         "device %d reaches the host's %p at another address, %p: memory can't be mapped", device, data,
-                         there);
+                         "device %d has host memory %p at another address, %p: mapped placement is not possible",
+                         device, data, there);
     return leave(device, &before, status);
 }
 

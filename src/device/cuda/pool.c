@@ -125,7 +125,7 @@ static synced_mem_status check_possible(int device, int peer)
         check(cudaDeviceCanAccessPeer(&possible, peer, device), "cudaDeviceCanAccessPeer", device, 0);
     if (status != SYNCED_MEM_OK || possible)
         return status;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d can't reach the memory of device %d", peer, device);
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d can't access the memory of device %d", peer, device);
 }
 
 struct wish {
@@ -143,7 +143,7 @@ static synced_mem_status allow_in_pool(int device, cudaMemPool_t pool, const str
     if (status == SYNCED_MEM_OK)
         status = check(cudaMemPoolGetAccess(&found, pool, &where), "cudaMemPoolGetAccess", device, 0);
     if (status == SYNCED_MEM_OK && found != wanted.flags)
-        status = sm_fail(SYNCED_MEM_ERR_CUDA, "device %d has access %d to the pool of device %d, not %d as was set",
+        status = sm_fail(SYNCED_MEM_ERR_CUDA, "device %d has access %d to the pool of device %d, although %d was set",
                          wish->peer, (int)found, device, (int)wanted.flags);
     return status;
 }

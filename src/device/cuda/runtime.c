@@ -54,7 +54,7 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
         return SYNCED_MEM_OK;
     (void)cudaGetLastError();
     const synced_mem_status status = status_of(code, out_of_memory);
-    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (of earlier work on the device)" : "";
+    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (an error of earlier work on the device)" : "";
     char of[32] = "";
     if (size > 0)
         (void)snprintf(of, sizeof of, " of %zu bytes", size);
@@ -64,7 +64,7 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
 
 static synced_mem_status forked(void)
 {
-    return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "a forked child can't use the CUDA runtime, as its parent has used it");
 }
 
 /* A single device is always the current one. */
@@ -184,7 +184,8 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
     if (status != SYNCED_MEM_OK)
         return status;
     if (found >= count)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist: the CUDA runtime finds %d", found,
+                       count);
     *device = found;
     return SYNCED_MEM_OK;
 }
@@ -331,7 +332,7 @@ static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *
             return SYNCED_MEM_OK;
         }
     }
-    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device takes %p for a stream of its own", (void *)stream);
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device accepts %p as a stream of its own", (void *)stream);
 }
 
 /* cudaStreamGetDevice() is new in CUDA 12.8 and needs a driver as new. */

@@ -228,7 +228,7 @@ static synced_mem_status check_limit(size_t bytes)
     if (limit == 0 || (held <= limit && bytes <= limit - held))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                   "%zu bytes more of page-locked memory are over the limit of %zu, with %zu held", bytes, limit, held);
+                   "%zu more bytes of page-locked memory exceed the limit of %zu, as %zu are held", bytes, limit, held);
 }
 
 /* Creates the record of the block before the segment, so that a new segment can't get lost. */
@@ -237,7 +237,7 @@ synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t
     struct sm_segment *slab;
     struct sm_block *const block = new_block();
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a block's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a block's record");
     synced_mem_status status = check_limit(bytes);
     if (status == SYNCED_MEM_OK)
         status = sm_segment_create(device, place, bytes, &slab);

@@ -182,7 +182,7 @@ static synced_mem_status take_shared(int device, unsigned place, size_t size, st
 static synced_mem_status check_size(size_t size)
 {
     if (size > SM_TLSF_LARGEST)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can address", size);
     return SYNCED_MEM_OK;
 }
 
@@ -191,7 +191,8 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
     struct sm_cached cached;
     assert(size > 0);
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "page-locked memory is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
     if (check_size(size) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const unsigned place = sm_host_place_of(device);

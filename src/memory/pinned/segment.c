@@ -71,7 +71,7 @@ synced_mem_status sm_segment_create(int device, unsigned place, size_t bytes, st
 {
     struct sm_segment *const slab = calloc(1, sizeof *slab);
     if (!slab)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a slab's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a slab's record");
     *slab = (struct sm_segment){.device = device, .place = place, .bytes = bytes};
     const synced_mem_status status = page_lock(slab);
     if (status != SYNCED_MEM_OK) {
