@@ -1,6 +1,9 @@
 /* Checks the statuses, each thread's last error, and the error handler. */
 #include "fixture.h"
 
+#include "api/report.h"
+#include "base/status.h"
+
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -213,6 +216,23 @@ START_TEST(handler_uses_the_library)
 }
 END_TEST
 
+/* A detail that is too long is cut. */
+START_TEST(long_details)
+{
+    char long_text[2000];
+    memset(long_text, 'x', sizeof long_text);
+    long_text[sizeof long_text - 1] = '\0';
+    ck_assert_int_eq(sm_fail(SYNCED_MEM_ERR_CUDA, "%s", long_text), SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_report(SYNCED_MEM_ERR_CUDA, "a_function", "an object"), SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_CUDA);
+    SAYS("a_function of 'an object': xxx");
+    ck_assert_uint_lt(strlen(synced_mem_last_error_message()), 1000);
+    ck_assert_int_eq(sm_report(SYNCED_MEM_OK, "a_function", NULL), SYNCED_MEM_OK);
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_CUDA);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("errors");
@@ -223,6 +243,7 @@ Suite *suite(void)
     tcase_add_test(last, last_error);
     tcase_add_test(last, only_published_failures);
     tcase_add_test(last, details);
+    tcase_add_test(last, long_details);
     tcase_add_test(last, details_of_memory);
     tcase_add_test(last, errors_belong_to_threads);
     TCase *const handler = add_case(made, "handler");
