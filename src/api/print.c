@@ -207,19 +207,19 @@ struct view {
 
 static struct view view_of(const synced_mem *mem)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
-    view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    view.status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)
         return view;
-    call.ends_nothing = true;
+    transaction.ends_nothing = true;
     view.size = sm_size(mem);
     view.head = sm_head(mem);
     view.device = sm_device(mem);
     view.placement = sm_placement(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         view.sights[side] = sight_of(mem, side);
-    (void)sm_leave(&call, SYNCED_MEM_OK);
+    (void)sm_leave(&transaction, SYNCED_MEM_OK);
     return view;
 }
 

@@ -294,23 +294,23 @@ struct facts {
 static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     if (!ask(mem, function))
         return facts;
     sm_caller_begin(function, mem);
-    const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    const synced_mem_status status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
         (void)sm_report(status, function, synced_mem_name(mem));
         return facts;
     }
-    call.ends_nothing = true;
+    transaction.ends_nothing = true;
     struct sm_copy *const copy = sm_copy_of(mem, side);
     if (copy && look && sm_device_in_use())
         (void)sm_pin_query(copy, sm_device(mem));
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
-    (void)sm_report(sm_leave(&call, SYNCED_MEM_OK), function, NULL);
+    (void)sm_report(sm_leave(&transaction, SYNCED_MEM_OK), function, NULL);
     return facts;
 }
 

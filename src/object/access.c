@@ -126,9 +126,10 @@ static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode
 
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    return sm_leave_and_reap(&call, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    return sm_leave_and_reap(&transaction,
+                             side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
 }
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
@@ -219,15 +220,15 @@ static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **
 
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct sm_stream *stream = NULL;
-    SM_TRY(sm_enter(&call, mem));
+    SM_TRY(sm_enter(&transaction, mem));
     if (mode == SM_READ && give_again(mem, handle, out))
-        return sm_leave(&call, SYNCED_MEM_OK);
+        return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
-    status = sm_leave_and_reap(&call, status);
+    status = sm_leave_and_reap(&transaction, status);
     sm_stream_drop(stream);
     return status;
 }
@@ -258,10 +259,10 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
 
 synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    call.ends_nothing = true;
-    return sm_leave(&call, end_use(mem, handle));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    transaction.ends_nothing = true;
+    return sm_leave(&transaction, end_use(mem, handle));
 }
 
 /* ---- The library's own work ---- */
@@ -304,11 +305,11 @@ static synced_mem_status wait_for_all(struct synced_mem *mem)
 
 synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    call.ends_nothing = true;
-    const synced_mem_status lost = call.lost ? sm_fence_wait(call.lost) : SYNCED_MEM_OK;
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    transaction.ends_nothing = true;
+    const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
-        return sm_leave_and_reap(&call, lost);
-    return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));
+        return sm_leave_and_reap(&transaction, lost);
+    return sm_leave_and_reap(&transaction, wait ? wait_for_all(mem) : ask(mem, pending));
 }

@@ -15,7 +15,7 @@
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
-    struct sm_transaction *calls; /* one an object, ordered by the objects' addresses */
+    struct sm_transaction *transactions; /* one an object, ordered by the objects' addresses */
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
@@ -40,28 +40,28 @@ static int by_address(const void *a, const void *b)
 static void sort_objects(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
-        batch->calls[i].mem = batch->mems[i];
+        batch->transactions[i].mem = batch->mems[i];
     if (batch->count > 1)
-        qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
+        qsort(batch->transactions, batch->count, sizeof *batch->transactions, by_address);
     batch->objects = 0;
     for (size_t i = 0; i < batch->count; i++)
-        if (i == 0 || batch->calls[i].mem != batch->calls[batch->objects - 1].mem)
-            batch->calls[batch->objects++] = batch->calls[i];
+        if (i == 0 || batch->transactions[i].mem != batch->transactions[batch->objects - 1].mem)
+            batch->transactions[batch->objects++] = batch->transactions[i];
 }
 
 static synced_mem_status leave_all(struct batch *batch, size_t entered, synced_mem_status status)
 {
     for (size_t i = 0; i < entered; i++)
-        (void)sm_leave(&batch->calls[i], status);
+        (void)sm_leave(&batch->transactions[i], status);
     return status;
 }
 
 static synced_mem_status enter_all(struct batch *batch)
 {
     for (size_t i = 0; i < batch->objects; i++) {
-        const synced_mem_status status = sm_enter(&batch->calls[i], batch->calls[i].mem);
+        const synced_mem_status status = sm_enter(&batch->transactions[i], batch->transactions[i].mem);
         if (status != SYNCED_MEM_OK) {
-            batch->failed = batch->calls[i].mem;
+            batch->failed = batch->transactions[i].mem;
             return leave_all(batch, i, status);
         }
     }
@@ -99,12 +99,12 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-static struct sm_transaction *call_of(const struct batch *batch, struct synced_mem *mem)
+static struct sm_transaction *find_transaction(const struct batch *batch, struct synced_mem *mem)
 {
     const struct sm_transaction wanted = {.mem = mem};
     if (batch->objects == 1)
-        return batch->calls;
-    return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
+        return batch->transactions;
+    return bsearch(&wanted, batch->transactions, batch->objects, sizeof *batch->transactions, by_address);
 }
 
 /* All objects use one stream and are on its device. */
@@ -139,9 +139,9 @@ static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
         return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    struct sm_transaction *const call = call_of(batch, mem);
-    const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
-    call->moves = true;
+    struct sm_transaction *const transaction = find_transaction(batch, mem);
+    const synced_mem_status status = transaction->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
+    transaction->moves = true;
     return status;
 }
 
@@ -153,14 +153,14 @@ static void commit_all(struct batch *batch)
 {
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     for (size_t i = 0; i < batch->objects; i++) {
-        struct synced_mem *const mem = batch->calls[i].mem;
+        struct synced_mem *const mem = batch->transactions[i].mem;
         if (batch->goes_on)
             sm_close_write(mem);
-        if (!batch->calls[i].moves)
+        if (!batch->transactions[i].moves)
             continue;
         if (sm_shared_copy(mem) && is_pull(batch))
             sm_unified_arrive(sm_shared_copy(mem), NULL);
-        batch->calls[i].writes = sm_copy_of(mem, SM_GPU)->writes;
+        batch->transactions[i].writes = sm_copy_of(mem, SM_GPU)->writes;
         sm_set_head(mem, sm_head(mem) | sm_bit(batch->side));
     }
 }
@@ -255,10 +255,11 @@ static synced_mem_status follow(struct batch *batch, struct sm_fence *arrival)
 
 /* Returns whether the transfer's contents have arrived and no stream was given the device copy to write meanwhile. Such
  * an open write is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct sm_transaction *call)
+static bool has_arrived(const struct batch *batch, const struct sm_transaction *transaction)
 {
-    const struct sm_copy *const gpu = sm_copy_of(call->mem, SM_GPU);
-    return call->moves && (sm_head(call->mem) & sm_bit(batch->side)) && gpu && gpu->writes == call->writes;
+    const struct sm_copy *const gpu = sm_copy_of(transaction->mem, SM_GPU);
+    return transaction->moves && (sm_head(transaction->mem) & sm_bit(batch->side)) && gpu &&
+           gpu->writes == transaction->writes;
 }
 
 /* Enters each object once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
@@ -267,12 +268,12 @@ static void look_again(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->objects; i++) {
-        struct sm_transaction call;
-        (void)sm_enter(&call, batch->calls[i].mem);
-        const bool arrived = has_arrived(batch, &batch->calls[i]);
+        struct sm_transaction transaction;
+        (void)sm_enter(&transaction, batch->transactions[i].mem);
+        const bool arrived = has_arrived(batch, &batch->transactions[i]);
         if (arrived && is_pull(batch))
-            sm_close_write(call.mem);
-        (void)sm_leave(&call, arrived ? SYNCED_MEM_OK : status);
+            sm_close_write(transaction.mem);
+        (void)sm_leave(&transaction, arrived ? SYNCED_MEM_OK : status);
     }
     sm_detail_set(&first);
 }
@@ -333,11 +334,11 @@ static synced_mem_status follow_staged(struct batch *batch, synced_mem_status st
  * just before. */
 static synced_mem_status supply(const struct batch *batch, struct synced_mem *mem)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct sm_fence *again;
-    (void)sm_enter(&call, mem);
-    call.ends_nothing = true;
-    return sm_leave(&call, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
+    (void)sm_enter(&transaction, mem);
+    transaction.ends_nothing = true;
+    return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
 
 static synced_mem_status wait_for(struct batch *batch, synced_mem_status status)
@@ -397,15 +398,15 @@ static synced_mem_status move_with(struct batch *batch, synced_mem_stream handle
 static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct part {
-        struct sm_transaction call;
+        struct sm_transaction transaction;
         struct sm_transfer transfer;
         struct sm_fence *arrival;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the records of %zu transfers", batch->count);
-    batch->calls = (struct sm_transaction *)(void *)room;
-    batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
+    batch->transactions = (struct sm_transaction *)(void *)room;
+    batch->transfers = (struct sm_transfer *)(void *)(batch->transactions + batch->count);
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
     const synced_mem_status status = move_with(batch, handle, failed);
     free(room);
@@ -415,11 +416,15 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
 static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
-    struct batch batch = {
-        .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .arrivals = &arrival, .side = side};
+    struct batch batch = {.mems = mems,
+                          .count = count,
+                          .transactions = &transaction,
+                          .transfers = &transfer,
+                          .arrivals = &arrival,
+                          .side = side};
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);

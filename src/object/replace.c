@@ -75,16 +75,16 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 
 static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
     synced_mem_status status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
         sm_close_write(mem);
         if (!sm_shared_copy(mem))
-            sm_let_go(&call, side);
+            sm_let_go(&transaction, side);
         sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
     }
-    return sm_leave_and_reap(&call, status);
+    return sm_leave_and_reap(&transaction, status);
 }
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
@@ -110,9 +110,9 @@ static bool owns(const struct synced_mem *mem, enum sm_side side, const struct s
     return into < copy->bytes;
 }
 
-static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *const incoming[SM_SIDES])
+static synced_mem_status replace(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
     const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
@@ -136,7 +136,7 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
-        sm_let_go(call, side);
+        sm_let_go(transaction, side);
         sm_put_copy(mem, side, incoming[side]);
         head |= incoming[side] ? sm_bit(side) : 0;
     }
@@ -149,9 +149,9 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
 {
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
-    struct sm_transaction call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
+    struct sm_transaction transaction;
+    const synced_mem_status status = sm_enter(&transaction, mem);
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&transaction, replace(&transaction, incoming)) : status;
 }
 
 /* Records a fence for all work queued on the stream until now. */

@@ -210,33 +210,33 @@ static unsigned given(const struct synced_mem *mem, enum sm_side side)
     return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
 }
 
-synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
+synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
     sm_caller_is_about(mem, sm_object_name(mem));
     sm_lock_object(mem);
-    *call = (struct sm_transaction){.mem = mem};
-    lose(mem, &call->lost);
-    call->head = sm_head(mem);
+    *transaction = (struct sm_transaction){.mem = mem};
+    lose(mem, &transaction->lost);
+    transaction->head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        call->given[side] = given(mem, side);
+        transaction->given[side] = given(mem, side);
     return SYNCED_MEM_OK;
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. Device
  * pointers that were returned earlier are still good, so their uses are open again. */
-static void put_back(const struct sm_transaction *call)
+static void put_back(const struct sm_transaction *transaction)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     lose(mem, NULL);
     unsigned head = sm_head(mem);
-    if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+    if (sm_copy_of(mem, SM_GPU) && !transaction->ends_nothing)
         sm_inflight_reopen(sm_copy_of(mem, SM_GPU));
-    const bool still = (head & call->head) == call->head;
+    const bool still = (head & transaction->head) == transaction->head;
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
-        if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
+        if (!(transaction->head & sm_bit(side)) && transaction->given[side] == given(mem, side))
             head &= ~sm_bit(side);
     sm_set_head(mem, head);
 }
@@ -247,15 +247,15 @@ void sm_close_write(struct synced_mem *mem)
         sm_inflight_close(sm_copy_of(mem, SM_GPU));
 }
 
-synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status)
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     if (status != SYNCED_MEM_OK)
-        put_back(call);
+        put_back(transaction);
     sm_unlock_object(mem);
-    sm_fence_drop(call->lost);
+    sm_fence_drop(transaction->lost);
     for (int i = 0; i < SM_SIDES; i++)
-        sm_copy_retire(call->let_go[i]);
+        sm_copy_retire(transaction->let_go[i]);
     return status;
 }
 
@@ -272,13 +272,13 @@ synced_mem_status sm_reap_after(synced_mem_status status)
     return status;
 }
 
-synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status)
+synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status)
 {
-    return sm_reap_after(sm_leave(call, status));
+    return sm_reap_after(sm_leave(transaction, status));
 }
 
-void sm_let_go(struct sm_transaction *call, enum sm_side side)
+void sm_let_go(struct sm_transaction *transaction, enum sm_side side)
 {
-    call->let_go[side] = sm_take_copy(call->mem, side);
-    sm_guard_forget(call->let_go[side]); /* the same memory may be allocated again at once */
+    transaction->let_go[side] = sm_take_copy(transaction->mem, side);
+    sm_guard_forget(transaction->let_go[side]); /* the same memory may be allocated again at once */
 }
