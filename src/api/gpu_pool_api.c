@@ -32,12 +32,12 @@ synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info 
 
 /* ---- Pools ---- */
 
-/* Sets the limit. If more is kept, all spare memory is freed. */
-static void set_spare_limit(int device, uint64_t bytes)
+/* Sets the limit. If more is kept, all cached memory is freed. */
+static void set_cache_limit(int device, uint64_t bytes)
 {
     sm_device_cache_set_limit(device, bytes < SIZE_MAX ? (size_t)bytes : SIZE_MAX);
     if (sm_device_cache_bytes(device) > bytes)
-        (void)sm_copy_free_spares(device);
+        (void)sm_copy_free_cached(device);
 }
 
 synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
@@ -48,7 +48,7 @@ synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes)
     if (status == SYNCED_MEM_OK)
         status = sm_device_pool_set_threshold(on, bytes);
     if (status == SYNCED_MEM_OK)
-        set_spare_limit(on, bytes);
+        set_cache_limit(on, bytes);
     return sm_report(status, __func__, NULL);
 }
 
@@ -59,7 +59,7 @@ synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
     synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK) {
         (void)sm_copy_reap(false);
-        (void)sm_copy_free_spares(on);
+        (void)sm_copy_free_cached(on);
         sm_stream_look_at_frees(on);
         status = sm_device_pool_trim(on, keep);
     }
@@ -72,7 +72,7 @@ synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes)
     sm_caller_begin(__func__, NULL);
     const synced_mem_status status = find(device, &on);
     if (status == SYNCED_MEM_OK)
-        set_spare_limit(on, bytes);
+        set_cache_limit(on, bytes);
     return sm_report(status, __func__, NULL);
 }
 

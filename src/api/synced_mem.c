@@ -205,7 +205,7 @@ static synced_mem_status shut_down(void)
                        alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_free_spares(-1);
+        status = sm_copy_free_cached(-1);
     sm_device_cache_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();

@@ -1,4 +1,4 @@
-/* The device cache: spare memory, by its size and by the stream that used it last. */
+/* The device cache: memory by its size and by the stream that used it last. */
 #include "copy/device_cache.h"
 
 #include "copy/inflight.h"
@@ -6,12 +6,12 @@
 #include "memory/accounting.h"
 
 enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
-enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
+enum { BINS = SIZES * STREAMS, MOST = 256, TRIES = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
 /* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
  * out of the order of age. Then it puts them back at their place in the order of age. */
-static struct spares {
+static struct cache {
     struct sm_copy *bins[BINS];
     struct sm_copy *oldest;
     struct sm_copy *newest;
@@ -38,18 +38,18 @@ static uint64_t mixed(uint64_t number)
 }
 
 /* Returns the first of the bins for the size. */
-static struct sm_copy **bins_of(struct spares *on, size_t bytes)
+static struct sm_copy **bins_of(struct cache *on, size_t bytes)
 {
     return &on->bins[(mixed(bytes) >> (64 - SIZES_LOG)) * STREAMS];
 }
 
-static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_stream *stream)
+static struct sm_copy **bin_of(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
     return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
-static void insert_by_age(struct spares *on, struct sm_copy *copy)
+static void insert_by_age(struct cache *on, struct sm_copy *copy)
 {
     struct sm_copy *older = on->newest;
     if (older && older->kept_at > copy->kept_at) {
@@ -64,7 +64,7 @@ static void insert_by_age(struct spares *on, struct sm_copy *copy)
     *(copy->newer ? &copy->newer->older : &on->newest) = copy;
 }
 
-static void put(struct spares *on, struct sm_copy *copy)
+static void put(struct cache *on, struct sm_copy *copy)
 {
     struct sm_copy **const bin = bin_of(on, copy->bytes, stream_of(copy));
     copy->next = *bin;
@@ -72,10 +72,10 @@ static void put(struct spares *on, struct sm_copy *copy)
     insert_by_age(on, copy);
     on->count++;
     on->bytes += copy->bytes;
-    sm_gpu_kept(copy->device, copy->bytes);
+    sm_gpu_cached(copy->device, copy->bytes);
 }
 
-static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
+static struct sm_copy *unlink_at(struct cache *on, struct sm_copy **link)
 {
     struct sm_copy *const copy = *link;
     *link = copy->next;
@@ -86,11 +86,11 @@ static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
     copy->newer = NULL;
     on->count--;
     on->bytes -= copy->bytes;
-    sm_gpu_kept_no_more(copy->device, copy->bytes);
+    sm_gpu_uncached(copy->device, copy->bytes);
     return copy;
 }
 
-static struct sm_copy *take_oldest(struct spares *on)
+static struct sm_copy *take_oldest(struct cache *on)
 {
     const struct sm_copy *const oldest = on->oldest;
     struct sm_copy **link = bin_of(on, oldest->bytes, stream_of(oldest));
@@ -99,7 +99,7 @@ static struct sm_copy *take_oldest(struct spares *on)
     return unlink_at(on, link);
 }
 
-static size_t limit_of(const struct spares *on)
+static size_t limit_of(const struct cache *on)
 {
     return DEFAULT_LIMIT - on->less;
 }
@@ -111,14 +111,14 @@ static void push_front(struct sm_copy **list, struct sm_copy *copy)
 }
 
 /* Removes the oldest copies until the limit is kept. */
-static void keep_limit(struct spares *on, struct sm_copy **gone)
+static void keep_limit(struct cache *on, struct sm_copy **gone)
 {
     while (on->count > MOST || on->bytes > limit_of(on))
         push_front(gone, take_oldest(on));
 }
 
 /* Takes the stream's own copy that was retired last. */
-static struct sm_copy *take_own(struct spares *on, const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_own(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy **link = bin_of(on, bytes, stream);
     while (*link && ((*link)->bytes != bytes || stream_of(*link) != stream))
@@ -128,7 +128,7 @@ static struct sm_copy *take_own(struct spares *on, const struct sm_stream *strea
 
 /* Takes a copy of any stream, the one that this stream retired first. The streams take turns. Otherwise memory that is
  * in use for long would hide the rest. */
-static struct sm_copy *take_others(struct spares *on, size_t bytes)
+static struct sm_copy *take_others(struct cache *on, size_t bytes)
 {
     struct sm_copy **const bins = bins_of(on, bytes);
     struct sm_copy **found = NULL;
@@ -140,7 +140,7 @@ static struct sm_copy *take_others(struct spares *on, size_t bytes)
     return found ? unlink_at(on, found) : NULL;
 }
 
-static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_of_size(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy *const own = take_own(on, stream, bytes);
     return own ? own : take_others(on, bytes);
@@ -150,7 +150,7 @@ static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *s
 
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
-    struct spares *const on = &devices[copy->device];
+    struct cache *const on = &devices[copy->device];
     struct sm_copy *gone = NULL;
     sm_lock(&guard);
     if (copy->bytes > limit_of(on)) {
@@ -178,7 +178,7 @@ static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
 
 /* Keeps the copies that a search has passed over. Untracked copies go to *gone: no fence tells when their work ends, so
  * no later search may find them. */
-static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
+static void put_back(struct cache *on, struct sm_copy *list, struct sm_copy **gone)
 {
     sm_lock(&guard);
     while (list) {
@@ -193,13 +193,14 @@ static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **g
     sm_unlock(&guard);
 }
 
-struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
+struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone,
+                                     bool *examined)
 {
-    struct spares *const on = &devices[stream->device];
+    struct cache *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
     struct sm_copy *copy = NULL;
     *gone = NULL;
-    for (unsigned looks = 0; looks < LOOKS; looks++) {
+    for (unsigned tries = 0; tries < TRIES; tries++) {
         sm_lock(&guard);
         copy = take_of_size(on, stream, bytes);
         sm_unlock(&guard);
@@ -210,7 +211,7 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
     }
     if (unusable)
         put_back(on, unusable, gone);
-    *looked = unusable || copy;
+    *examined = unusable || copy;
     if (copy)
         sm_inflight_forget(copy);
     return copy;
@@ -218,7 +219,7 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
 
 struct sm_copy *sm_device_cache_take_all(int device)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     struct sm_copy *all = NULL;
     sm_lock(&guard);
     while (on->count > 0)
@@ -229,7 +230,7 @@ struct sm_copy *sm_device_cache_take_all(int device)
 
 size_t sm_device_cache_bytes(int device)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     sm_lock(&guard);
     const size_t bytes = on->bytes;
     sm_unlock(&guard);
@@ -238,7 +239,7 @@ size_t sm_device_cache_bytes(int device)
 
 void sm_device_cache_set_limit(int device, size_t bytes)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     sm_lock(&guard);
     on->less = bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0;
     sm_unlock(&guard);

@@ -55,7 +55,7 @@ synced_mem_status sm_free_device(struct sm_copy *copy)
     synced_mem_status status = free_on_its_stream(copy, &freed);
     if (status == SYNCED_MEM_OK && !freed)
         status = free_on_internal(copy);
-    if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_spare)
+    if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_cached)
         sm_gpu_freed(copy->device, copy->bytes);
     return status;
 }

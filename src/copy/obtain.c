@@ -92,20 +92,20 @@ static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t byt
     return SYNCED_MEM_OK;
 }
 
-/* Takes spare memory. Copies that the cache no longer keeps go into the retired list, where a later call disposes of
+/* Takes cached memory. Copies that the cache no longer keeps go into the retired list, where a later call disposes of
  * them. */
-static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_cached_copy(const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy *gone;
-    bool looked;
+    bool examined;
     sm_hands_fill();
-    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &looked);
+    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &examined);
     while (gone) {
         struct sm_copy *const next = gone->next;
         sm_retired_add(gone);
         gone = next;
     }
-    sm_hands_empty(looked);
+    sm_hands_empty(examined);
     return copy;
 }
 
@@ -113,17 +113,17 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
                                         struct sm_copy **out)
 {
     const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
-    struct sm_copy *copy = take_spare(stream, bytes);
-    const bool spare = copy != NULL;
-    SM_TRY(spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy));
+    struct sm_copy *copy = take_cached_copy(stream, bytes);
+    const bool cached = copy != NULL;
+    SM_TRY(cached ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy));
     place(copy, copy->base, bytes, alignment);
-    copy->is_spare = false;
+    copy->is_cached = false;
     copy->given = 0;
     copy->arrivals = 0;
     sm_gpu_obtained(stream->device, bytes);
     if (sm_trace_on()) {
         const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
-        trace_allocation(copy, spare ? "spare" : fresh);
+        trace_allocation(copy, cached ? "spare" : fresh);
     }
     *out = copy;
     return SYNCED_MEM_OK;

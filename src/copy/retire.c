@@ -17,7 +17,7 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
-    copy->is_spare = true;
+    copy->is_cached = true;
     return sm_device_cache_keep(copy);
 }
 
@@ -55,7 +55,7 @@ void sm_copy_retire(struct sm_copy *copy)
     sm_hands_empty(true);
 }
 
-static synced_mem_status free_spares(int device)
+static synced_mem_status free_cached_on(int device)
 {
     sm_hands_fill();
     struct sm_copy *const all = sm_device_cache_take_all(device);
@@ -64,11 +64,11 @@ static synced_mem_status free_spares(int device)
     return status;
 }
 
-synced_mem_status sm_copy_free_spares(int device)
+synced_mem_status sm_copy_free_cached(int device)
 {
-    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
+    synced_mem_status first = device >= 0 ? free_cached_on(device) : SYNCED_MEM_OK;
     for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
-        const synced_mem_status status = free_spares(each);
+        const synced_mem_status status = free_cached_on(each);
         first = first != SYNCED_MEM_OK ? first : status;
     }
     return first;

@@ -40,7 +40,7 @@ static void reap(const struct sm_refusal *refusal)
     (void)sm_copy_reap(false);
     if (refusal->device < 0)
         return;
-    (void)sm_copy_free_spares(refusal->device);
+    (void)sm_copy_free_cached(refusal->device);
     sm_stream_look_at_frees(refusal->device);
 }
 

@@ -30,7 +30,7 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
 /* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed
  * back, and an allocator is called with nothing locked. So this outlives an unlock. */
 struct growth {
-    struct sm_copy *spare[SM_SIDES]; /* with undefined contents */
+    struct sm_copy *empty[SM_SIDES]; /* with undefined contents */
     struct sm_copy *larger;          /* with the contents of from */
     const struct sm_copy *from;
     unsigned writes; /* the writes of from when it was read */
@@ -40,7 +40,7 @@ struct growth {
 static void drop_growth(struct growth *growth)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_copy_retire(growth->spare[side]);
+        sm_copy_retire(growth->empty[side]);
     sm_copy_retire(growth->larger);
 }
 
@@ -52,29 +52,29 @@ static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side si
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (growth->spare[side] || growth->larger || !allocator)
+    if (growth->empty[side] || growth->larger || !allocator)
         return SYNCED_MEM_OK;
     if (side == SM_GPU)
         status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->spare[side]);
+        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->empty[side]);
     if (status == SYNCED_MEM_OK)
         *wait = sm_fence_done;
     return status;
 }
 
-static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
+static struct sm_copy *take_empty_copy(struct growth *growth, enum sm_side side)
 {
-    struct sm_copy *const spare = growth->spare[side];
-    growth->spare[side] = NULL;
-    return spare;
+    struct sm_copy *const empty = growth->empty[side];
+    growth->empty[side] = NULL;
+    return empty;
 }
 
 /* Moves the contents to larger host memory, or to memory that both sides use, and appends zeros. */
 static synced_mem_status grow_host(struct sm_transaction *transaction, size_t size, struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
-    struct sm_copy *larger = take_spare(growth, SM_CPU);
+    struct sm_copy *larger = take_empty_copy(growth, SM_CPU);
     const bool zeroed = !larger;
     SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger));
     memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
@@ -102,7 +102,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
 static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
-    struct sm_copy *larger = take_spare(growth, SM_GPU);
+    struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
     synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK && !larger)
         status = sm_obtain_device(mem, size, stream, &larger);
@@ -127,7 +127,7 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
     if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
         /* The earlier copy is stale, but its memory serves for another try. */
         if (growth->larger)
-            growth->spare[SM_GPU] = growth->larger;
+            growth->empty[SM_GPU] = growth->larger;
         growth->larger = NULL;
         status = copy_to_larger(mem, size, growth);
     }
