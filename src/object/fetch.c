@@ -185,7 +185,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh = false;
     bool staged = false;
     *wait = NULL;
-    sm_caller_is_about(mem, sm_object_name(mem));
+    sm_caller_set_object(mem, sm_object_name(mem));
     synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
         status = unready(mem, side, callers, wait, &staged);

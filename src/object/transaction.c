@@ -214,7 +214,7 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
-    sm_caller_is_about(mem, sm_object_name(mem));
+    sm_caller_set_object(mem, sm_object_name(mem));
     sm_lock_object(mem);
     *transaction = (struct sm_transaction){.mem = mem};
     lose(mem, &transaction->lost);
