@@ -64,7 +64,7 @@ static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory
 static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     struct sm_pointer_facts facts;
-    SM_TRY(sm_device_look_at(sm_device(mem), memory->gpu_data, &facts));
+    SM_TRY(sm_device_query_pointer(sm_device(mem), memory->gpu_data, &facts));
     if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
     synced_mem_status status =

@@ -48,12 +48,12 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
     if (!sm_copy_is_of_user(copy) || (copy->asked && !copy->pinned))
         return SYNCED_MEM_OK;
     copy->pinned = false;
-    copy->asked = sm_device_look_at(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
+    copy->asked = sm_device_query_pointer(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
     const synced_mem_status status = copy->asked ? refuse(copy, &first) : SYNCED_MEM_OK;
     copy->asked = copy->asked && status == SYNCED_MEM_OK; /* the next call refuses it again */
     if (!copy->asked || first.kind != SM_POINTER_PINNED)
         return status;
-    copy->asked = sm_device_look_at(device, last_byte(copy), &last) == SYNCED_MEM_OK;
+    copy->asked = sm_device_query_pointer(device, last_byte(copy), &last) == SYNCED_MEM_OK;
     copy->pinned = copy->asked && last.kind == SM_POINTER_PINNED;
     return SYNCED_MEM_OK;
 }

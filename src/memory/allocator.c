@@ -126,7 +126,7 @@ static bool is_of_use(const struct sm_allocator *from, const struct sm_request *
 {
     struct sm_pointer_facts facts;
     *pinned = from->side == SM_CPU && (from->table.flags & SYNCED_MEM_ALLOCATOR_PINNED);
-    if (!sm_device_in_use() || sm_device_look_at(request->device, data, &facts) != SYNCED_MEM_OK)
+    if (!sm_device_in_use() || sm_device_query_pointer(request->device, data, &facts) != SYNCED_MEM_OK)
         return true;
     *pinned = *pinned && facts.kind == SM_POINTER_PINNED;
     if (facts.kind == SM_POINTER_MANAGED)

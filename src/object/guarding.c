@@ -33,7 +33,7 @@ static bool is_managed(const struct sm_copy *copy)
     if (!sm_device_in_use() || !sm_copy_is_of_user(copy))
         return false;
     const struct sm_detail first = sm_detail_get();
-    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
+    const synced_mem_status status = sm_device_query_pointer(-1, sm_copy_data(copy), &facts);
     sm_detail_set(&first);
     return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
 }

@@ -283,7 +283,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no stream has the handle %p", (void *)handle);
     synced_mem_status status = sm_device_resolve(device, &resolved);
     if (status == SYNCED_MEM_OK)
-        status = sm_device_stream_look(resolved, handle, &facts);
+        status = sm_device_stream_query_capture(resolved, handle, &facts);
     if (status != SYNCED_MEM_OK)
         return status;
     const bool is_legacy = !handle || handle == SM_HANDLE_LEGACY;
@@ -349,7 +349,7 @@ static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out
     }
     struct sm_stream *const on = recordable(stream);
     struct sm_stream_facts facts;
-    SM_TRY(sm_device_stream_look(on->device, on->handle, &facts));
+    SM_TRY(sm_device_stream_query_capture(on->device, on->handle, &facts));
     if (facts.capturing)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
                        (void *)on->handle);
@@ -396,8 +396,9 @@ static bool hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
     struct sm_stream *const on = recordable(stream);
     struct sm_stream_facts facts;
-    return state_of(stream) == KNOWN && sm_device_stream_look(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
-           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
+    return state_of(stream) == KNOWN &&
+           sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK && !facts.capturing &&
+           !is_another(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
 }
 
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
@@ -415,7 +416,7 @@ bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
     struct sm_stream_facts facts = {.capturing = true};
     lock(stream);
     const bool known = state_of(stream) == KNOWN;
-    *status = known ? sm_device_stream_look(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
+    *status = known ? sm_device_stream_query_capture(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
     if (known && *status == SYNCED_MEM_OK && !facts.capturing && !is_another(stream, facts.id))
         return true;
     unlock(stream);
