@@ -60,7 +60,7 @@ synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep)
     if (status == SYNCED_MEM_OK) {
         (void)sm_copy_reap(false);
         (void)sm_copy_free_cached(on);
-        sm_stream_look_at_frees(on);
+        sm_stream_poll_frees(on);
         status = sm_device_pool_trim(on, keep);
     }
     return sm_report(status, __func__, NULL);

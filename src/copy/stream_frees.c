@@ -49,7 +49,7 @@ static void look_at_its_frees(struct sm_stream *stream)
     }
 }
 
-void sm_stream_look_at_frees(int device)
+void sm_stream_poll_frees(int device)
 {
     for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
         const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);

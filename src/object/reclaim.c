@@ -41,7 +41,7 @@ static void reap(const struct sm_refusal *refusal)
     if (refusal->device < 0)
         return;
     (void)sm_copy_free_cached(refusal->device);
-    sm_stream_look_at_frees(refusal->device);
+    sm_stream_poll_frees(refusal->device);
 }
 
 static void wait_for_pending(const struct sm_refusal *refusal)
