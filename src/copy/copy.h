@@ -71,7 +71,7 @@ struct sm_copy {
     bool write_is_covered : 1; /* a later open write comes after write */
     /* Host memory is page-locked. Of the caller's memory: as far as is known, see pin.h. */
     bool pinned : 1;
-    bool asked : 1;     /* of the caller's memory: the runtime has answered whether it is page-locked */
+    bool pin_known : 1; /* of the caller's memory: the runtime has answered whether it is page-locked */
     bool is_cached : 1; /* device memory that was retired and kept; see device_cache.h */
     /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it while
      * the memory exists. That a use has ended does not matter. */

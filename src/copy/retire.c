@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 /* Keeps device memory in the device cache. Returns a list of copies to free: the copy, or those kept for longest. */
-static struct sm_copy *keep_or_free(struct sm_copy *copy)
+static struct sm_copy *keep_in_cache(struct sm_copy *copy)
 {
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_inflight_queueing(copy, true))
         return copy;
@@ -21,7 +21,7 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
     return sm_device_cache_keep(copy);
 }
 
-static synced_mem_status retire(struct sm_copy *copy)
+static synced_mem_status retire_copy(struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, &status))
@@ -32,12 +32,12 @@ static synced_mem_status retire(struct sm_copy *copy)
 }
 
 /* Retires each copy of a list. Returns the first failure. */
-static synced_mem_status retire_all(struct sm_copy *copy)
+static synced_mem_status retire_copies(struct sm_copy *copy)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     while (copy) {
         struct sm_copy *const next = copy->next;
-        const synced_mem_status status = retire(copy);
+        const synced_mem_status status = retire_copy(copy);
         first = first != SYNCED_MEM_OK ? first : status;
         copy = next;
     }
@@ -51,7 +51,7 @@ void sm_copy_retire(struct sm_copy *copy)
     sm_guard_forget(copy);
     copy->arriving = false; /* nobody needs the contents any more */
     sm_hands_fill();
-    (void)retire_all(keep_or_free(copy));
+    (void)retire_copies(keep_in_cache(copy));
     sm_hands_empty(true);
 }
 
@@ -59,7 +59,7 @@ static synced_mem_status free_cached_on(int device)
 {
     sm_hands_fill();
     struct sm_copy *const all = sm_device_cache_take_all(device);
-    const synced_mem_status status = retire_all(all);
+    const synced_mem_status status = retire_copies(all);
     sm_hands_empty(all != NULL);
     return status;
 }

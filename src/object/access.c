@@ -92,7 +92,7 @@ static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, 
     SM_TRY(make_ready(mem, SM_CPU, mode));
     sm_close_write(mem);
     if (sm_copy_of(mem, SM_GPU))
-        sm_inflight_ask(sm_copy_of(mem, SM_GPU));
+        sm_inflight_poll_write(sm_copy_of(mem, SM_GPU));
     if (is_to_be_filled(mode))
         sm_fill_unwritten_host(mem);
     *out = finish(mem, SM_CPU, mode);
