@@ -80,10 +80,10 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     extras->allocators[SM_GPU] = gpu;
     const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
-    extras->asked = options->alignment;
+    extras->requested_alignment = options->alignment;
     extras->user = options->user;
-    extras->asked_placement = (unsigned char)options->placement;
-    atomic_init(&extras->placement, extras->asked_placement);
+    extras->requested_placement = (unsigned char)options->placement;
+    atomic_init(&extras->placement, extras->requested_placement);
     if (options->name)
         (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
     *out = extras;
@@ -509,7 +509,7 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
     if (mem && !pending)
         return SM_REPORT(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "pending is NULL"), mem);
     sm_caller_begin(__func__, mem);
-    const synced_mem_status status = mem ? sm_pending(mem, false, &is_pending) : sm_no_object();
+    const synced_mem_status status = mem ? sm_query_or_wait(mem, false, &is_pending) : sm_no_object();
     if (status == SYNCED_MEM_OK)
         *pending = is_pending;
     return SM_REPORT(status, mem);
@@ -517,7 +517,7 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 
 synced_mem_status synced_mem_wait(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_pending(mem, true, NULL) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_query_or_wait(mem, true, NULL) : sm_no_object(), mem);
 }
 
 /* ---- Size ---- */

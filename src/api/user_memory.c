@@ -9,9 +9,9 @@
 
 static synced_mem_status check_alignment(const synced_mem *mem, const void *data, const char *what)
 {
-    if (mem->extras && mem->extras->asked && (uintptr_t)data % mem->extras->asked != 0)
+    if (mem->extras && mem->extras->requested_alignment && (uintptr_t)data % mem->extras->requested_alignment != 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes as the options asked",
-                       what, data, mem->extras->asked);
+                       what, data, mem->extras->requested_alignment);
     return SYNCED_MEM_OK;
 }
 

@@ -23,7 +23,7 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
-            sm_let_go(transaction, side);
+            sm_detach_copy(transaction, side);
     sm_set_head(mem, head);
 }
 
@@ -80,7 +80,7 @@ static synced_mem_status grow_host(struct sm_transaction *transaction, size_t si
     memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
     if (!zeroed)
         memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
-    sm_let_go(transaction, SM_CPU);
+    sm_detach_copy(transaction, SM_CPU);
     sm_put_copy(mem, SM_CPU, larger);
     return SYNCED_MEM_OK;
 }
@@ -99,7 +99,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
 }
 
 /* Copies the contents to larger device memory on an internal stream, and appends zeros. */
-static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
+static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
     struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
@@ -129,7 +129,7 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
         if (growth->larger)
             growth->empty[SM_GPU] = growth->larger;
         growth->larger = NULL;
-        status = copy_to_larger(mem, size, growth);
+        status = transfer_to_larger(mem, size, growth);
     }
     if (status != SYNCED_MEM_OK)
         return status;
@@ -139,7 +139,7 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
     status = sm_blocker_of_borrowed(from, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    sm_let_go(transaction, SM_GPU);
+    sm_detach_copy(transaction, SM_GPU);
     sm_put_copy(mem, SM_GPU, growth->larger);
     growth->larger = NULL;
     return SYNCED_MEM_OK;
@@ -179,7 +179,7 @@ static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t s
  * contents are the host's work where they are AT_CPU. Moving mapped memory always is, as the runtime would copy it by
  * the host too.
  */
-static bool is_hosts_work(const struct synced_mem *mem, size_t size)
+static bool is_host_work(const struct synced_mem *mem, size_t size)
 {
     const struct sm_copy *const shared = sm_shared_copy(mem);
     const unsigned head = sm_head(mem);
@@ -192,8 +192,8 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 
 /* Grows the object. Sides with room keep the contents and get zeros behind them. If none has room, one side gets larger
  * memory. *wait: not done yet, and the host waits for that first. */
-static synced_mem_status grow(struct sm_transaction *transaction, size_t size, struct growth *growth,
-                              struct sm_fence **wait)
+static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size, struct growth *growth,
+                                     struct sm_fence **wait)
 {
     struct synced_mem *const mem = transaction->mem;
     const unsigned head = sm_head(mem);
@@ -203,7 +203,7 @@ static synced_mem_status grow(struct sm_transaction *transaction, size_t size, s
     synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = grow_side(transaction, is_hosts_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
+        status = grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
     } else {
         status = zero_tails(transaction, size, next);
     }
@@ -215,7 +215,7 @@ static synced_mem_status grow(struct sm_transaction *transaction, size_t size, s
 /* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
  * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
  * host copy. */
-static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
+static synced_mem_status find_resize_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -224,22 +224,23 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
             status = sm_blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
         *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
-    if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
+    if (status != SYNCED_MEM_OK || *wait || !growing || !is_host_work(mem, size))
         return status;
     status = sm_inflight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
     return status;
 }
 
-static synced_mem_status resize(struct sm_transaction *transaction, size_t size, bool keep, struct growth *growth)
+static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
+                                       struct growth *growth)
 {
     struct synced_mem *const mem = transaction->mem;
     for (;;) {
         const bool growing = keep && size > sm_size(mem);
         struct sm_fence *wait;
-        synced_mem_status status = next_wait(mem, size, growing, &wait);
+        synced_mem_status status = find_resize_wait(mem, size, growing, &wait);
         if (status == SYNCED_MEM_OK && !wait && growing)
-            status = grow(transaction, size, growth, &wait);
+            status = grow_object(transaction, size, growth, &wait);
         else if (status == SYNCED_MEM_OK && !wait)
             set_size(transaction, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
         if (status != SYNCED_MEM_OK || !wait)
@@ -256,7 +257,7 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
     SM_TRY(sm_enter(&transaction, mem));
-    synced_mem_status status = sm_leave(&transaction, resize(&transaction, size, keep, &growth));
+    synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by();
@@ -266,7 +267,7 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_reclaim reclaim = {.asked = 0};
+    struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     do
         status = resize_once(mem, size, keep);
