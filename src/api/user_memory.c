@@ -42,7 +42,7 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
 /* ---- Handing in ---- */
 
 /* Handing in host memory does not start CUDA. Memory that is not queried now is queried before its first transfer. */
-static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
+static synced_mem_status pin_or_query(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK)
@@ -57,7 +57,7 @@ static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory 
 static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     synced_mem_status status = sm_copy_wrap(memory->cpu_data, sm_size(mem), -1, memory->callback, memory->user, out);
-    return status == SYNCED_MEM_OK ? look_at(mem, memory, *out) : status;
+    return status == SYNCED_MEM_OK ? pin_or_query(mem, memory, *out) : status;
 }
 
 /* Work that fills device memory is the caller's. Without a stream it counts as an open write without a stream. */
@@ -74,7 +74,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
     return status;
 }
 
-static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
+static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
     struct sm_copy *cpu = NULL;
     struct sm_copy *gpu = NULL;
@@ -92,25 +92,25 @@ static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
     return status;
 }
 
-static synced_mem_status check_and_use(synced_mem *mem, const synced_mem_memory *memory)
+static synced_mem_status check_and_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
     const synced_mem_status status = SM_CHECK_STRUCT(memory, "the memory");
-    return status == SYNCED_MEM_OK ? use(mem, memory) : status;
+    return status == SYNCED_MEM_OK ? use_memory(mem, memory) : status;
 }
 
 /* ---- The functions ---- */
 
 synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data)
 {
-    return SM_DO(use(mem, &(synced_mem_memory){.cpu_data = data}), mem);
+    return SM_DO(use_memory(mem, &(synced_mem_memory){.cpu_data = data}), mem);
 }
 
 synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
 {
-    return SM_DO(use(mem, &(synced_mem_memory){.gpu_data = data}), mem);
+    return SM_DO(use_memory(mem, &(synced_mem_memory){.gpu_data = data}), mem);
 }
 
 synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    return SM_DO(check_and_use(mem, memory), mem);
+    return SM_DO(check_and_use_memory(mem, memory), mem);
 }
