@@ -4,7 +4,7 @@
 #include "memory/pinned/host_pool.h"
 #include "base/process.h"
 
-static synced_mem_status check_not_forked(void)
+static synced_mem_status check_pool_not_forked(void)
 {
     if (sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED,
@@ -15,7 +15,7 @@ static synced_mem_status check_not_forked(void)
 synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_limit(bytes);
     return sm_report(status, __func__, NULL);
@@ -24,7 +24,7 @@ synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 synced_mem_status synced_mem_host_pool_trim(size_t keep)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_trim(keep);
     return sm_report(status, __func__, NULL);
@@ -33,13 +33,13 @@ synced_mem_status synced_mem_host_pool_trim(size_t keep)
 synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_decay(milliseconds);
     return sm_report(status, __func__, NULL);
 }
 
-static synced_mem_status reserve(int device, size_t bytes)
+static synced_mem_status reserve_memory(int device, size_t bytes)
 {
     if (device < SYNCED_MEM_DEVICE_CURRENT)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
@@ -53,7 +53,7 @@ static synced_mem_status reserve(int device, size_t bytes)
 synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes)
 {
     sm_caller_begin(__func__, NULL);
-    return sm_report(reserve(device, bytes), __func__, NULL);
+    return sm_report(reserve_memory(device, bytes), __func__, NULL);
 }
 
 synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats)

@@ -212,7 +212,7 @@ static void use_the_seam(const void *unused)
     uint64_t took;
     const synced_mem_status answers[] = {
         sm_device_resolve(0, &device),
-        sm_device_look_at(0, data, &pointer),
+        sm_device_query_pointer(0, data, &pointer),
         sm_device_pci_id(0, id),
         sm_device_host_register(0, data, 8, &locked),
         sm_device_host_unregister(0, data, 8, &locked),
@@ -229,7 +229,7 @@ static void use_the_seam(const void *unused)
         sm_device_stream_destroy(0, all.stream),
         sm_device_stream_sync(0, NULL),
         sm_device_stream_wait(0, NULL, event),
-        sm_device_stream_look(0, all.stream, &facts),
+        sm_device_stream_query_capture(0, all.stream, &facts),
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),

@@ -32,7 +32,7 @@ START_TEST(seam_without_gpu)
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
-        sm_device_look_at(0, data, &pointer),
+        sm_device_query_pointer(0, data, &pointer),
         sm_device_pci_id(0, id),
         sm_device_host_register(0, data, 8, &locked),
         sm_device_host_unregister(0, data, 8, &locked),
@@ -48,7 +48,7 @@ START_TEST(seam_without_gpu)
         sm_device_stream_destroy(0, stream),
         sm_device_stream_sync(0, NULL),
         sm_device_stream_wait(0, NULL, event),
-        sm_device_stream_look(0, stream, &facts),
+        sm_device_stream_query_capture(0, stream, &facts),
         sm_device_of_stream(stream, 0, &device),
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),

@@ -84,11 +84,11 @@ static void open_the_gate(void)
     SOUND(await(&gate.is_passed, true));
 }
 
-synced_mem_status __real_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem);
-synced_mem_status __wrap_sm_enter(struct sm_transaction *call, struct synced_mem *mem)
+synced_mem_status __real_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
-    const synced_mem_status status = __real_sm_enter(call, mem);
+    const synced_mem_status status = __real_sm_enter(transaction, mem);
     open_the_gate();
     return status;
 }

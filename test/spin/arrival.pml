@@ -32,8 +32,8 @@ byte calls = CALLS;
 
 #define IS_LOST(side, place) (KEEP(place) && arriving[side] && fence[side] == LOST)
 
-/* transaction.c: lose() */
-inline lose(side)
+/* transaction.c: drop_lost_contents() */
+inline drop_lost_contents(side)
 {
     if
     :: arriving[side] && fence[side] == LOST ->
@@ -51,8 +51,8 @@ inline enter()
     atomic {
         !locked;
         locked = 1;
-        lose(CPU);
-        lose(GPU)
+        drop_lost_contents(CPU);
+        drop_lost_contents(GPU)
     }
 }
 

@@ -424,7 +424,7 @@ inline publish_ready(side_, writing)
 }
 
 /* In the code only the last reader is hot on a stream. Here all are, which allows more. */
-inline publish()
+inline publish_pointers()
 {
     hot = 0;
     publish_ready(CPU, 0);
@@ -442,7 +442,7 @@ inline publish()
     fi
 }
 
-inline commit(state)
+inline set_head(state)
 {
     head = state
 }
@@ -452,7 +452,7 @@ inline commit(state)
 #define UNORDERED(work_, set_) ((work_) & ~(set_))
 
 /* The object releases the memory. All work queued on it must come before its free, or its return to the caller. */
-inline let_go(side_)
+inline detach_copy(side_)
 {
     settle(side_, true, NOBODY);
     set = 0;
@@ -511,7 +511,7 @@ inline queue_move(to_, s)
         transfers(from) = transfers(from) | stream(s);
         written(to, stream(s));
         current[to] = current[from];
-        commit(head | (1 << to))
+        set_head(head | (1 << to))
     :: else
     fi
 }
@@ -524,7 +524,7 @@ inline fill(s)
 }
 
 /* Uses the stream `queue`; NOBODY: an internal stream. */
-inline provide(side_)
+inline fetch(side_)
 {
     if
     :: work == NOTHING && !has[side_] ->
@@ -549,7 +549,7 @@ inline provide(side_)
             assert(!(reads_host | writes_host)); /* the host fills it */
             has[CPU] = 1;
             current[CPU] = 1;
-            commit(head | 1)
+            set_head(head | 1)
         :: else
         fi
     :: work == ZERO && (side_) == GPU ->
@@ -557,7 +557,7 @@ inline provide(side_)
         has[GPU] = 1;
         fill(queue);
         current[GPU] = 1;
-        commit(head | 2)
+        set_head(head | 2)
     :: work == MOVE ->
         queue = (queue == NOBODY -> ((side_) == GPU -> H2D : D2H) : queue);
         queue_move(side_, queue)
@@ -568,7 +568,7 @@ inline provide(side_)
 inline finish(thread)
 {
     look_up(head, side, mode);
-    commit(next);
+    set_head(next);
     if
     :: mode == OVERWRITE ->
         defined = 0;
@@ -605,7 +605,7 @@ inline access(thread)
         if
         :: first || KEEP(LOOK_AGAIN_ACCESS) ->
             queue = (named -> domain : NOBODY);
-            provide(side);
+            fetch(side);
             if
             :: wait == 0 ->
                 /* The work has made the side valid. */
@@ -696,8 +696,8 @@ inline release_side(thread)
             /* A transfer to the other side must have ended. If it failed now, its contents would be lost. */
             assert(head != 3 || side == GPU || write_is_owed || !(reads_host & writes_device));
             assert(head != 3 || side == CPU || !(reads_device & writes_host));
-            let_go(side);
-            commit(head & ~(1 << side))
+            detach_copy(side);
+            set_head(head & ~(1 << side))
         :: else
         fi
     :: else
@@ -726,11 +726,11 @@ inline replace(thread)
     if
     :: wait == 0 ->
         if
-        :: (going & 1) && has[CPU] -> let_go(CPU)
+        :: (going & 1) && has[CPU] -> detach_copy(CPU)
         :: else
         fi;
         if
-        :: (going & 2) && has[GPU] -> let_go(GPU)
+        :: (going & 2) && has[GPU] -> detach_copy(GPU)
         :: else
         fi;
         current[CPU] = 0;
@@ -738,9 +738,9 @@ inline replace(thread)
         grown_current = 0;
         defined = 1;
         if
-        :: call[thread] == RELEASE_DATA -> commit(0)
+        :: call[thread] == RELEASE_DATA -> set_head(0)
         :: else ->
-            commit(going);
+            set_head(going);
             if
             :: going & 1 ->
                 has[CPU] = 1;
@@ -801,7 +801,7 @@ inline grow_device(thread)
     fi;
     if
     :: !(next & 2) && wait == 0 ->
-        let_go(GPU);
+        detach_copy(GPU);
         has[GPU] = 1;
         current[GPU] = (grown_current >> thread) & 1;
         writes_device = mine; /* the same work, if it was queued in this step; otherwise it is done */
@@ -820,7 +820,7 @@ inline grow_host()
     :: else ->
         assert(!writes_host);
         found = current[CPU];
-        let_go(CPU);
+        detach_copy(CPU);
         has[CPU] = 1;
         current[CPU] = found;
         room = room | 1;
@@ -865,25 +865,25 @@ inline resize(thread)
     if
     :: wait == 0 ->
         if
-        :: has[CPU] && !(room & 1) -> let_go(CPU)
+        :: has[CPU] && !(room & 1) -> detach_copy(CPU)
         :: else
         fi;
         if
-        :: has[GPU] && !(room & 2) -> let_go(GPU)
+        :: has[GPU] && !(room & 2) -> detach_copy(GPU)
         :: else
         fi;
         current[CPU] = current[CPU] && (next & 1);
         current[GPU] = current[GPU] && (next & 2);
         defined = defined || mode;
         grown = 0; /* the size has changed */
-        commit(next)
+        set_head(next)
     :: else
     fi
 }
 
 /* ---- A call ---- */
 
-inline wait_for_all()
+inline wait_for_transfers()
 {
     transfer_on(CPU);
     wait = found;
@@ -970,7 +970,7 @@ inline leave(thread)
     :: else
     fi;
     if
-    :: locked -> publish()
+    :: locked -> publish_pointers()
     :: else
     fi;
     assert(!defined || (!(head & 1) || current[CPU]) && (!(head & 2) || current[GPU]));
@@ -1002,7 +1002,7 @@ inline section(thread)
     :: call[thread] >= SET_CPU_ON && call[thread] <= SET_BOTH || call[thread] == RELEASE_DATA ->
         d_step { replace(thread) }
     :: call[thread] == RELEASE_CPU || call[thread] == RELEASE_GPU -> d_step { release_side(thread) }
-    :: call[thread] == WAIT -> d_step { wait_for_all() }
+    :: call[thread] == WAIT -> d_step { wait_for_transfers() }
     :: call[thread] >= GROW -> d_step { resize(thread) }
     fi;
     d_step { leave(thread) }
