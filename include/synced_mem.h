@@ -36,13 +36,14 @@
  *   default stream) and cudaStreamPerThread (the calling thread's default stream there). An object without a device
  *   takes that of the stream on which its device copy is used. (cudaStream_t)-1: ERR_INVALID_ARGUMENT.
  *
- * Graph capture. While a stream captures, an access on it succeeds if it needs no transfer, fill or memory; other calls
- * on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes on. Before each launch access
- * the graph's pointers again, on the stream of the launch. Details: docs/guide/streams.md, "Graphs".
+ * Graph capture. While a stream captures, an access on it succeeds if it needs no transfer, fill or memory and leaves
+ * the head as it is. Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes
+ * on. Before each launch access the graph's pointers again, on the stream of the launch. Details:
+ * docs/guide/streams.md, "Graphs".
  *
- * Fork. In a child of a process that has used a GPU through the library, valid host copies can be read and new objects
- * used on the host; releasing succeeds; other use returns ERR_FORKED. Details: docs/guide/threads.md, "Forked
- * processes".
+ * Fork. In a child of a process that has used a GPU through the library, valid host copies in which nothing was
+ * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child must
+ * not touch managed memory. Details: docs/guide/threads.md, "Forked processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
