@@ -1,9 +1,9 @@
 """
-Draws the pictures of a run of the suite, as SVG, from the lines of JSON that the suite has written.
+Draws pictures of a run of the suite, as SVG, from the suite's JSON.
 
     plot.py FILE FOLDER
 
-Ends with 0; with 2 if FILE is not the suite's JSON, FOLDER can't be written to, or matplotlib is not installed.
+Exit status: 0; 2 if FILE is not the suite's JSON, FOLDER can't be written to, or matplotlib is not installed.
 """
 import json
 import math
@@ -12,7 +12,7 @@ import sys
 
 
 def refuse(message):
-    """Ends the script with one line."""
+    """Prints one line and ends the script."""
     print(f"plot.py: {message}", file=sys.stderr)
     sys.exit(2)
 
@@ -27,8 +27,8 @@ except ImportError:
 
 OURS, LIMIT, CLASSIC = "ours", "limit", "classic"
 
-# A picture: the group of its rows, the file's name, the title, what x and y are, whether y is logarithmic. A curve: the
-# table of its rows, whose figures they are, the label.
+# A picture: the group of its rows, the file's name, the title, the kind of x, the unit of y, True for a logarithmic y,
+# and its curves. A curve: the table of its rows, the owner of its figures (OURS, LIMIT or CLASSIC), and the label.
 PICTURES = [
     ("transfers", "bandwidth-to-device", "Transfers to the device", "size", "GB/s", False,
      [("push", OURS, "push, page-locked"), ("push", LIMIT, "cudaMemcpyAsync, page-locked"),
@@ -109,7 +109,7 @@ def read_run(path):
     try:
         with open(path, "rb") as file:
             for number, line in enumerate(file, 1):
-                record = json.loads(line, parse_constant=int)  # a ValueError: NaN is no JSON
+                record = json.loads(line, parse_constant=int)  # int('NaN') is a ValueError: JSON has no NaN
                 if machine is None:
                     machine = dict(record["machine"])
                 elif "timeline" in record:
@@ -120,7 +120,7 @@ def read_run(path):
     except OSError as error:
         refuse(f"{path}: {error.strerror}")
     except (AttributeError, KeyError, TypeError, ValueError):
-        refuse(f"{path}, line {number}: this is no line of the suite's JSON")
+        refuse(f"{path}, line {number}: this is not a line of the suite's JSON")
     if machine is None:
         refuse(f"{path}: it has no line of the suite's JSON")
     return machine, figures, bars
@@ -128,11 +128,11 @@ def read_run(path):
 
 # ---- Curves: (whose, label, {x: [median, lower, upper]}) ----
 
-# The library in strong colours, limits in greys, the classic way in warm ones.
+# The library has strong colours, limits have greys, the classic way has warm colours.
 COLOURS = {OURS: ["#0072b2", "#009e73", "#56b4e9"], LIMIT: ["#777777", "#b0b0b0", "#333333"],
            CLASSIC: ["#d55e00", "#e69f00", "#cc79a7"]}
-MARKERS = "osD^vP"  # for readers who see no colours
-HIDDEN = 0.03  # of the picture's height: two curves that are nearer look like one
+MARKERS = "osD^vP"  # tell the curves apart without colours
+HIDDEN = 0.03  # of the picture's height: curves nearer than this look like one
 
 
 def medians(curves):
@@ -140,16 +140,16 @@ def medians(curves):
 
 
 def lies_on(points, reference, scale, height):
-    """Whether two curves look like one at half of the first one's points or more."""
+    """Returns whether two curves look like one at half of the first curve's points or more."""
     gaps = sorted(abs(scale(points[x][0]) - scale(reference[x][0])) for x in points)
     return gaps[(len(gaps) - 1) // 2] <= HIDDEN * height
 
 
 def divide(curves, log_y):
-    """Returns the curves divided by the first limit if a curve that is no limit lies on it, else None."""
+    """Returns the curves divided by the first limit if another curve, not a limit, lies on it, else None."""
     reference = next((points for whose, _, points in curves if whose == LIMIT), {})
     if any(reference.get(x, [0])[0] <= 0 for _, _, points in curves for x in points):
-        return None  # a point would be lost
+        return None  # a point has nothing to be divided by
     scale = (lambda y: math.log(max(y, 1e-12))) if log_y else float
     height = scale(max(medians(curves))) - (scale(min(medians(curves))) if log_y else 0)
     if not any(lies_on(points, reference, scale, height) for whose, _, points in curves if whose != LIMIT):
@@ -159,7 +159,7 @@ def divide(curves, log_y):
 
 
 def draw_curve(axes, curves, i):
-    """Limits are broad and pale, so that a curve above one shows both."""
+    """Draws a curve. Limits are broad and pale, so that they show below another curve."""
     whose, label, points = curves[i]
     nth = [curve[0] for curve in curves[:i]].count(whose)
     width, size, alpha, order = (4, 7, 0.6, 2) if whose == LIMIT else (1.6, 5, 1, 3)
@@ -217,7 +217,7 @@ def draw_curves(title, along, across, log_y, curves):
 
 
 def draw_timeline(bars):
-    """A lane for pushes and one for kernels; a bar for each step, in the colour of its batch."""
+    """Draws a row of pushes and a row of kernels, with a bar for each step in the colour of its batch."""
     last = max(end for _, _, _, end in bars)
     unit, name = (1000, "ms") if last > 5000 else (1, "µs")
     colours = ["#0072b2", "#e69f00"]
@@ -225,9 +225,9 @@ def draw_timeline(bars):
     figure.subplots_adjust(left=0.09, right=0.97, top=0.86, bottom=0.22)
     axes = figure.add_subplot(xlim=(0, last / unit), xlabel=f"time ({name})")
     for what, step, begin, end in bars:
-        lane = 1 if what == "push" else 0
-        axes.barh(lane, (end - begin) / unit, 0.64, begin / unit, color=colours[step % 2], edgecolor="white")
-        axes.text((begin + end) / 2 / unit, lane, str(step), color="white", ha="center", va="center")
+        row = 1 if what == "push" else 0
+        axes.barh(row, (end - begin) / unit, 0.64, begin / unit, color=colours[step % 2], edgecolor="white")
+        axes.text((begin + end) / 2 / unit, row, str(step), color="white", ha="center", va="center")
     axes.set_yticks([0, 1], ["kernels", "pushes"])
     axes.tick_params(axis="y", length=0)
     axes.grid(False, axis="y")
@@ -256,7 +256,7 @@ def main(path, folder):
     machine, figures, bars = read_run(path)
     remark = " (quick run)" if machine.get("quick") else ""
     remark = " (emulated: the figures mean nothing)" if machine.get("emulated") else remark
-    matplotlib.rcdefaults()  # a user's own settings change no picture
+    matplotlib.rcdefaults()  # the pictures do not depend on a user's settings
     matplotlib.rcParams.update(STYLE)
     print("\nPictures")
     for group, name, title, along, across, log_y, series in PICTURES:
@@ -265,11 +265,11 @@ def main(path, folder):
         if curves:
             save(draw_curves(title + remark, along, across, log_y, curves), folder, name)
         elif any(key[0] == group for key in figures):
-            print(f"  {name}: skipped, as too little of it was measured")
+            print(f"  {name}: skipped: too few rows were measured")
     if bars:
         save(draw_timeline(bars), folder, "timeline")
     else:
-        print("  timeline: skipped, as no training was overlapped on a GPU")
+        print("  timeline: skipped: no training overlapped on a GPU")
 
 
 if __name__ == "__main__":

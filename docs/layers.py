@@ -1,22 +1,23 @@
 """
 Draws the layers of src/ from src/layers.txt, which the test of the layers reads.
 
-    layers.py --check LAYERS PICTURE     tells whether the picture is that of the layers; the test
-    layers.py --update LAYERS PICTURE    draws it
-    layers.py --update PICTURE           the same, from src/layers.txt
+    layers.py --check LAYERS PICTURE     fails if the picture is not that of the layers; used by the test
+    layers.py --update LAYERS PICTURE    draws the picture
+    layers.py --update PICTURE           draws the picture of src/layers.txt
 """
 import html
 import pathlib
 import sys
 import textwrap
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True  # leaves no cache in the source tree
+import picture
 
 # ---- The layers ----
 
 
 def read_layers(text):
-    """Folders with a description each, lowest first. The description is the comment on the line before the folder."""
+    """Returns the folders, lowest first, each with its description: the comment on the line before the folder."""
     layers, comment = [], None
     for number, line in enumerate(text.splitlines(), 1):
         if line.startswith("#"):
@@ -34,20 +35,14 @@ def read_layers(text):
 # ---- The picture ----
 
 WIDTH = 860
-LEFT, BOX_WIDTH, BOX_HEIGHT, GAP = 70, 770, 48, 8  # of a layer
-NAME, TEXT = 18, 130  # where they begin in a box
-SIZE, LINE = 14, 18  # of the descriptions
-COLUMNS = 74
+LEFT, BOX_WIDTH, BOX_HEIGHT, GAP = 70, 770, 48, 8  # the box of a layer
+NAME, TEXT = 18, 130  # their left ends in a box
+LINE, COLUMNS = 18, 74  # of the descriptions
 ABOVE = "the program, by include/synced_mem.h"
 BELOW = "Linux, and a GPU runtime: CUDA, the emulated one, or none"
 LEGEND = "A file uses its own folder and the folders below it."
 
-STYLE = f"""
-text {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: {SIZE}px; fill: #374151 }}
-.name {{ font-size: 17px; font-weight: bold; fill: #111827 }}
-.outside {{ text-anchor: middle }}
-.arrow {{ fill: none; stroke: #6b7280; stroke-width: 1.6; marker-end: url(#head) }}
-"""
+STYLE = "", ".outside { text-anchor: middle }\n"
 
 
 def text_at(x, y, words, kind=None):
@@ -60,7 +55,7 @@ def box(y, height, look):
 
 
 def layer(y, name, description):
-    """A box with the folder's name and its description in one line or more."""
+    """Returns a box with the folder's name and its description in one or more lines."""
     lines = textwrap.wrap(description, COLUMNS)
     first = y + BOX_HEIGHT / 2 + 5 - (len(lines) - 1) * LINE / 2
     return [box(y, BOX_HEIGHT, 'fill="#f9fafb" stroke="#374151" stroke-width="1.6"'),
@@ -69,45 +64,29 @@ def layer(y, name, description):
 
 
 def outside(y, words):
-    """A dashed box: no folder of src/."""
+    """Returns a dashed box, which is no folder of src/."""
     return [box(y, 34, 'fill="none" stroke="#9ca3af" stroke-dasharray="4 4"'),
             text_at(LEFT + BOX_WIDTH // 2, y + 22, words, "outside")]
 
 
 def draw(layers):
-    """The picture, as text."""
+    """Returns the picture as text."""
     top = 16 + 34 + GAP
     bottom = top + len(layers) * (BOX_HEIGHT + GAP)
     height = bottom + 34 + 44
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}">',
-             "<!-- Drawn by docs/layers.py. -->",
-             "<title>The layers of src/, the highest on top</title>",
-             f"<style>{STYLE}</style>",
-             '<defs><marker id="head" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
-             '<path d="M 0 1 L 9 5 L 0 9 z" fill="#6b7280"/></marker></defs>',
-             f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>']
-    parts += outside(16, ABOVE)
+    parts = outside(16, ABOVE)
     for i, (name, description) in enumerate(reversed(layers)):
         parts += layer(top + i * (BOX_HEIGHT + GAP), name, description)
     parts += outside(bottom, BELOW)
     parts += [text_at(14, top - 14, "uses"), f'<path class="arrow" d="M 34 {top} L 34 {bottom + 26}"/>',
-              text_at(LEFT, height - 16, LEGEND), "</svg>"]
-    return "\n".join(parts) + "\n"
+              text_at(LEFT, height - 16, LEGEND)]
+    return picture.svg("layers", "The layers of src/, the highest on top", (WIDTH, height), STYLE, parts)
 
 
-def main(mode, *names):
-    layers, picture = names if len(names) == 2 else (ROOT / "src/layers.txt", names[0])
-    drawn = draw(read_layers(pathlib.Path(layers).read_text(encoding="utf-8")))
-    path = pathlib.Path(picture)
-    if mode == "--update":
-        path.write_text(drawn, encoding="utf-8")
-    elif not path.is_file() or path.read_text(encoding="utf-8") != drawn:
-        print(f"{picture} is not the picture of the layers: run docs/layers.py --update {picture}")
-        return 1
-    return 0
+def draw_file(layers):
+    path = pathlib.Path(layers) if layers else picture.ROOT / "src/layers.txt"
+    return draw(read_layers(path.read_text(encoding="utf-8")))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("--check", "--update"):
-        sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    picture.main("layers", __doc__, draw_file)

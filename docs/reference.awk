@@ -1,7 +1,6 @@
-# Makes of the public header what Doxygen reads:
-# - a section ("/* ---- Title ---- */") becomes a group, and the plain comment that follows, if one does, its
-# description;
-# - the facts of a comment that begin with one of the words below become paragraphs with that title;
+# Converts the public header to Doxygen's input:
+# - a section ("/* ---- Title ---- */") becomes a group; a plain comment after it becomes the group's description;
+# - the facts of a comment that begin with one of the words below become paragraphs with this title;
 # - the list of statuses becomes one documented enumerator each.
 
 function end_group()
@@ -35,7 +34,7 @@ in_map {
 }
 /^#endif/ || /^#ifdef __cplusplus/ { end_group() }
 
-# The comment of a section, in which a table is what is indented and has columns.
+# The comment of a section. Indented lines with columns are a table.
 at_start && /^$/ { print; next }
 at_start {
     in_plain = /^\/\*( |$)/
@@ -56,7 +55,7 @@ in_plain {
 }
 in_table { sub(/^ \*/, "") }
 
-# The facts of a function, several on a line, and the last of a comment perhaps before its end.
+# The facts of a function: several may be on a line, and the last may end the comment.
 function paragraphs(line,    label, at)
 {
     label = "(Blocking|Ownership|Threads|Errors)(, (ownership|threads|errors))*: "

@@ -1,5 +1,5 @@
 #!/bin/sh
-# reference.sh DOXYGEN DOXYFILE FOLDER: makes the reference in FOLDER/html; a warning is a failure.
+# reference.sh DOXYGEN DOXYFILE FOLDER: makes the reference in FOLDER/html. A warning is a failure.
 set -eu
 mkdir -p "$3"
 {

@@ -1,18 +1,20 @@
 """
-Draws the states of an object, and what each access makes of them, from the table that the accessors use.
+Draws the states of an object, and the transition of each access, from the table that the accessors use. TABLE is a
+program that prints the table.
 
-    states.py --check TABLE PICTURE     tells whether the picture is that of the table; the test
-    states.py --update TABLE PICTURE    draws it
-    states.py --update PICTURE          the same; builds TABLE, of test/model/table.c and src/object/transitions.c, itself
+    states.py --check TABLE PICTURE     fails if the picture is not that of the table; used by the test
+    states.py --update TABLE PICTURE    draws the picture
+    states.py --update PICTURE          builds TABLE from test/spin/table.c and src/object/transitions.c and draws
 """
 import os
-import pathlib
 import re
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True  # leaves no cache in the source tree
+import picture
+
 UN, CPU, GPU, SYN = range(4)  # the numbers of synced_mem_state: bit 1 the host copy, bit 2 the device copy
 NAMES = {UN: "UNINITIALIZED", CPU: "AT_CPU", GPU: "AT_GPU", SYN: "SYNCED"}
 
@@ -20,18 +22,19 @@ NAMES = {UN: "UNINITIALIZED", CPU: "AT_CPU", GPU: "AT_GPU", SYN: "SYNCED"}
 
 
 def print_table(program):
-    """What the program says, or one that is built for it."""
+    """Returns the output of the program, or of a program that is built here."""
     if program:
         return subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    root = picture.ROOT
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "table")
-        subprocess.run([os.environ.get("CC", "cc"), f"-I{ROOT}/src", f"-I{ROOT}/include", f"{ROOT}/test/model/table.c",
-                        f"{ROOT}/src/object/transitions.c", "-o", program], check=True)
+        subprocess.run([os.environ.get("CC", "cc"), f"-I{root}/src", f"-I{root}/include", f"{root}/test/spin/table.c",
+                        f"{root}/src/object/transitions.c", "-o", program], check=True)
         return print_table(program)
 
 
 def read_table(text):
-    """By head, side and mode: work and next head, all by name but the heads."""
+    """Returns work and next head by head, side and mode. Heads are numbers, the others names."""
     number = {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)", text)}
     name_of = {"side": {number["CPU"]: "cpu", number["GPU"]: "gpu"},
                "mode": {number["READ"]: "read", number["MUTABLE"]: "mutable", number["OVERWRITE"]: "overwrite"},
@@ -42,11 +45,11 @@ def read_table(text):
 
 
 def edges_of(table):
-    """By head and next head: lines of text, each with what is done."""
+    """Returns the lines of text of each arrow, by head and next head. A line is a label and the work done."""
     steps = []
     for (head, side, mode), (work, after) in table.items():
         steps.append((head, after, f"{side} {mode}", {"move": "h2d" if side == "gpu" else "d2h"}.get(work, work)))
-    # A push does as a read on the device does, where the host copy is valid; a pull is the mirror. Elsewhere they fail.
+    # A push does the same as a read on the device, and fails if the host copy is stale. A pull is the mirror.
     for head in NAMES:
         for call, bit, side, transfer in ("push", CPU, "gpu", "h2d"), ("pull", GPU, "cpu", "d2h"):
             if head & bit:
@@ -63,10 +66,10 @@ def edges_of(table):
 WIDTH, HEIGHT = 1160, 690
 BOX_WIDTH, BOX_HEIGHT = 184, 76
 CENTRES = {UN: (580, 58), CPU: (260, 310), GPU: (900, 310), SYN: (580, 560)}
-SIZE, LINE = 14, 21  # of the labels
-ADVANCE = 0.602 * SIZE  # of a character
+LINE = 21  # of the labels
+ADVANCE = 0.602 * picture.SIZE  # of a character
 
-# Where an arrow goes, and where its label begins: the place, and which part of the label is there.
+# The path of each arrow, the place of its label, and the part of the label at this place.
 ARROWS = {
     (UN, CPU): ("M 510 97 L 305 268", (382, 142), "end"),
     (UN, GPU): ("M 650 97 L 855 268", (778, 142), "start"),
@@ -82,23 +85,19 @@ ARROWS = {
 }
 COLOURS = {"zeros": "#b45309", "h2d": "#1d4ed8", "d2h": "#15803d", None: "#374151"}
 
-STYLE = f"""
-text {{ font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: {SIZE}px; fill: #374151 }}
-.name {{ font-size: 17px; font-weight: bold; fill: #111827; text-anchor: middle }}
-.copy {{ font-size: 12px; text-anchor: middle }}
-.valid {{ fill: #ffffff }}
-.work {{ fill: #ffffff; font-size: 12px; text-anchor: middle }}
-.arrow {{ fill: none; stroke: #6b7280; stroke-width: 1.6; marker-end: url(#head) }}
+STYLE = "; text-anchor: middle", """.copy { font-size: 12px; text-anchor: middle }
+.valid { fill: #ffffff }
+.work { fill: #ffffff; font-size: 12px; text-anchor: middle }
 """
 
 
 def text_width(label, work):
-    """Of one line: the label, and what is done in a box behind it."""
+    """Returns the width of one line: the label, and a box with the work behind it."""
     return ADVANCE * len(label) + (ADVANCE * len(work) + 16 if work else 0)
 
 
 def line_of_text(x, y, label, work):
-    """One access, and what it does."""
+    """Returns the line of one access and its work."""
     parts = [f'<text x="{x:.0f}" y="{y}">{label}</text>']
     if work:
         left = x + ADVANCE * len(label) + 8
@@ -109,7 +108,7 @@ def line_of_text(x, y, label, work):
 
 
 def label_of(place, anchor, steps):
-    """All that leads along one arrow: a line each, or all in a row."""
+    """Returns the label of an arrow: a line for each access, or all in a row."""
     x, y = place
     if anchor == "row":
         label = ", ".join(label for label, work in steps)
@@ -122,7 +121,7 @@ def label_of(place, anchor, steps):
 
 
 def state(head):
-    """A box with the name, and which of the two copies are valid."""
+    """Returns the box of a head: its name and the two copies, of which the valid ones are filled."""
     x, y = CENTRES[head]
     parts = [f'<rect x="{x - BOX_WIDTH // 2}" y="{y - BOX_HEIGHT // 2}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="10"'
              ' fill="#f9fafb" stroke="#374151" stroke-width="1.6"/>',
@@ -136,7 +135,7 @@ def state(head):
 
 
 def legend():
-    """What the boxes mean."""
+    """Returns the meaning of the boxes."""
     lines = ["filled: this copy holds", "the current contents", ("zeros", "filled with zeros"),
              ("h2d", "host to device"), ("d2h", "device to host"), "else nothing is moved"]
     parts = []
@@ -151,39 +150,17 @@ def legend():
 
 
 def draw(edges):
-    """The picture, as text."""
+    """Returns the picture as text."""
     if set(edges) != set(ARROWS):
-        sys.exit(f"states.py: the table has transitions for which there is no arrow, or lacks some: "
+        sys.exit(f"states.py: these transitions have no arrow, or these arrows no transition: "
                  f"{sorted(set(edges) ^ set(ARROWS))}")
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}">',
-             "<!-- Drawn by docs/states.py. -->",
-             "<title>States of an object: the next head and the work done, by access</title>",
-             f"<style>{STYLE}</style>",
-             '<defs><marker id="head" viewBox="0 0 10 10" refX="8" refY="5" markerWidth="8" markerHeight="8" orient="auto">'
-             '<path d="M 0 1 L 9 5 L 0 9 z" fill="#6b7280"/></marker></defs>',
-             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>']
-    for head in NAMES:
-        parts += state(head)
+    parts = [part for head in NAMES for part in state(head)]
     for pair, (path, place, anchor) in ARROWS.items():
         parts.append(f'<path class="arrow" d="{path}"/>')
         parts += label_of(place, anchor, edges[pair])
-    parts += legend() + ["</svg>"]
-    return "\n".join(parts) + "\n"
-
-
-def main(mode, *names):
-    program, picture = names if len(names) == 2 else (None, names[0])
-    drawn = draw(edges_of(read_table(print_table(program))))
-    path = pathlib.Path(picture)
-    if mode == "--update":
-        path.write_text(drawn, encoding="utf-8")
-    elif not path.is_file() or path.read_text(encoding="utf-8") != drawn:
-        print(f"{picture} is not the picture of the table: run docs/states.py --update {picture}")
-        return 1
-    return 0
+    title = "States of an object: the next head and the work done, by access"
+    return picture.svg("states", title, (WIDTH, HEIGHT), STYLE, parts + legend())
 
 
 if __name__ == "__main__":
-    if len(sys.argv) not in (3, 4) or sys.argv[1] not in ("--check", "--update"):
-        sys.exit(__doc__)
-    sys.exit(main(*sys.argv[1:]))
+    picture.main("states", __doc__, lambda program: draw(edges_of(read_table(print_table(program)))))

@@ -36,13 +36,14 @@
  *   default stream) and cudaStreamPerThread (the calling thread's default stream there). An object without a device
  *   takes that of the stream on which its device copy is used. (cudaStream_t)-1: ERR_INVALID_ARGUMENT.
  *
- * Graph capture. While a stream captures, an access on it succeeds if it needs no transfer, fill or memory; other calls
- * on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes on. Before each launch access
- * the graph's pointers again, on the stream of the launch. Details: docs/guide/streams.md, "Graphs".
+ * Graph capture. While a stream captures, an access on it succeeds if it needs no transfer, fill or memory and leaves
+ * the head as it is. Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes
+ * on. Before each launch access the graph's pointers again, on the stream of the launch. Details:
+ * docs/guide/streams.md, "Graphs".
  *
- * Fork. In a child of a process that has used a GPU through the library, valid host copies can be read and new objects
- * used on the host; releasing succeeds; other use returns ERR_FORKED. Details: docs/guide/threads.md, "Forked
- * processes".
+ * Fork. In a child of a process that has used a GPU through the library, valid host copies in which nothing was
+ * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child must
+ * not touch managed memory. Details: docs/guide/threads.md, "Forked processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -92,9 +93,9 @@ typedef enum synced_mem_state {
     X(4, ERR_OUT_OF_DEVICE_MEMORY, "out of device memory")                                                             \
     X(5, ERR_NO_GPU, "no GPU: built without CUDA, or no driver or device on this machine")                             \
     X(6, ERR_INVALID_DEVICE, "no such device, or memory of another device")                                            \
-    X(7, ERR_DEVICE_LOST, "the device reports an error of earlier work and answers no further")                        \
-    X(8, ERR_CUDA, "the CUDA runtime refused a call")                                                                  \
-    X(9, ERR_CAPTURING, "a stream is capturing a graph, in which this work can't be done")                             \
+    X(7, ERR_DEVICE_LOST, "earlier work on the device failed, and the device can no longer be used")                   \
+    X(8, ERR_CUDA, "a call of the CUDA runtime failed")                                                                \
+    X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
     X(11, ERR_FILE, "a file can't be written")
 
@@ -115,24 +116,21 @@ typedef enum synced_mem_status {
 #define SYNCED_MEM_ALLOCATOR_PINNED 1u
 
 /** A user allocator, such as a framework's cache, for host memory or for device memory. Both functions are called with
- * no lock held, in any thread that calls the library, and may call the library. What they are given, in which order
- * memory may be used again, and what they must not do: docs/guide/memory.md, "Allocators of yours". */
+ * no lock held, in any thread that calls the library, and may call the library. Their arguments, the order in which
+ * memory may be used again, and their restrictions: docs/guide/memory.md, "User allocators". */
 typedef struct synced_mem_allocator {
-    /** sizeof(synced_mem_allocator). */
-    size_t struct_size;
+    size_t struct_size; /**< sizeof(synced_mem_allocator) */
     /** Returns size bytes, at least 1, aligned to alignment, a power of two; contents undefined. NULL: no memory. */
     void *(*alloc)(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
     /** Takes back memory from alloc, once, with alloc's size, alignment and device. */
     void (*free)(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user);
-    /** Yours, handed to both. */
-    void *user;
-    /** 0, or SYNCED_MEM_ALLOCATOR_PINNED. */
-    unsigned flags;
+    void *user;     /**< yours, handed to both */
+    unsigned flags; /**< 0, or SYNCED_MEM_ALLOCATOR_PINNED */
 } synced_mem_allocator;
 
-/** Where an object's memory is. SEPARATE has a host copy and a device copy; the others are unified: one allocation, at
- * one address, that both sides use, with the same heads and accesses but without transfers. The first use of memory
- * decides, by the device, and sets the object's device. Details: docs/guide/unified.md. */
+/** The placement of an object's memory. SEPARATE has a host copy and a device copy. The others are unified: one
+ * allocation, at one address, that both sides use, with the same heads and accesses but without transfers. The first
+ * use of memory decides, by the device, and sets the object's device. Details: docs/guide/unified.md. */
 typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
     /** Page-locked host memory that the device reads over the bus. ERR_INVALID_STATE if its address on the device would
@@ -140,18 +138,16 @@ typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_MAPPED = 1,
     /** Managed memory (cudaMallocManaged). ERR_INVALID_STATE if cudaDevAttrConcurrentManagedAccess is 0;
      * ERR_OUT_OF_DEVICE_MEMORY if all that the library holds would not fit into the device's memory beside the memory
-     * of others (cudaMemGetInfo). Source: CUDA Runtime API, cudaMemAdvise, cudaMemPrefetchAsync; CUDA C++ Programming
-     * Guide, "Unified Memory Programming". */
+     * of others. Source: CUDA C++ Programming Guide, "Unified Memory Programming". */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
     /** On an integrated GPU (Jetson), whose memory is the host's: managed if the host may touch it while kernels run,
      * else mapped. On any other GPU: separate. */
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
 
-/** How an object is made. Fill it with synced_mem_options_init(), then change what you need. */
+/** The options of an object. Fill them with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {
-    /** sizeof(synced_mem_options), set by synced_mem_options_init(). */
-    size_t struct_size;
+    size_t struct_size; /**< sizeof(synced_mem_options), set by synced_mem_options_init() */
     /** CUDA device number, or SYNCED_MEM_DEVICE_CURRENT (default). First read when the device is first used, so that
      * the same program runs on a machine without one. An object that names its device gets page-locked host memory from
      * the start if that device is usable; others do once the process has used a GPU through the library. */
@@ -162,14 +158,11 @@ typedef struct synced_mem_options {
      * pointer. An allocator's memory without it: ERR_INVALID_STATE. The caller's memory without it:
      * ERR_INVALID_ARGUMENT; with 0 the caller's memory may lie anywhere. */
     size_t alignment;
-    /** Yours, returned by synced_mem_user(); NULL by default. */
-    void *user;
+    void *user; /**< yours, returned by synced_mem_user(); NULL by default */
     /** Of the host copy; read during the call only; NULL (default): as set by synced_mem_set_allocators(). */
     const synced_mem_allocator *cpu_allocator;
-    /** The same for the device copy. */
-    const synced_mem_allocator *gpu_allocator;
-    /** SYNCED_MEM_PLACEMENT_SEPARATE by default. */
-    synced_mem_placement_kind placement;
+    const synced_mem_allocator *gpu_allocator; /**< the same for the device copy */
+    synced_mem_placement_kind placement;       /**< SYNCED_MEM_PLACEMENT_SEPARATE by default */
 } synced_mem_options;
 
 /** Fills options with the defaults of this version of the header. NULL is ignored.
@@ -181,23 +174,20 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * @param size     in bytes; 0 is valid: accessors then return pointers that are not NULL, and nothing is ever copied
  * @param options  NULL for the defaults
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
- * Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB, a device below -1 or above 32767, an alignment that
- * is no power of two or too large, an unknown placement, a bad allocator, or one with a unified placement);
- * ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
+ * Threads: safe. Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB, a device below -1 or above 32767, an
+ * alignment that is no power of two or too large, an unknown placement, a bad allocator, or one with a unified
+ * placement); ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
 /** Adds a reference, atomically.
  * Blocking: never. Ownership: the caller owns one more reference after success, none more after a failure.
- * Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (the last reference is already gone). @since 0.1 */
+ * Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (the last reference is already gone). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference; the last one releases the object and its memory. NULL is ignored, with SYNCED_MEM_OK.
- * Blocking: the last release waits for the library's transfers on borrowed memory. The library's own memory is
- * freed in stream order, or after its transfers, without a wait; but cudaFree, on a device without memory pools, may
- * wait for all of its work. The last release also waits while synced_mem_print_all(), or an error's detail that names
- * objects, reads the object in another thread: a few instructions, or as long as another call holds the object.
+ * Blocking: the last release waits for the library's transfers on borrowed memory; and while synced_mem_print_all() or
+ * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
+ * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
  * Ownership: after success the caller's reference is gone; if the wait fails it stays, and nothing is released.
  * Borrowed memory is the caller's again after the call. Adopted memory gets its callback when the work on it has
  * finished: in this call, or in a later call into the library. Threads: safe.
@@ -208,9 +198,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 /** Frees the library's common resources: streams, events, memory pools, and released memory whose last use has
  * finished. The library can be used again afterwards.
  * Blocking: waits for pending transfers on released memory. Ownership: due adopted memory gets its callback and is the
- * caller's again. Threads: not while another thread is in the library.
- * Errors: ERR_INVALID_STATE (objects are alive, of which the detail names three; nothing was done); GPU errors.
- * @since 0.1 */
+ * caller's again. Threads: not while another thread is in the library. Errors: ERR_INVALID_STATE (objects are alive, of
+ * which the detail names three; nothing was done); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Access ---- */
@@ -223,8 +212,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *   AT_GPU         d2h  > SYNCED  d2h  > AT_CPU  -    > AT_CPU  -    > AT_GPU  -    > AT_GPU  -    > AT_GPU
  *   SYNCED         -    > SYNCED  -    > AT_CPU  -    > AT_CPU  -    > SYNCED  -    > AT_GPU  -    > AT_GPU
  *
- * The pointers belong to the object: they are good until the next conflicting call on it and must not be freed. First
- * accesses of one object from several threads cause one transfer and return one pointer.
+ * The pointers belong to the object and must not be freed.
  * Unified placement: the pointers of both sides are the same. An access waits for conflicting work of either side: a
  * host write also for kernels that read. The first use of memory may fail as its placement says, on either side.
  * Source: Caffe, SyncedMemory::cpu_data and its siblings; overwrite is this library's addition.
@@ -241,25 +229,22 @@ SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 /** The host copy, to read and write; the device copy becomes stale.
  * @return as synced_mem_cpu_data()
  * Blocking: as synced_mem_cpu_data(), and until the library's pending transfers have read the host copy.
- * Ownership: the object's. Threads: safe; writing beside another thread's use of the contents is the caller's race.
- * Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * Ownership: the object's. Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 
 /** The host copy, to be written whole; the device copy becomes stale. The contents are undefined until the caller has
  * written them: nothing is copied, and nothing is filled but in debug mode.
  * @return as synced_mem_cpu_data()
  * Blocking: until the library's pending transfers on the host copy are done. Ownership: the object's.
- * Threads: as synced_mem_mutable_cpu_data(). Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
 
 /** The device copy, to read, for kernels on the legacy stream or on blocking streams of the object's device, as in
  * Caffe. The host, other streams and the library's transfers wait for such kernels before they conflict with them. Work
  * on a non-blocking stream must finish before the next conflicting call, or use synced_mem_gpu_data_on(). Among
- * themselves the caller orders kernels that use pointers of an access without a stream.
- *
- * Memory stays so marked, also after a later host access: it is not reused before such kernels are done, and the
- * library's transfers and fills into it come after them, on any stream. While a blocking stream of the device captures,
- * these return ERR_CAPTURING, and released memory is kept until the capture has ended.
+ * themselves the caller orders kernels that use pointers of an access without a stream. The memory stays marked, also
+ * after a host access: its reuse, and the library's transfers and fills into it, come after such kernels, on any
+ * stream. While a blocking stream of the device captures, these return ERR_CAPTURING, and released memory is kept.
  * @return synced_mem_size() bytes of device memory
  * Blocking: until the contents have arrived, and work that writes them, on a stream of an access, is done.
  * Ownership: the object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
@@ -268,22 +253,21 @@ SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
 /** The device copy, to read and write; the host copy becomes stale. Tracked as by synced_mem_gpu_data().
  * @return as synced_mem_gpu_data()
  * Blocking: as synced_mem_gpu_data(), and until reads of the device copy are done: the library's transfers, and the
- * caller's work on streams of accesses. Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * caller's work on streams of accesses. Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
 
-/** The device copy, to be written whole; the host copy becomes stale. The contents are undefined until then; nothing is
- * copied or filled. Tracked as by synced_mem_gpu_data().
+/** The device copy, to be written whole; the host copy becomes stale. The contents are undefined until then: nothing is
+ * copied, and nothing is filled but in debug mode. Tracked as by synced_mem_gpu_data().
  * @return as synced_mem_gpu_data()
  * Blocking: as synced_mem_mutable_gpu_data(), and until the memory is allocated. Ownership: the object's.
- * Threads: as synced_mem_mutable_cpu_data(). Errors: as synced_mem_gpu_data(). @since 0.1 */
+ * Threads: safe. Errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
 
 /** The device copy, to read by work queued on the stream from now on, up to the next conflicting call on the object.
  * The stream waits for earlier work: a transfer, or a writer on another stream. A transfer, fill or allocation is
- * queued on the stream itself. At a conflicting call, an event recorded on the stream at that moment stands for the
- * work: all that is queued on the stream by then is waited for. synced_mem_end_use_on() records it earlier. Readers on
- * several streams do not wait for one another.
+ * queued on the stream itself. A conflicting call comes after all that is queued on the stream by then,
+ * unless synced_mem_end_use_on() has ended the use. Readers on several streams do not wait for one another.
  * @param stream  call synced_mem_forget_stream() before it is destroyed
  * @return synced_mem_size() bytes of device memory
  * Blocking: not if the host copy is page-locked, or if there is no transfer. A transfer from pageable memory: until the
@@ -296,13 +280,13 @@ SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_st
  * device copy: transfers, and work on streams of other accesses. The access to write ends at the next call on the
  * object other than an access on this stream, also at a pull: access again after one.
  * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
-/** As synced_mem_mutable_gpu_data_on(), to be written whole: undefined until then; nothing is copied or filled.
+/** As synced_mem_mutable_gpu_data_on(), to be written whole: the contents are as of synced_mem_overwrite_gpu_data().
  * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: as synced_mem_mutable_cpu_data().
+ * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
  * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
@@ -324,10 +308,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_m
 /** Ends the stream's use of all objects, and forgets the stream. Call it before the stream is destroyed, after the last
  * work on its pointers is queued; a new stream with the old one's handle then is another stream. NULL and
  * cudaStreamLegacy need no such call, cudaStreamPerThread none before its thread ends. An unknown stream is no error.
- *
  * A stream destroyed without this call is a mistake: its unrecorded work is lost to the library. If the runtime shows
  * that the handle has become another stream's, the call that detects it returns ERR_INVALID_STATE once, and the old
- * stream's work on the object is forgotten. The emulated runtime reports the mistake.
+ * stream's work on the object is forgotten.
  * Blocking: never, not for the stream's work either. Ownership: none. Threads: safe.
  * Errors: GPU errors (the stream is then known as before). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
@@ -337,13 +320,11 @@ SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stre
  * The stream also waits for earlier work on the object's memory. Work queued on it afterwards sees the contents.
  * Unified placement: nothing is moved; the stream waits for writers of the contents; managed memory is prefetched.
  * @param stream  if nothing else accessed objects on it, it may be destroyed without synced_mem_forget_stream()
- * Blocking: not if the host copy is page-locked. From pageable memory: until the source has been read, so that the
- * caller may write it. Staged transfers (synced_mem_set_staging()) read it after earlier work on the device copy; if no
- * memory can be page-locked, after earlier work on the stream.
- * Ownership: none; after ERR_CUDA the transfer may still run, untracked: the caller's memory must stay until the stream
- * has been synchronized. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (head UNINITIALIZED, or AT_GPU: the host copy is stale); GPU errors.
- * @since 0.1 */
+ * Blocking: not if the host copy is page-locked. From pageable memory: until the source has been read. Staged transfers
+ * (synced_mem_set_staging()) read it after earlier work on the device copy; if no memory can be page-locked, it is read
+ * after earlier work on the stream. Ownership: none; after ERR_CUDA the transfer may still run, untracked: the caller's
+ * memory must stay until the stream has been synchronized. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
+ * ERR_INVALID_STATE (head UNINITIALIZED, or AT_GPU: the host copy is stale); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
 
 /** The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes
@@ -352,19 +333,17 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, sync
  * until they have.
  * Unified placement: nothing is moved; the host copy has arrived when writers of the contents, up to now, are done.
  * Blocking: not if the host copy is page-locked or the transfer is staged (synced_mem_set_staging()). Into pageable
- * memory otherwise: it may block until the bytes have arrived.
- * Ownership: as synced_mem_async_gpu_push(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (head UNINITIALIZED, or AT_CPU: the device copy is stale); GPU
- * errors. @since 0.1 */
+ * memory otherwise: it may block until the bytes have arrived. Ownership: as synced_mem_async_gpu_push().
+ * Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (head UNINITIALIZED, or AT_CPU: the device copy is
+ * stale); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream);
 
 /** As synced_mem_async_gpu_push() for each of count objects of the stream's device, with one event for all transfers:
  * an access to one object waits until all have arrived. An object may be listed more than once. Staged transfers have
  * events of their own.
- * Blocking, ownership: as synced_mem_async_gpu_push(), for each object. Threads: safe.
- * Errors: the first object's, in the order given; no head has changed then, though some transfers may have been made.
- * If a staged transfer fails, the other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count
- * above 0. @since 0.1 */
+ * Blocking, ownership: as synced_mem_async_gpu_push(), for each object. Threads: safe. Errors: the first object's, in
+ * the order given; no head has changed then, though some transfers may have been made. If a staged transfer fails, the
+ * other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count above 0. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
@@ -374,9 +353,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
-/** Whether transfers, fills and allocations of the library on the object's memory are pending. The caller's own work is
- * not polled.
- * @param pending  set to 1 or 0, only on success
+/** Polls the library's transfers, fills and allocations on the object's memory, and not the caller's own work.
+ * @param pending  set to 1 if any is pending, else to 0; only on success
  * Blocking: never. Ownership: none. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT; ERR_DEVICE_LOST, or the reason that a staged transfer failed (its contents are lost;
  * the first of these calls to detect it reports it); ERR_FORKED. @since 0.1 */
@@ -396,9 +374,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
 /** Changes the size and keeps the contents, up to the smaller of the two sizes; new bytes read as zero, also if the
- * object was larger before. A copy with room stays where it is. If no copy with the contents has room, one of them is
- * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released. Room
- * is never given up, see synced_mem_release_cpu_data().
+ * object was larger before. A copy with room keeps its memory. If no copy with the contents has room, one of them is
+ * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released.
  * @param size  in bytes; 0 is valid
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
  * until the library's transfers on it are done. Device work is queued on an internal stream, after the caller's.
@@ -410,8 +387,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
  * capacity, others are released. Otherwise as synced_mem_resize().
  * Blocking: only to hand back borrowed memory. Ownership, threads, errors: as synced_mem_resize().
- * Source: MixMemory of tensorRT_Pro, which reuses memory that is large enough.
- * @since 0.1 */
+ * Source: MixMemory of tensorRT_Pro, which reuses memory that is large enough. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size);
 
 /** Gives up the host copy's memory. If it alone holds the contents they are moved to the device first. No host copy is
@@ -436,21 +412,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Memory handed in ---- */
 /*
- * The library queries the CUDA runtime about handed-in memory: at once if the process uses a GPU through the library,
- * or if device memory or a stream comes with it, else before its first transfer. Host memory alone starts nothing of
- * CUDA. Host memory that is page-locked from its first byte to its last (cudaMallocHost, cudaHostRegister) is treated
- * like the library's own: pushes and pulls return at once. It is queried again before each transfer, and pageable once
- * it is unlocked. Memory found pageable is not queried again: page-lock it before, or with SYNCED_MEM_MEMORY_PAGE_LOCK.
- * Managed memory is taken for either copy; for the host copy only on devices with concurrentManagedAccess.
- *
- * To unmap, free or unregister memory while an object uses it is the caller's mistake; a transfer that the runtime then
- * refuses returns ERR_CUDA.
+ * The library queries the CUDA runtime about handed-in memory. Pushes and pulls of page-locked host memory then return
+ * at once. Host memory alone starts nothing of CUDA. The time of the query, managed memory: docs/guide/memory.md, "User
+ * memory". Memory must not be unmapped, freed or unregistered while an object uses it.
  */
 
 /** Called once for each adopted pointer of an object when the object no longer uses the memory, with no lock held, in
  * synced_mem_release(), synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
- * Exception: quarantined memory, used by a transfer whose end is unknown since the runtime refused both an event and a
- * synchronization, is never handed back; synced_mem_stats.quarantined counts it.
+ * Exception: quarantined memory, with work whose end is unknown, is never handed back (synced_mem_stats.quarantined).
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
  * @param stream  NULL: all work of the library on the memory for this object, and the caller's on streams of accesses,
@@ -466,19 +435,16 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
  * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (another thread enlarged the
  * object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
- * Source: Caffe, SyncedMemory::set_cpu_data.
- * @since 0.1 */
+ * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
 /** Makes data the device copy and the head AT_GPU; the object borrows the memory. The host copy becomes stale and keeps
  * its memory. An object without a device takes that of the memory. Otherwise as synced_mem_set_cpu_data().
  * @param data  at least synced_mem_size() bytes of device or managed memory on the object's device. Work that fills it
  *              is tracked as for synced_mem_mutable_gpu_data()
- * Blocking, ownership, threads: as synced_mem_set_cpu_data().
- * Errors: those of synced_mem_set_cpu_data(); ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another
- * device), GPU errors.
- * Source: Caffe, SyncedMemory::set_gpu_data.
- * @since 0.1 */
+ * Blocking, ownership, threads: as synced_mem_set_cpu_data(). Errors: those of synced_mem_set_cpu_data();
+ * ERR_INVALID_ARGUMENT (host memory), ERR_INVALID_DEVICE (memory of another device), GPU errors.
+ * Source: Caffe, SyncedMemory::set_gpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data);
 
 /** Of synced_mem_memory: the host memory is page-locked for as long as the object uses it. */
@@ -486,8 +452,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
 
 /** Memory of the caller's, and how an object is to use it. A member that is zero is at its default. */
 typedef struct synced_mem_memory {
-    /** sizeof(synced_mem_memory). */
-    size_t struct_size;
+    size_t struct_size; /**< sizeof(synced_mem_memory) */
     /** At least synced_mem_size() bytes of host memory, readable and writable. NULL: the host copy keeps its memory. */
     void *cpu_data;
     /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
@@ -495,35 +460,27 @@ typedef struct synced_mem_memory {
     void *gpu_data;
     /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer. */
     synced_mem_release_callback callback;
-    /** Yours, handed to the callback. */
-    void *user;
+    void *user; /**< yours, handed to the callback */
     /** The stream in whose order the contents are ready, one of the memory's device. Accesses wait for the work queued
      * on it up to now: the host on the host, a stream on the device. The stream's other uses of the object stay as
      * before. The legacy stream is cudaStreamLegacy here. NULL: the contents of host memory are ready, and work that
      * fills device memory is tracked as for synced_mem_mutable_gpu_data(). */
     synced_mem_stream stream;
-    /** 0, or SYNCED_MEM_MEMORY_PAGE_LOCK. */
-    unsigned flags;
+    unsigned flags; /**< 0, or SYNCED_MEM_MEMORY_PAGE_LOCK */
 } synced_mem_memory;
 
 /** Makes memory of the caller's the host copy (head AT_CPU), the device copy (AT_GPU), or both (SYNCED: the caller
  * vouches that the contents agree). A copy without new memory becomes stale and keeps its memory. Otherwise as
  * synced_mem_set_cpu_data() for host memory and as synced_mem_set_gpu_data() for device memory.
- *
- *     synced_mem_memory memory = {.struct_size = sizeof memory, .cpu_data = data, .callback = give_back};
- *     status = synced_mem_use_memory(mem, &memory);
- *
- * Several objects may use one memory: each adopts it by itself and calls its callback when it no longer uses it. The
- * library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks host memory that is not page-locked yet,
- * these bytes alone, while an object uses it; docs/guide/memory.md, "Memory of yours", says when it ends.
+ * Several objects may use one memory; the library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks
+ * these bytes alone, if they are not page-locked yet. Details: docs/guide/memory.md, "User memory".
  * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks some GB/s; to undo it, it may wait for the device.
- * Ownership: of borrowed memory the caller's throughout, as synced_mem_set_cpu_data(). Of adopted memory the library's
- * after success; after a failure the caller's, and no callback is called. Threads: safe.
- * Errors: those of synced_mem_set_cpu_data() and synced_mem_set_gpu_data() for the given copies; ERR_INVALID_ARGUMENT
- * (no pointer, one pointer for both copies, an unknown flag, SYNCED_MEM_MEMORY_PAGE_LOCK without host memory). With a
- * stream or SYNCED_MEM_MEMORY_PAGE_LOCK GPU errors: ERR_OUT_OF_HOST_MEMORY (page-locked memory is limited), ERR_CUDA (a
- * part of it is page-locked, or it can't be). After a failure the memory is page-locked or not, as before.
- * @since 0.2 */
+ * Ownership: of borrowed memory as synced_mem_set_cpu_data(). Of adopted memory the library's after success; after a
+ * failure the caller's, and no callback is called. Threads: safe. Errors: those of synced_mem_set_cpu_data() and
+ * synced_mem_set_gpu_data() for the given copies; ERR_INVALID_ARGUMENT (no pointer, one pointer for both copies, an
+ * unknown flag, SYNCED_MEM_MEMORY_PAGE_LOCK without host memory). With a stream or SYNCED_MEM_MEMORY_PAGE_LOCK GPU
+ * errors: ERR_OUT_OF_HOST_MEMORY (page-locked memory is limited), ERR_CUDA (a part of it is page-locked, or it can't
+ * be). After a failure the memory is page-locked or not, as before. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory);
 
 /* ================================== Most programs need nothing below ================================== */
@@ -589,8 +546,7 @@ typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *
 
 /** Sets the handler for the whole process; NULL (the default): none.
  * @param user  handed to the handler
- * Blocking: never. Ownership: none. Threads: safe; a call that fails meanwhile in another thread may still call the
- * previous handler, with its user pointer. Errors: none. @since 0.1 */
+ * Blocking, ownership, threads, errors: as synced_mem_set_error_handler(). @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler handler, void *user);
 
 /** Frees released memory whose last use has finished, and calls due callbacks of adopted memory. Other calls do the
@@ -618,18 +574,16 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
 
 /* ---- Page-locked memory ---- */
 /*
- * The library's page-locked host memory comes from a pool for the whole process, which takes slabs from the system and
- * keeps released memory for the next object; docs/guide/memory.md, "Page-locked memory", says how it grows. An unused
- * slab goes back to the system only by a function below, by synced_mem_shutdown(), or before the pool grows beyond what
- * was wanted at a time. All functions are safe while transfers are in flight: their memory is in use. Those that set
- * the limit, trim or reserve also wait while the pool grows in another thread.
+ * The library's page-locked host memory comes from a pool for the whole process. It takes slabs from the system and
+ * keeps released memory for the next object: docs/guide/memory.md, "Page-locked memory". All functions are safe while
+ * transfers are in flight. Those that set the limit, trim or reserve also wait while the pool grows in another thread.
  */
 
 /** Sets the most that the pool may hold. Unused memory beyond it goes back to the system; memory in use stays. Growth
  * beyond the limit then fails with ERR_OUT_OF_HOST_MEMORY; the detail has the limit, the bytes held, and the request.
  * @param bytes  0 (the default): no limit
- * Blocking: if slabs go back, the CUDA runtime may wait for the device. Ownership: none. Threads: safe. Errors:
- * ERR_FORKED. @since 0.1 */
+ * Blocking: if slabs go back, the CUDA runtime may wait for the device. Ownership: none. Threads: safe.
+ * Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
 /** Gives unused slabs back to the system, the longest unused first, until the pool holds at most keep bytes or has no
@@ -646,8 +600,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned millise
 
 /** Makes sure that so many bytes in one piece are free in the pool, so that a program can pay for page-locking when it
  * starts. They stay until they are used, or unused slabs are given back.
- * @param device  whose transfers the memory is for, and in whose context it is page-locked; or
- *                SYNCED_MEM_DEVICE_CURRENT
+ * @param device  whose transfers the memory is for, whose context page-locks it; or SYNCED_MEM_DEVICE_CURRENT
  * @param bytes   0: nothing is done
  * Blocking: as long as page-locking takes. Ownership: the pool's. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also by the
@@ -656,17 +609,16 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t
 
 /** The contents and the work of the pool of page-locked memory. */
 typedef struct synced_mem_host_pool_stats {
-    size_t struct_size;       /**< set it to sizeof(synced_mem_host_pool_stats) before the call */
-    uint64_t requested_bytes; /**< requested and in use, before any rounding */
-    /** The most of that at a time. Exact for one thread; with several threads in turn a moment may be missed. */
-    uint64_t peak_requested_bytes;
-    uint64_t held_bytes;         /**< page-locked, in use or not */
-    uint64_t peak_held_bytes;    /**< the most of that at a time */
-    uint64_t free_bytes;         /**< held and not in use */
-    uint64_t slabs;              /**< slabs held: registrations with the CUDA runtime */
-    uint64_t registrations;      /**< slabs ever page-locked */
-    uint64_t reused_allocations; /**< allocations from memory that was page-locked already */
-    uint64_t fresh_allocations;  /**< allocations for which memory was page-locked */
+    size_t struct_size;            /**< set it to sizeof(synced_mem_host_pool_stats) before the call */
+    uint64_t requested_bytes;      /**< requested and in use, before any rounding */
+    uint64_t peak_requested_bytes; /**< the most of that at a time; with several threads a moment may be missed */
+    uint64_t held_bytes;           /**< page-locked, in use or not */
+    uint64_t peak_held_bytes;      /**< the most of that at a time */
+    uint64_t free_bytes;           /**< held and not in use */
+    uint64_t slabs;                /**< slabs held: registrations with the CUDA runtime */
+    uint64_t registrations;        /**< slabs ever page-locked */
+    uint64_t reused_allocations;   /**< allocations from memory that was page-locked already */
+    uint64_t fresh_allocations;    /**< allocations for which memory was page-locked */
 } synced_mem_host_pool_stats;
 
 /** Fills stats. The numbers are read one by one while other threads go on.
@@ -677,18 +629,17 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_
  * Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
 
-/** Whether new host copies may be pageable if no memory can be page-locked: because of the limit, or because the system
- * or the CUDA runtime has no more. By default such an access returns ERR_OUT_OF_HOST_MEMORY. If the runtime page-locks
- * nothing for another reason (it can't, or the device is lost) host copies are pageable in any case.
- * synced_mem_cpu_source() says which it became; synced_mem_stats.pageable_fallbacks counts them, for any reason.
+/** Lets new host copies be pageable if the limit, the system or the CUDA runtime has no more page-locked memory. By
+ * default such an access returns ERR_OUT_OF_HOST_MEMORY. If the runtime page-locks nothing for another reason (it
+ * can't, or the device is lost) host copies are pageable in any case. synced_mem_stats.pageable_fallbacks counts both.
  * @param allow  0 or not
  * Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
 
 /* ---- Staged transfers ---- */
 
-/** How transfers from and to pageable memory are made: through page-locked buffers, which the library's copy threads
- * and every thread that waits for the transfer fill or empty, chunk by chunk. */
+/** Settings of staged transfers, from and to pageable memory. They run in chunks through page-locked buffers, which the
+ * library's copy threads, and every thread that waits for the transfer, fill or empty. */
 typedef struct synced_mem_staging {
     size_t struct_size; /**< set it to sizeof(synced_mem_staging) before each call */
     /** Copy threads, at most 64; started when first needed, kept until synced_mem_shutdown(). 0: none, and pulls into
@@ -724,8 +675,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
  * back to the system. Sets the limit of synced_mem_gpu_pool_set_spare_limit() too. Applies at once.
  * @param bytes  UINT64_MAX (the default): all
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_DEVICE (no such device), other GPU errors.
- * Source: cudaMemPoolAttrReleaseThreshold.
- * @since 0.1 */
+ * Source: cudaMemPoolAttrReleaseThreshold. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes);
 
 /** Reaps as synced_mem_reap(), frees the device cache (synced_mem_gpu_pool_set_spare_limit()), then gives the pool's
@@ -733,21 +683,17 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, u
  * @param keep  in bytes
  * Blocking: for no work; but the driver takes its time to give memory back. Ownership: due adopted memory gets its
  * callback. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold().
- * Source: cudaMemPoolTrimTo.
- * @since 0.1 */
+ * Source: cudaMemPoolTrimTo. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
 
-/** Sets how much released device memory the device cache keeps, beside the pool, for objects of exactly the same size.
- * Taking it costs no call of the CUDA runtime on the stream of its last use, and on other streams once that work has
- * ended. The default, and the most, is 1 GiB a device, in at most 256 pieces; beyond it the same call frees the oldest
- * pieces. A larger piece than the limit is not kept. The cache is also freed if device memory is short, by
- * synced_mem_gpu_pool_trim(), and by synced_mem_shutdown(). The pool counts it as used;
- * synced_mem_stats.gpu_spare_bytes is its size.
+/** Sets how much released device memory the device cache keeps, beside the pool, for objects of exactly the same size:
+ * docs/guide/memory.md, "Device memory". The default, and the most, is 1 GiB a device, in at most 256 pieces; beyond it
+ * the same call frees the oldest pieces. A larger piece than the limit is not kept.
  * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes);
 
-/** What a device's pool holds, in bytes. Without pools: the library's memory of cudaMalloc, used and reserved alike. */
+/** A device's pool, in bytes. Without pools: the library's memory of cudaMalloc, used and reserved alike. */
 typedef struct synced_mem_gpu_pool_stats {
     size_t struct_size;     /**< set it to sizeof(synced_mem_gpu_pool_stats) before the call */
     uint64_t reserved;      /**< taken from the system */
@@ -758,10 +704,9 @@ typedef struct synced_mem_gpu_pool_stats {
 
 /** Fills stats; zeros if nothing was allocated yet. The runtime decides whether memory freed in the order of a stream
  * counts as used until the stream gets there.
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: those of synced_mem_gpu_pool_set_threshold(); ERR_INVALID_ARGUMENT. After a failure stats is as before.
- * Source: cudaMemPoolGetAttribute.
- * @since 0.1 */
+ * Blocking: never. Ownership: none. Threads: safe. Errors: those of synced_mem_gpu_pool_set_threshold();
+ * ERR_INVALID_ARGUMENT. After a failure stats is as before.
+ * Source: cudaMemPoolGetAttribute. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_get_stats(int device, synced_mem_gpu_pool_stats *stats);
 
 /** Sets both high-water marks to the current values.
@@ -791,13 +736,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsig
  * Blocking: for no queued work; but the driver takes its time to map the memory. Ownership: none. Threads: safe.
  * Errors: those of synced_mem_gpu_pool_set_threshold(); ERR_INVALID_ARGUMENT (the two are one device),
  * ERR_INVALID_DEVICE (the peer can't reach the device), ERR_CUDA (the runtime accepted it without effect).
- * Source: cudaDeviceCanAccessPeer, cudaMemPoolSetAccess.
- * @since 0.1 */
+ * Source: cudaDeviceCanAccessPeer, cudaMemPoolSetAccess. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_allow_peer(int device, int peer, int allow);
 
 /* ---- Devices ---- */
 
-/** How many CUDA devices this process can use. The first call starts the driver; no context is created.
+/** The number of CUDA devices that this process can use. The first call starts the driver; no context is created.
  * @return 0 or more; 0 in a build without CUDA, on a machine without driver or device, and in a forked child
  * Blocking: for the driver, when it starts. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API int synced_mem_device_count(void);
@@ -812,7 +756,7 @@ enum {
     SYNCED_MEM_GPU_POOL_HANDLE_FABRIC = 8 /**< a fabric handle */
 };
 
-/** What a device can do. Yes is 1, no is 0. Source: cudaDeviceAttr. */
+/** The abilities of a device. Yes is 1, no is 0. Source: cudaDeviceAttr. */
 typedef struct synced_mem_device_info {
     size_t struct_size;            /**< set it to sizeof(synced_mem_device_info) before the call */
     int device;                    /**< its number, also for SYNCED_MEM_DEVICE_CURRENT */
@@ -857,7 +801,7 @@ SYNCED_MEM_API void *synced_mem_user(const synced_mem *mem);
  * Blocking: never. Ownership: the object's. Threads: safe. Errors: as synced_mem_size(). @since 0.1 */
 SYNCED_MEM_API const char *synced_mem_name(const synced_mem *mem);
 
-/** Where a copy's memory comes from. */
+/** The source of a copy's memory. */
 typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_NONE = 0,      /**< there is no memory on this side */
     SYNCED_MEM_SOURCE_PAGEABLE = 1,  /**< the library's: host memory of the system */
@@ -870,29 +814,29 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_MANAGED = 8    /**< the library's: managed memory that both sides use */
 } synced_mem_source;
 
-/** Where the host copy's memory comes from.
+/** The source of the host copy's memory.
  * @return the source; NONE without a host copy, and for NULL
  * Blocking: never. Ownership: none. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT, ERR_FORKED (an object of the parent's); the value is then as for NULL. @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
 
-/** Where the device copy's memory comes from.
+/** The source of the device copy's memory.
  * @return the source; NONE without a device copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 
-/** Whether the host copy is known to be page-locked. For memory of the caller's the CUDA runtime is queried, if the
- * process uses a GPU through the library.
+/** Reports whether the host copy is known to be page-locked. For memory of the caller's the CUDA runtime is queried, if
+ * the process uses a GPU through the library.
  * @return 1, or 0; 0 without a host copy, for NULL, and if the runtime does not answer
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
-/** How much room the host copy has.
+/** The capacity of the host copy.
  * @return in bytes; 0 without a host copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
-/** How much room the device copy has.
+/** The capacity of the device copy.
  * @return in bytes; 0 without a device copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
@@ -906,35 +850,34 @@ SYNCED_MEM_API synced_mem_placement_kind synced_mem_placement(const synced_mem *
 
 /** The library's work and memory, for the whole process. Counts only grow; "held" is at the time of the call. */
 typedef struct synced_mem_stats {
-    size_t struct_size;        /**< set it to sizeof(synced_mem_stats) before the call */
-    uint64_t objects;          /**< objects alive */
-    uint64_t h2d_transfers;    /**< transfers from host to device */
-    uint64_t h2d_bytes;        /**< bytes they moved */
-    uint64_t d2h_transfers;    /**< transfers from device to host */
-    uint64_t d2h_bytes;        /**< bytes they moved */
-    uint64_t staged_transfers; /**< those of both kinds that were staged */
-    uint64_t host_allocations; /**< host copies obtained by the library, pageable, page-locked or of both sides */
-    uint64_t pageable_bytes;   /**< held: pageable host memory of the library's own */
-    uint64_t pinned_bytes;     /**< held: page-locked host memory of the library's own, mapped too, in use or kept */
-    /** Host copies that are pageable because they could not be page-locked: synced_mem_set_pageable_fallback(). */
-    uint64_t pageable_fallbacks;
-    uint64_t gpu_allocations; /**< device copies obtained by the library */
-    uint64_t gpu_bytes;       /**< held: device memory of the library's own */
-    uint64_t retired;         /**< held: released copies whose last use has not finished yet */
-    uint64_t quarantined;     /**< copies never to be used again, because the end of their last use is unknown */
-    uint64_t events;          /**< held: CUDA events, in use or kept for reuse */
-    uint64_t event_records;   /**< events recorded on streams */
-    uint64_t stream_waits;    /**< waits of a stream for an event */
-    uint64_t host_waits;      /**< waits of the host for an event */
-    uint64_t oom_reaps;       /**< memory was refused: finished memory was freed, see "Out of memory" */
-    uint64_t oom_waits;       /**< ... released memory was waited for */
-    uint64_t oom_trims;       /**< ... memory kept for reuse was given back */
-    uint64_t oom_callbacks;   /**< ... the handler was called */
-    uint64_t oom_failures;    /**< ... and all of that was in vain */
-    uint64_t gpu_spare_bytes; /**< held: device memory in the device cache */
-    uint64_t managed_bytes;   /**< held: managed memory of the library's own */
-    uint64_t prefetches;      /**< of managed memory, to the device or to the host */
-    uint64_t unprotected;     /**< host copies that debug mode could not protect */
+    size_t struct_size;          /**< set it to sizeof(synced_mem_stats) before the call */
+    uint64_t objects;            /**< objects alive */
+    uint64_t h2d_transfers;      /**< transfers from host to device */
+    uint64_t h2d_bytes;          /**< bytes they moved */
+    uint64_t d2h_transfers;      /**< transfers from device to host */
+    uint64_t d2h_bytes;          /**< bytes they moved */
+    uint64_t staged_transfers;   /**< those of both kinds that were staged */
+    uint64_t host_allocations;   /**< host copies obtained by the library, pageable, page-locked or of both sides */
+    uint64_t pageable_bytes;     /**< held: pageable host memory of the library's own */
+    uint64_t pinned_bytes;       /**< held: page-locked host memory of the library's own, mapped too, in use or kept */
+    uint64_t pageable_fallbacks; /**< host copies that are pageable because they could not be page-locked */
+    uint64_t gpu_allocations;    /**< device copies obtained by the library */
+    uint64_t gpu_bytes;          /**< held: device memory of the library's own */
+    uint64_t retired;            /**< held: released copies whose last use has not finished yet */
+    uint64_t quarantined;        /**< copies never to be used again, because the end of their last use is unknown */
+    uint64_t events;             /**< held: CUDA events, in use or kept for reuse */
+    uint64_t event_records;      /**< events recorded on streams */
+    uint64_t stream_waits;       /**< waits of a stream for an event */
+    uint64_t host_waits;         /**< waits of the host for an event */
+    uint64_t oom_reaps;          /**< memory was refused: finished memory was freed, see "Out of memory" */
+    uint64_t oom_waits;          /**< ... released memory was waited for */
+    uint64_t oom_trims;          /**< ... memory kept for reuse was given back */
+    uint64_t oom_callbacks;      /**< ... the handler was called */
+    uint64_t oom_failures;       /**< ... and all of that was in vain */
+    uint64_t gpu_spare_bytes;    /**< held: device memory in the device cache */
+    uint64_t managed_bytes;      /**< held: managed memory of the library's own */
+    uint64_t prefetches;         /**< of managed memory, to the device or to the host */
+    uint64_t unprotected;        /**< host copies that debug mode could not protect */
 } synced_mem_stats;
 
 /** Fills stats. The numbers are read one by one while other threads go on; those held are exact only while no other
@@ -949,10 +892,9 @@ SYNCED_MEM_API int synced_mem_version(void);
 
 /* ---- Seeing what happens ---- */
 /*
- * Three variables of the environment work without a change of the program: SYNCED_MEM_TRACE=FILE writes a trace,
- * SYNCED_MEM_TRACE_SUMMARY=1 prints a summary at the end, and SYNCED_MEM_DEBUG=1 is debug mode, which protects stale
- * host copies and fills overwrites with 0xff. The lines that they print on stderr are the only ones that the library
- * prints by itself. Details: docs/tracing.md.
+ * Three environment variables work with any program: SYNCED_MEM_TRACE=FILE writes a trace, SYNCED_MEM_TRACE_SUMMARY=1
+ * prints a summary at the end, SYNCED_MEM_DEBUG=1 is debug mode, which protects stale host copies and fills overwrites
+ * with 0xff. Their lines on stderr are the only ones that the library prints by itself. Details: docs/tracing.md.
  */
 
 /** Prints a table of synced_mem_get_stats(), synced_mem_host_pool_get_stats(), synced_mem_gpu_pool_get_stats() of each
@@ -966,28 +908,24 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
  * source, the capacity, whether it has the contents, and the number of transfers to this memory.
  * @param file  open to write; flushed, not closed
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
+ * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 
 /** Prints every living object as synced_mem_print(), in no fixed order, and then their number. In a forked child the
  * parent's objects, whose memory can't be read, take two lines.
  * @param file  open to write; flushed, not closed; written to with no lock of the library's held
  * Blocking: only for another thread's call on an object that is being printed. Ownership: none. An object is read in
- * full before its text is written: the file's own code (fopencookie()) may release it.
- * Threads: safe. Objects made or released meanwhile may be there or not. A release of the last reference waits while
- * the object is read. Errors: as synced_mem_print_stats(). @since 0.2 */
+ * full before its text is written: the file's own code (fopencookie()) may release it. Threads: safe. Objects made or
+ * released meanwhile may be there or not. Errors: as synced_mem_print_stats(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
 /** Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's
- * traces, for chrome://tracing and Perfetto. docs/tracing.md has what is in it, when it is written, and what may be
- * lost. A forked child does not go on with the trace. Since 0.2 each event has the call's scope and place.
+ * traces (chrome://tracing, Perfetto). Contents, cost and lost events: docs/tracing.md. A forked child does not go on
+ * with the trace.
  * @param path  is created, or emptied. NULL, since 0.2: no file; only the numbers of synced_mem_trace_summary() are
  *              kept, no event is recorded on a stream, and nothing is waited for
- * Blocking: opens the file. Any later call may take the time to write events, or to query the times of finished
- * transfers; some seconds apart a call queries the device's time, mostly within a millisecond. Transfers are waited for
- * only by synced_mem_trace_stop(), synced_mem_shutdown() and exit().
- * Ownership: none. Threads: safe.
+ * Blocking: opens the file. Any later call may take the time to write events, or to query times of the device. Only
+ * synced_mem_trace_stop(), synced_mem_shutdown() and exit() wait for transfers. Ownership: none. Threads: safe.
  * Errors: ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or the process has no
  * descriptor left); ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
@@ -998,23 +936,14 @@ SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
  * started since); ERR_FILE (something could not be written; the file is closed). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
 
-/** Prints which objects, at most ten, went back and forth most since the trace began, or in the last trace. A turn is a
- * transfer in the other direction than the object's transfer before. Each comes with the number of its transfers each
- * way, their bytes, the function that caused the last of each, and the one that had made that side stale; since 0.2
- * also in which scopes and at which places. The last events in the file have the same.
+/** Prints the objects, at most ten, that went back and forth most since the trace began, or in the last trace, with the
+ * calls that caused their transfers: docs/tracing.md, "Finding a needless transfer".
  * @param file  open to write; flushed, not closed
  * Blocking: never on a stream. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
 
 /** Begins a scope of the calling thread, within those that it has begun. Traces, their summary and debug mode show the
- * thread's calls, and the work of the library's own threads for them, in "outer/inner". The 16 outermost scopes have
- * names; of those the innermost with room in 63 bytes are shown. A forked child has the scopes of the forking thread.
- *
- *     synced_mem_scope_begin("layer3");
- *     forward(layer);
- *     synced_mem_scope_end();
- *
- * Scopes are kept whether or not anything is shown, for some nanoseconds, without a lock or memory.
+ * scopes of a call, as "outer/inner": docs/tracing.md, "Scopes".
  * @param name  copied, at most 47 bytes are kept. NULL or "": a scope without a name, which is not shown
  * Blocking: never. Ownership: none. Threads: safe; each thread has scopes of its own. Errors: none. @since 0.2 */
 SYNCED_MEM_API void synced_mem_scope_begin(const char *name);

@@ -1,11 +1,12 @@
 /*
- * What an accessor costs when there is nothing to do, after transfers have happened. A program of its own, as it is
- * built twice: with the library linked shared, and static. The references are linked in the same way.
+ * Measures accessors that have nothing to do, after transfers. This is a program of its own because it is built twice:
+ * with the library linked shared, and static. The references are linked in the same way.
  *
- *     accessor times SECONDS                 for each row: its name, median, least, most, quartiles in seconds, rounds
- *     accessor threads SECONDS COUNT SPELL   the same for so many threads at once, seconds by calls of all threads; a
- *                                            run lasts SPELL seconds at least
- *     accessor count COUNT                   each row's loop COUNT times, in functions whose names begin with loop_
+ *     accessor times SECONDS                 prints for each row: name, median, least, most, quartiles in seconds,
+ *                                            rounds
+ *     accessor threads SECONDS COUNT SPELL   prints the same for COUNT threads at once: seconds divided by the calls of
+ *                                            all threads; a run lasts at least SPELL seconds
+ *     accessor count COUNT                   runs each row's loop COUNT times, in functions named loop_*
  */
 #include "classic.h"
 #include "crowd.h"
@@ -23,7 +24,7 @@ enum { BYTES = 4096, CALLS = 200000 };
 static struct equal *equal;
 static struct classic *classic;
 static synced_mem *mem;
-static synced_mem_stream stream; /* the legacy one: to the hot path it is a stream like any other */
+static synced_mem_stream stream; /* the legacy stream: the hot path treats it as any stream */
 static bool gpu_found;
 static volatile uintptr_t sink;
 
@@ -32,7 +33,7 @@ static __attribute__((noinline)) const void *bare(const struct equal *object)
     return atomic_load_explicit(&object->ready, memory_order_relaxed);
 }
 
-/* Data goes to the device and back first, where there is one. */
+/* First transfers the data to the device, if there is one, and back. */
 static void prepare(bool for_gpu)
 {
     must_work(synced_mem_mutable_cpu_data(mem) != NULL);
@@ -42,7 +43,8 @@ static void prepare(bool for_gpu)
         must_work(synced_mem_mutable_cpu_data(mem) != NULL);
 }
 
-/* Each loop adds up what it gets, so that no call can be left out. The first call is made before: it may have work. */
+/* Each loop adds up the results, so that the compiler keeps every call. The first call may have work: it comes before
+ * the loop. */
 #define ROW(name, for_gpu, call)                                                                                       \
     static void once_##name(void)                                                                                      \
     {                                                                                                                  \
@@ -129,7 +131,7 @@ static void count_all(uint64_t count)
 
 static struct {
     int threads;
-    uint64_t calls; /* of each */
+    uint64_t calls; /* of each thread */
     uintptr_t (*loop)(int thread);
     synced_mem *mems[CROWD_MOST];
     struct equal *equals[CROWD_MOST];
@@ -150,7 +152,7 @@ CROWD_ROW(ours, mems, synced_mem_cpu_data)
 CROWD_ROW(equal, equals, equal_access)
 CROWD_ROW(classic, classics, classic_cpu_data)
 
-/* What the loops answer, so that none can be left out. */
+/* The sum of the loops' results, so that the compiler keeps every loop. */
 static uintptr_t kept[CROWD_MOST];
 
 static double call_often(void *state, struct member *member)
@@ -162,7 +164,7 @@ static double call_often(void *state, struct member *member)
     return 0;
 }
 
-/* From the first thread's beginning to the last one's end, by the calls of all. */
+/* Returns the time from the first thread's begin to the last one's end, divided by the calls of all threads. */
 static double time_crowd(uintptr_t (*loop)(int thread), bool apart)
 {
     crowd.loop = loop;
@@ -183,7 +185,8 @@ CROWD_WAY(ours_apart, crowd_ours, true)
 CROWD_WAY(equal_apart, crowd_equal, true)
 CROWD_WAY(classic_apart, crowd_classic, true)
 
-/* So many calls that a run of the fastest way lasts so long: what threads' starts and ends differ by is little then. */
+/* Sets the number of calls such that a run of the fastest way lasts this long. The threads' starts and ends then differ
+ * by little in comparison. */
 static void set_calls(double seconds)
 {
     crowd.calls = 10000;
@@ -193,7 +196,7 @@ static void set_calls(double seconds)
 
 static struct equal *make_equal(void)
 {
-    struct equal *const made = aligned_alloc(64, 64); /* a cache line of its own, as an object of the library's has */
+    struct equal *const made = aligned_alloc(64, 64); /* a cache line of its own, as the library's objects have */
     must(made != NULL, "no memory");
     atomic_init(&made->ready, made);
     return made;

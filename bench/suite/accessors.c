@@ -1,5 +1,5 @@
-/* Accessors with nothing to do: nanoseconds, threads, instructions; by the accessor programs, linked shared and
- * static. */
+/* Accessors with nothing to do: nanoseconds, threads, instructions. The accessor programs, linked shared and static,
+ * measure them. */
 #include "child.h"
 #include "report.h"
 #include "suite.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What it prints, or what callgrind writes of it. */
+/* The program's output, or a part of callgrind's file. */
 static char text[8192];
 
 static const char *const linkages[] = {"shared", "static"};
@@ -24,7 +24,7 @@ static const struct call {
              {"gpu_data_on", true, true}, {"mutable_gpu_data_on", true, true}};
 enum { CALLS = sizeof calls / sizeof *calls };
 
-/* NULL: there is no such program, as a build may be of the static library alone. */
+/* Returns NULL if there is no such program: a build may have the static library alone. */
 static const char *program(const char *folder, const char *linkage)
 {
     static char path[8192];
@@ -33,7 +33,7 @@ static const char *program(const char *folder, const char *linkage)
     return access(path, X_OK) == 0 ? path : NULL;
 }
 
-/* A line "NAME median least most lower upper rounds". */
+/* Reads the line "NAME median least most lower upper rounds". */
 static struct summary find(const char *name)
 {
     struct summary summary = unmeasured;
@@ -48,7 +48,7 @@ static struct summary find(const char *name)
     return unmeasured;
 }
 
-/* threads: how many, and for how long at least they call in each run; or NULL. */
+/* threads: their number and the least duration of a run, or NULL. */
 static void run_accessor(const char *path, const char *what, const char *threads)
 {
     const char *const seconds = suite.quick ? "0.005" : threads ? "3" : "2";
@@ -57,7 +57,7 @@ static void run_accessor(const char *path, const char *what, const char *threads
     must(run_program(arguments, NULL, false, text, sizeof text) == 0, "the accessor program failed");
 }
 
-/* Names each call with the way in which the library is linked. */
+/* Returns a row that names the call and the linkage of the library. */
 static struct row row_for(const struct table *table, const struct call *call, const char *linkage)
 {
     char name[64];
@@ -71,7 +71,7 @@ static void report_call(const struct table *table, const struct call *call, cons
 {
     struct row row = row_for(table, call, linkage);
     if (!is_built)
-        report_skip(&row, "the library is not built so");
+        report_skip(&row, "this linkage is not built");
     else if (row_can_run(&row, call->for_gpu, 0))
         report_times(&row, (const struct summary[]){find(call->name), find("equal"), find("classic")}, 0);
 }
@@ -83,7 +83,7 @@ void measure_accessors(void)
                                        "An accessor with nothing to do, one thread, loop included",
                                        UNIT_NS,
                                        "a call that does an acquire load and two branches, linked alike",
-                                       "cpu_data as Caffe's class has it, linked alike"};
+                                       "cpu_data of Caffe's class, linked alike"};
     report_table(&table);
     for (size_t i = 0; i < sizeof linkages / sizeof *linkages; i++) {
         const char *const path = program(suite.folder, linkages[i]);
@@ -111,7 +111,7 @@ static void report_threads(const struct table *table, const char *kind, int thre
     report_times(&row, results, 1);
 }
 
-/* Powers of two, and all cores: fills the table, and answers how many. */
+/* Fills counts with the powers of two and the number of cores. Returns the number of counts. */
 static int thread_counts(int counts[16])
 {
     const int all = suite.cores < 256 ? suite.cores : 256;
@@ -126,9 +126,9 @@ void measure_accessor_threads(void)
 {
     static const struct table tables[] = {
         {"accessors", "threads-one", "cpu_data of one object by several threads, library shared", UNIT_CALLS_PER_US,
-         "the equal call of one object by as many threads", "cpu_data as Caffe's class has it, by as many threads"},
+         "the equal call of one object by as many threads", "cpu_data of Caffe's class by as many threads"},
         {"accessors", "threads-apart", "cpu_data of an object each", UNIT_CALLS_PER_US,
-         "the equal call by as many threads, an object each", "cpu_data as Caffe's class has it, an object each"}};
+         "the equal call by as many threads, an object each", "cpu_data of Caffe's class, an object each"}};
     static char kept[16][sizeof text];
     int counts[16];
     const int count = thread_counts(counts);
@@ -161,7 +161,7 @@ struct counts {
     int count;
 };
 
-/* A function by the number that stands for its name, "(7) loop_equal" or later only "(7)"; -1: none of the loops. */
+/* Returns the index of a loop. Callgrind writes "(7) loop_equal" at first and "(7)" later. -1: not a loop. */
 static int loop_of(struct counts *counts, const char *function)
 {
     int id;
@@ -177,7 +177,7 @@ static int loop_of(struct counts *counts, const char *function)
     return -1;
 }
 
-/* Callgrind's file: under each function its own lines' costs, and those of what it has called. */
+/* Reads callgrind's file. Under each function it has the cost of the function's own lines and of its calls. */
 static void read_counts(FILE *file, struct counts *counts)
 {
     char line[4096];
@@ -193,14 +193,14 @@ static void read_counts(FILE *file, struct counts *counts)
     }
 }
 
-/* No GPU: its driver would take minutes under valgrind. */
+/* Hides the GPU: its driver takes minutes under valgrind. */
 static bool count_instructions(const char *path, struct counts *counts)
 {
     char file[] = "/tmp/synced_mem_suite_XXXXXX";
     char out[128];
     char often[16];
     const int made = mkstemp(file);
-    must(made >= 0, "no file can be made in /tmp");
+    must(made >= 0, "can't create a file in /tmp");
     (void)close(made);
     (void)snprintf(out, sizeof out, "--callgrind-out-file=%s", file);
     (void)snprintf(often, sizeof often, "%d", COUNTED);
@@ -219,7 +219,8 @@ static struct summary count_of(const struct counts *counts, const char *name)
 {
     for (int i = 0; i < counts->count; i++)
         if (strcmp(counts->name[i], name) == 0)
-            return summary_of_one(round(100 * counts->total[i] / COUNTED) / 100); /* less the loop's first and last */
+            return summary_of_one(round(100 * counts->total[i] / COUNTED) /
+                                  100); /* without the instructions before and after the loop */
     return unmeasured;
 }
 
@@ -246,10 +247,10 @@ void measure_instructions(void)
 {
     static const struct table table = {"accessors",
                                        "instructions",
-                                       "Instructions of a call, loop included, as callgrind counts them",
+                                       "Instructions of a call, loop included, counted by callgrind",
                                        UNIT_INSTRUCTIONS,
                                        "a call that does an acquire load and two branches, linked alike",
-                                       "cpu_data as Caffe's class has it, linked alike"};
+                                       "cpu_data of Caffe's class, linked alike"};
     report_table(&table);
     for (size_t i = 0; i < sizeof linkages / sizeof *linkages; i++) {
         struct counts counts = {.count = 0};
@@ -258,7 +259,7 @@ void measure_instructions(void)
         if (!has_program("valgrind"))
             why_not = "valgrind is not installed";
         else if (!path)
-            why_not = "the library is not built so";
+            why_not = "this linkage is not built";
         else if (!count_instructions(path, &counts))
             why_not = "valgrind can't run this build";
         for (size_t call = 0; call < CALLS; call++)

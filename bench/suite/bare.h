@@ -1,7 +1,7 @@
 /*
- * The calls of the CUDA runtime that a program without the library makes, for the references. One bare_*.c a runtime.
- * A call that fails ends the process; without a runtime all of them do but the first two, as rows that need one are
- * skipped.
+ * The calls of the CUDA runtime that a program without the library makes, for the references. There is one bare_*.c for
+ * each runtime. A call that fails ends the process. Without a runtime every call but the first two ends the process;
+ * rows that need a runtime are skipped.
  */
 #ifndef BARE_H
 #define BARE_H
@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether there is a device; it becomes the current one, and is started. */
+/* Returns whether there is a device. Makes it current and starts it. */
 bool bare_start(void);
-/* Whether the runtime is the emulated one, whose figures mean nothing, and which is slow. */
+/* Returns whether the runtime is the emulated one, which is slow and whose figures mean nothing. */
 bool bare_is_emulated(void);
 
 void *bare_host_alloc(size_t size); /* cudaMallocHost */
@@ -22,14 +22,14 @@ void bare_register(void *data, size_t size); /* cudaHostRegister */
 void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
 void bare_device_free(void *data);
-size_t bare_device_room(void); /* bytes that are free: cudaMemGetInfo */
+size_t bare_device_room(void); /* free bytes: cudaMemGetInfo */
 
-synced_mem_stream bare_stream_create(void); /* that does not block with the legacy one */
+synced_mem_stream bare_stream_create(void); /* non-blocking */
 void bare_stream_destroy(synced_mem_stream stream);
 void bare_wait(synced_mem_stream stream); /* cudaStreamSynchronize */
 void bare_wait_all(void);                 /* cudaDeviceSynchronize */
 
-/* cudaMemcpy. From pageable memory it may return before all has arrived. */
+/* cudaMemcpy. From pageable memory it may return before all bytes have arrived. */
 void bare_copy_up(void *device, const void *host, size_t size);
 void bare_copy_down(void *host, const void *device, size_t size);
 /* cudaMemcpyAsync */
@@ -39,7 +39,7 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
 
-/* Without times, which makes them cheapest. One that was never recorded is waited for at once. */
+/* Events without timing, the cheapest kind. A wait for an event that was never recorded returns at once. */
 struct bare_event;
 struct bare_event *bare_event_create(void); /* cudaEventCreateWithFlags */
 void bare_event_destroy(struct bare_event *event);
@@ -47,7 +47,7 @@ void bare_event_record(struct bare_event *event, synced_mem_stream stream);
 void bare_event_wait(struct bare_event *event, synced_mem_stream stream); /* the stream: cudaStreamWaitEvent */
 void bare_event_wait_here(struct bare_event *event);                      /* the host: cudaEventSynchronize */
 
-/* A memory pool that keeps what was freed. */
+/* A memory pool that keeps freed memory. */
 struct bare_pool;
 struct bare_pool *bare_pool_create(void);
 void bare_pool_destroy(struct bare_pool *pool);

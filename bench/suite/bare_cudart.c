@@ -1,4 +1,4 @@
-/* CUDA's runtime, or the emulated one: EMULATED says which. */
+/* CUDA's runtime, or if EMULATED is 1 the emulated one. */
 #include "bare.h"
 
 #include "measure.h"

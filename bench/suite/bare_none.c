@@ -1,4 +1,4 @@
-/* A build without CUDA: nothing here is called but the first two. */
+/* A build without CUDA: only the first two functions are called. */
 #include "bare.h"
 
 #include "measure.h"

@@ -23,9 +23,9 @@ bool run_apart(void (*function)(void))
     (void)fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        (void)alarm(PATIENCE_S); /* a part that hangs takes no other with it */
+        (void)alarm(PATIENCE_S); /* ends a part that hangs; the others go on */
         function();
-        must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* no object may be left */
+        must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* fails if an object is left */
         exit(EXIT_SUCCESS);
     }
     return ended_with(child) == EXIT_SUCCESS;
@@ -48,7 +48,7 @@ static void become(const char *const arguments[], const char *setting, bool quie
     _exit(127);
 }
 
-/* The rest is read too, so that the program need not stop. */
+/* Reads everything, also without room for it: a full pipe would block the program. */
 static void read_all(int from, char *output, size_t room)
 {
     char rest[4096];

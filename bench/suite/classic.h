@@ -1,7 +1,7 @@
 /*
- * The classic way: the calls that Caffe's SyncedMemory makes, in the same order. Page-locked memory by cudaMallocHost
- * where there is a GPU, else malloc; filled with zeros at the first read; device memory by cudaMalloc; cudaMemcpy
- * between them.
+ * The classic way: the calls of Caffe's SyncedMemory, in the same order. Host memory comes from cudaMallocHost if there
+ * is a GPU, else from malloc. The first read fills it with zeros. Device memory comes from cudaMalloc, transfers are
+ * cudaMemcpy.
  */
 #ifndef CLASSIC_H
 #define CLASSIC_H
@@ -16,7 +16,7 @@ struct classic {
     void *gpu;
     size_t size;
     enum classic_head head;
-    bool on_gpu; /* the mode of the whole program, there */
+    bool on_gpu; /* in Caffe: the mode of the whole program */
 };
 
 struct classic *classic_create(size_t size, bool on_gpu);

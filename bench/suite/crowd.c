@@ -15,7 +15,7 @@ struct crowd {
     double answers[CROWD_MOST];
 };
 
-/* Those that wait are running, so that all go on within a moment; a barrier would have to wake them one by one. */
+/* The waiting threads keep running, so that all go on at once. A barrier would wake them one by one. */
 void crowd_begin(struct member *member)
 {
     struct crowd *const crowd = member->crowd;

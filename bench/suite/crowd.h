@@ -1,4 +1,4 @@
-/* Threads that do the same thing at once. */
+/* Threads that do the same work at once. */
 #ifndef CROWD_H
 #define CROWD_H
 
@@ -6,24 +6,25 @@ enum { CROWD_MOST = 256 };
 
 struct crowd;
 
-/* One of the threads, as its work sees it. */
+/* One of the threads, as passed to its work. */
 struct member {
     struct crowd *crowd;
     int number; /* from 0 */
     double began, ended;
 };
 
-/* The part that counts, which each thread's work calls once: none gets past the first before all have come to it. */
+/* Begin and end of the part that is timed. Each thread's work calls both once. crowd_begin() returns when all threads
+ * have called it. */
 void crowd_begin(struct member *member);
 void crowd_end(struct member *member);
 
-/* What a crowd's work took. */
+/* The times of a crowd's work. */
 struct crowd_times {
-    double slowest;  /* the largest of the answers */
-    double together; /* seconds from the first thread's beginning to the last one's end */
+    double slowest;  /* the largest result of work */
+    double together; /* seconds from the first thread's begin to the last one's end */
 };
 
-/* work answers the seconds of one of the things that it does. */
+/* work returns the seconds of one operation. */
 struct crowd_times crowd_run(int threads, double (*work)(void *state, struct member *member), void *state);
 
 #endif

@@ -1,4 +1,4 @@
-/* Device memory: the first time, again, and letting go of it. */
+/* Device memory: the first allocation, reuse, and release. */
 #include "bare.h"
 #include "object.h"
 #include "report.h"
@@ -13,7 +13,7 @@ struct device {
     struct bare_pool *pool;
 };
 
-/* On the stream that used it last, as each release leaves it there. */
+/* On the stream that used the memory last, where each release keeps it. */
 static double device_again(void *state)
 {
     const struct device *const on = state;
@@ -58,7 +58,7 @@ static double device_classic(void *state)
     return took / count;
 }
 
-/* Nothing of the pool is left from before. */
+/* Begins with an empty pool. */
 static double device_first(void *state)
 {
     const struct device *const on = state;
@@ -83,7 +83,7 @@ static void measure_device(const struct table *table, const struct way *ways, st
         struct summary results[3];
         struct row row = row_of(table, size_name(sizes[i]), (double)sizes[i]);
         on->size = sizes[i];
-        /* All of them have to fit into what the library keeps ready. */
+        /* All of them have to fit into the device cache. */
         on->count = suite.emulated && sizes[i] >= MIB ? 4 : COUNT;
         if (again) {
             row_target(&row, VALUE, AT_MOST, 1);
@@ -91,13 +91,13 @@ static void measure_device(const struct table *table, const struct way *ways, st
         }
         if (!row_can_run(&row, true, sizes[i]))
             continue;
-        must_work(synced_mem_gpu_pool_trim(0, 0) == SYNCED_MEM_OK); /* what is kept ready of other sizes */
+        must_work(synced_mem_gpu_pool_trim(0, 0) == SYNCED_MEM_OK); /* frees cached memory of other sizes */
         compare(ways, 3, on, results);
         report_times(&row, results, 0);
     }
 }
 
-/* ---- Letting go of it ---- */
+/* ---- Release ---- */
 
 static double device_release(void *state)
 {
@@ -159,7 +159,7 @@ static void measure_device_releases(struct device *on)
     report_times(&row, results, 0);
 }
 
-/* ---- All of it ---- */
+/* ---- All tables ---- */
 
 void measure_device_allocations(void)
 {

@@ -1,11 +1,11 @@
-/* Device memory that was used before, by several threads at once, each with a stream and objects of its own. */
+/* Reuse of device memory by several threads at once, each with a stream and objects of its own. */
 #include "bare.h"
 #include "crowd.h"
 #include "object.h"
 #include "report.h"
 #include "suite.h"
 
-enum { MAX_THREADS = 16, LEAST = 20, FEW = 8 }; /* so few that all of them fit into what the library keeps ready */
+enum { MAX_THREADS = 16, LEAST = 20, FEW = 8 }; /* few: all of them fit into the device cache */
 
 struct crowded {
     size_t size;
@@ -42,14 +42,14 @@ static void give_to_pool(struct crowded *on, int thread)
         bare_pool_free(on->data[thread][i], on->streams[thread]);
 }
 
-/* The time of taking alone. */
+/* Returns the time of taking memory alone. */
 static double use_often(void *state, struct member *member)
 {
     struct crowded *const on = state;
     const int thread = member->number;
     double took = 0;
     int times = 0;
-    on->take(on, thread); /* brings the memory */
+    on->take(on, thread); /* allocates the memory */
     crowd_begin(member);
     for (double now = member->began; times < LEAST || now - member->began < suite.spell; times++) {
         on->give_back(on, thread);

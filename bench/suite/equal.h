@@ -1,4 +1,4 @@
-/* The least that an accessor can be: in a shared library of its own, so that the call costs what such a call costs. */
+/* The least that an accessor can be. It is in a library of its own, so that a call has the cost of a library call. */
 #ifndef EQUAL_H
 #define EQUAL_H
 
@@ -10,7 +10,8 @@ struct equal {
 
 /* One load. */
 const void *equal_load(const struct equal *object);
-/* What an accessor with nothing to do cannot leave out: is there an object, an acquire load, is there a pointer. */
+/* The least work of an accessor with nothing to do: a NULL check of the object, an acquire load, a NULL check of the
+ * pointer. */
 const void *equal_access(const struct equal *object);
 
 #endif

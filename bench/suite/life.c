@@ -1,4 +1,4 @@
-/* The life of an object: create, fill on the host, ask for the device's pointer, destroy; and without a GPU. */
+/* The life of an object: create, fill on the host, access on the device, destroy; also without a GPU. */
 #include "bare.h"
 #include "classic.h"
 #include "pattern.h"
@@ -16,7 +16,7 @@ struct life {
     synced_mem_stream stream;
 };
 
-/* The fill is taken out. */
+/* The time without the fill. */
 static double by_library(void *state)
 {
     const struct life *const on = state;
@@ -78,7 +78,7 @@ static double call_alone(void *state)
     return seconds_of_call(state);
 }
 
-/* What the life brings to the device is what was written. */
+/* Checks the contents that reach the device. */
 static void check_life(const struct life *on)
 {
     synced_mem *mem;
@@ -119,22 +119,19 @@ static void measure_size(struct row *row, size_t size)
         {"synced_mem", by_library}, {"the copy alone", bare_copy}, {"classic", as_classic}};
     struct summary results[3];
     struct life on = make_life(size);
-    check_life(&on); /* and the device is in use, so that host memory is page-locked */
+    check_life(&on); /* also puts the device in use, so that host memory is page-locked */
     check_life(&on);
     compare(ways, 3, &on, results);
     report_times(row, results, 0);
     end_life(&on);
 }
 
-/* Whatever runs first after a fill finds the processor's caches full of what was written. */
+/* The first call after a fill finds the processor's caches full of the fill's data. */
 static void measure_calls(const size_t *sizes, int count)
 {
-    static const struct table table = {"life",
-                                       "call-after-fill",
-                                       "cudaMemcpyAsync itself, nothing of the library: the call, after such a fill",
-                                       UNIT_US,
-                                       "the same without a fill",
-                                       NULL};
+    static const struct table table = {
+        "life",  "call-after-fill",         "The call of cudaMemcpyAsync after such a fill, without the library",
+        UNIT_US, "the same without a fill", NULL};
     static const struct way ways[] = {{"after a fill", call_after_fill}, {"alone", call_alone}};
     report_table(&table);
     for (int i = 0; i < count; i++) {
@@ -180,7 +177,7 @@ enum touch { NOTHING, READ, WRITTEN };
 struct host_life {
     size_t size;
     enum touch touch;
-    int times; /* over again: without a touch a life takes as long as a look at the clock */
+    int times; /* repetitions: a life without an access takes as long as reading the clock */
 };
 
 enum { PAGE = 4096 };
@@ -245,7 +242,7 @@ static double host_classic(void *state)
     return seconds_of(live_classic, state, 1);
 }
 
-/* What page faults take is not the same from round to round: only of many is the median good to a hundredth. */
+/* The time of page faults varies from round to round: only a median of many rounds is good to a hundredth. */
 static void measure_by_many_rounds(void)
 {
     struct plan plan = measure_plan();

@@ -1,4 +1,4 @@
-/* Objects that several threads create and release at once. */
+/* Several threads create and release objects at once. */
 #include "classic.h"
 #include "crowd.h"
 #include "object.h"
@@ -9,7 +9,7 @@
 
 enum { MAX_THREADS = 16, FEW = 64, LEAST = 20, DATA = 4096 };
 
-/* Makes and gives back some objects. */
+/* Creates and releases some objects. */
 struct lives {
     int threads;
     void (*live)(void *objects[FEW]);

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The first line of a file, without its end; "" if there is none. */
+/* Reads the first line of a file, without its end; "" if there is none. */
 static void read_line(const char *path, char *line, size_t room)
 {
     FILE *const file = fopen(path, "r");
@@ -25,7 +25,7 @@ static void read_line(const char *path, char *line, size_t room)
         (void)fclose(file);
 }
 
-/* What follows "name   :" in a file of such lines. */
+/* Reads the text after "name   :" from a file of such lines. */
 static void read_field(const char *path, const char *name, char *value, size_t room)
 {
     char line[512];
@@ -91,7 +91,7 @@ static void read_link(struct machine *machine, const char *bus)
                        most_speed, most_width);
 }
 
-/* What the driver's own program says, where there is one. */
+/* Reads the output of nvidia-smi, if there is one. */
 static void ask_driver(struct machine *machine, const char *bus)
 {
     static const char query[] = "--query-gpu=name,driver_version,pcie.link.gen.max,pcie.link.width.max";
@@ -143,7 +143,7 @@ void machine_read(struct machine *machine)
         read_gpu(machine);
 }
 
-/* ---- Saying it ---- */
+/* ---- Output ---- */
 
 static void print_if(const char *name, const char *value)
 {

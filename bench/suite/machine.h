@@ -1,4 +1,4 @@
-/* What the suite runs on. */
+/* The machine that the suite runs on. */
 #ifndef MACHINE_H
 #define MACHINE_H
 
@@ -8,13 +8,13 @@
 
 struct machine {
     char cpu[128];
-    int cores;     /* that this process may use */
+    int cores;     /* usable by this process */
     double memory; /* bytes */
     char kernel[160];
     char compiler[128];
     char library[128];
     char version[32];
-    const char *commit; /* which the library is built from; in a source archive its version */
+    const char *commit; /* of the library; in a source archive the library's version */
     char date[32];      /* now, UTC */
     bool has_gpu, is_emulated;
     char gpu[160];
@@ -23,7 +23,7 @@ struct machine {
     char link[160];
 };
 
-/* In a process that may use the GPU. */
+/* Fills machine. The process must be allowed to use the GPU. */
 void machine_read(struct machine *machine);
 void machine_print(const struct machine *machine);
 void machine_write_json(const struct machine *machine, FILE *json);

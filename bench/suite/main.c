@@ -1,9 +1,9 @@
 /*
- * Everything that the library promises, measured beside what a program would do without it. suite --help has the
- * options.
+ * Measures everything that the library promises, beside the calls of a program without the library. suite --help prints
+ * the options.
  *
- * Each part of a group runs in a process of its own: what one leaves behind, in the pools or in the driver, plays no
- * part in the next, a process in which nothing has used a GPU is one, and a part that fails takes no other with it.
+ * Each part of a group runs in a process of its own. So pools and driver state of one part have no effect on the next,
+ * a part can run where nothing has used a GPU yet, and the other parts go on if one fails.
  */
 #include "child.h"
 #include "machine.h"
@@ -31,9 +31,9 @@ static const struct group {
     {"accessors", "accessors with nothing to do: instructions, nanoseconds, threads", false},
     {"host", "first accesses in a process without a GPU", false},
     {"transfers", "transfers of page-locked and pageable memory, both directions, many, latency", false},
-    {"allocation", "page-locked and device memory, first and again, threads, a trace", false},
-    {"life", "an object from create to destroy", false},
-    {"resize", "other sizes, within the room and beyond it", false},
+    {"allocation", "page-locked and device memory: first use, reuse, threads, a trace", false},
+    {"life", "an object from creation to release", false},
+    {"resize", "resizes within the capacity and beyond it", false},
     {"overlap", "copies beside kernels", false},
     {"scale", "10 to 1,000,000 objects", false},
     {"train", "the training run, end to end", false},
@@ -80,7 +80,7 @@ static void list_groups(void)
 {
     for (int i = 0; i < GROUPS; i++)
         (void)printf("%-10s  %s%s\n", groups[i].name, groups[i].what,
-                     groups[i].only_by_name ? "; only when it is asked for" : "");
+                     groups[i].only_by_name ? "; only with --group" : "");
 }
 
 /* ---- The command line ---- */
@@ -106,10 +106,10 @@ static bool choose_group(struct options *options, const char *name)
             options->any_chosen = true;
             return true;
         }
-    return complain(name, "there is no such group (--list names them)");
+    return complain(name, "there is no such group (--list prints them)");
 }
 
-/* Flags without a value; false: it is none. */
+/* Takes an option without a value. Returns false if it is none. */
 static bool take_flag(struct options *options, const char *flag)
 {
     const struct {
@@ -161,27 +161,26 @@ static void print_help(void)
     (void)printf(
         "usage: suite [options]\n"
         "\n"
-        "Measures the library beside two references in the same run: the limit, a call that no library can beat, and\n"
-        "the classic way, the calls that Caffe's SyncedMemory makes. Medians; what needs a GPU is skipped without "
-        "one.\n"
+        "Measures the library beside two references in the same run. The limit is a call that no library can beat.\n"
+        "The classic way is the calls of Caffe's SyncedMemory. Figures are medians. Rows that need a GPU are skipped\n"
+        "if there is none.\n"
         "\n"
-        "  --group NAME   only this group; may be given several times\n"
-        "  --list         the groups' names\n"
-        "  --quick        few repetitions and small sizes: only whether everything works\n"
-        "  --json FILE    also write a line of JSON for the machine, for each row, and for the end\n"
-        "  --strict       a missed target makes the command fail\n"
-        "  --counted DIR  where accessor programs on the emulated runtime are, for callgrind to count the "
-        "instructions\n"
-        "  --help         this text\n"
+        "  --group NAME   run only this group; may be given several times\n"
+        "  --list         print the groups\n"
+        "  --quick        run few repetitions of small sizes, only to check that everything works\n"
+        "  --json FILE    also write JSON: a line for the machine, for each row and for the end\n"
+        "  --strict       fail if a target is missed\n"
+        "  --counted DIR  count instructions of the accessor programs in DIR, built for the emulated runtime\n"
+        "  --help         print this text\n"
         "\n"
-        "bench/run --suite takes --plots DIR too: bench/plot.py draws the rows into this folder (SVG).\n"
+        "bench/run --suite also takes --plots DIR: bench/plot.py draws the rows into DIR as SVG.\n"
         "\n"
-        "Ends with 0; with 1 when something failed or gave a wrong result; with 2 for a wrong option.\n");
+        "Exit status: 0; 1 if a part failed or gave a wrong result; 2 for a wrong option.\n");
 }
 
 /* ---- Running ---- */
 
-static struct machine *machine; /* shared with the process that asks */
+static struct machine *machine; /* shared with the process that reads it */
 
 static void ask_machine(void)
 {
@@ -217,7 +216,7 @@ static bool prepare(const struct options *options)
     must(machine != MAP_FAILED, "no memory");
     find_folder();
     if (!run_apart(ask_machine))
-        return complain("the machine", "its GPU could not be asked");
+        return complain("the machine", "its GPU could not be queried");
     suite.gpu = machine->has_gpu;
     suite.emulated = machine->is_emulated;
     suite.cores = machine->cores;
@@ -234,7 +233,7 @@ static bool is_chosen(const struct options *options, const char *name)
     return false;
 }
 
-/* Answers how many parts have failed. */
+/* Returns the number of failed parts. */
 static int run_parts(const struct options *options)
 {
     int failed = 0;
@@ -248,7 +247,7 @@ static int run_parts(const struct options *options)
     return failed;
 }
 
-/* Answers how many targets were missed. */
+/* Returns the number of missed targets. */
 static int sum_up(int failed, double seconds, FILE *json)
 {
     int count;

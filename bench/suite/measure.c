@@ -41,7 +41,7 @@ static int by_value(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-/* Where a part of the values lies below; between two of them in proportion. */
+/* Returns the value below which this part of the values lies, interpolated between two of them. */
 static double quantile(const double *sorted, int count, double part)
 {
     const double at = part * (count - 1);

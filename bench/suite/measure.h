@@ -1,4 +1,4 @@
-/* The one measuring kit: a clock, ways of doing the same thing compared in turn, and what came out of it. */
+/* The measuring kit: a clock, ways of the same operation compared in turn, and their summaries. */
 #ifndef MEASURE_H
 #define MEASURE_H
 
@@ -9,16 +9,16 @@
 
 double seconds_now(void);
 
-/* Ends the process with a line on stderr if it is not true: a figure from work that failed would be worth nothing. */
+/* Ends the process with a line on stderr if the condition is false: a figure of failed work would be worthless. */
 void must(bool is_true, const char *what);
 
-/* As that, with the library's last error. Here, so that the references need not be linked with the library. */
+/* As must(), with the library's last error. Inline, so that the references need not be linked with the library. */
 static inline void must_work(bool is_true)
 {
     must(is_true, is_true ? "" : synced_mem_last_error_message());
 }
 
-/* How long a comparison may take, and of how many rounds it is at least and at most. */
+/* The duration of a comparison, and its least and greatest number of rounds. */
 struct plan {
     double seconds;
     int fewest;
@@ -27,7 +27,7 @@ struct plan {
 void measure_by(const struct plan *plan);
 struct plan measure_plan(void);
 
-/* One way: does it once, and answers how many seconds the part that counts took. NULL: there is no such way. */
+/* One way: runs the operation once and returns the seconds of the timed part. NULL: there is no such way. */
 struct way {
     const char *name;
     double (*run)(void *state);
@@ -35,7 +35,7 @@ struct way {
 
 enum { MAX_WAYS = 16, MAX_ROUNDS = 301 };
 
-/* Of several values; rounds is 0 where there are none. */
+/* A summary of several values. rounds: their number; 0: none. */
 struct summary {
     double median;
     double least, most;
@@ -43,15 +43,15 @@ struct summary {
     int rounds;
 };
 
-extern const struct summary unmeasured; /* of none */
+extern const struct summary unmeasured; /* of no values */
 
 struct summary summary_of(double *values, int count);
 
-/* Of a single value. */
+/* Returns the summary of a single value. */
 struct summary summary_of_one(double value);
 
-/* Runs each way once to warm up, and then all of them in turn, as often as the plan says; every other round backwards,
- * so that none always comes after the same other. */
+/* Runs each way once to warm up, and then all of them in turn, as often as the plan sets. Every other round runs
+ * backwards, so that no way always follows the same one. */
 void compare(const struct way *ways, int count, void *state, struct summary *results);
 
 #endif

@@ -1,4 +1,4 @@
-/* The ways of moving objects that rows of transfers compare. */
+/* The ways of transfer that the rows compare. */
 #include "bare.h"
 #include "ring.h"
 
@@ -9,7 +9,7 @@ static char *slot_of(const struct ring *ring, char *memory, int slot)
 
 /* ---- The library ---- */
 
-/* Only one side has the contents, as after work on them there. */
+/* Leaves the contents on one side only, as after work on them there. */
 static void touch_on_stream(const struct ring *ring, int first, enum direction direction)
 {
     for (int i = first; i < first + ring->objects; i++)
@@ -41,7 +41,7 @@ static void queue_all(const struct ring *ring, int first, enum direction directi
                                : synced_mem_async_cpu_pull_n(mems, count, stream)) == SYNCED_MEM_OK);
 }
 
-/* What is pulled into pageable memory may have left the stream and not be there yet: the object knows. */
+/* A pull into pageable memory may have left the stream before its bytes have arrived: the object knows. */
 static void wait_for_them(const struct ring *ring, int first, enum direction direction)
 {
     if (direction == UP || ring->shape->host == PINNED) {
@@ -99,7 +99,7 @@ static void copy_pageable(const struct ring *ring, int first, enum direction dir
     copy_each(ring, ring->pageable, first, direction);
 }
 
-/* From pageable memory the call may return before the last bytes have left the runtime's buffer. */
+/* From pageable memory the call may return while the last bytes are still in the runtime's buffer. */
 static void wait_if_up(const struct ring *ring, int first, enum direction direction)
 {
     (void)ring;

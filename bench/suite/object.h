@@ -1,10 +1,10 @@
-/* Objects as most rows need them. */
+/* The objects of most rows. */
 #ifndef OBJECT_H
 #define OBJECT_H
 
 #include "measure.h"
 
-/* Of the first device, so that its host memory is page-locked from the start. */
+/* Creates an object of device 0, so that its host memory is page-locked from the start. */
 static inline synced_mem *make_object(size_t size)
 {
     synced_mem_options options;

@@ -1,5 +1,5 @@
 /* Copies beside kernels: pushes of the next batch while kernels work on this one. The kernels are the runtime's fills,
- * so that no compiler for device code is needed; the trainer does the same with its own. */
+ * which need no compiler for device code. The trainer does the same with kernels of its own. */
 #include "bare.h"
 #include "pattern.h"
 #include "report.h"
@@ -11,12 +11,12 @@ enum { STEPS = 16 };
 
 struct overlap {
     size_t size; /* of a batch */
-    size_t fill; /* what a kernel fills */
+    size_t fill; /* bytes that a kernel fills */
     int kernels; /* in a step */
     synced_mem *mems[2];
     void *pinned[2];
     void *device[2];
-    struct bare_event *copied[2], *used[2]; /* of each device buffer, by hand */
+    struct bare_event *copied[2], *used[2]; /* of each device buffer, in the step by hand */
     void *filled;
     synced_mem_stream compute, prefetch;
 };
@@ -50,7 +50,7 @@ static double copies_alone(const struct overlap *on)
     return finish(on, begin);
 }
 
-/* The larger of the two alone: no step can be shorter. */
+/* Returns the larger time of the two alone: no step can be shorter. */
 static double larger(void *state)
 {
     const double kernels = kernels_alone(state);
@@ -58,7 +58,7 @@ static double larger(void *state)
     return kernels > copies ? kernels : copies;
 }
 
-/* As training does it: the next batch is on its way before the kernels of this one are queued. */
+/* As in training: pushes the next batch before it queues the kernels of this one. */
 static double overlapped(void *state)
 {
     const struct overlap *const on = state;
@@ -75,8 +75,8 @@ static double overlapped(void *state)
     return finish(on, begin);
 }
 
-/* The same with the events that a program needs for it: the host writes a batch again (which is left out here as there)
- * when its copy is over, a copy comes after the kernels that used the buffer, kernels come after the copy. */
+/* The same step with a program's own events. The host would write a batch again after its copy has ended; both steps
+ * leave this out. A copy comes after the kernels that used the buffer, kernels come after the copy. */
 static double by_hand(void *state)
 {
     const struct overlap *const on = state;
@@ -111,7 +111,7 @@ static void make_batches(struct overlap *on)
 {
     for (int i = 0; i < 2; i++) {
         must_work(synced_mem_create(&on->mems[i], on->size, NULL) == SYNCED_MEM_OK);
-        must_work(synced_mem_gpu_data(on->mems[i]) != NULL); /* the process uses a GPU: host memory is page-locked */
+        must_work(synced_mem_gpu_data(on->mems[i]) != NULL); /* puts the GPU in use: host memory is page-locked then */
         void *const data = synced_mem_overwrite_cpu_data(on->mems[i]);
         must_work(data != NULL);
         pattern_fill(data, on->size, (uint64_t)i);
@@ -124,7 +124,7 @@ static void make_batches(struct overlap *on)
     }
 }
 
-/* As many kernels as take about as long as the copy, where hiding is hardest. */
+/* Sets the number of kernels such that they take about as long as the copy: there hiding is hardest. */
 static void balance(struct overlap *on)
 {
     on->kernels = 1;
@@ -153,7 +153,7 @@ static void free_batches(struct overlap *on)
 
 enum { BOTH, LARGER, IN_TURN, BY_HAND, WAYS };
 
-/* Answers how many kernels were in a step. */
+/* Returns the number of kernels in a step. */
 static int measure_step(size_t size, struct summary results[WAYS])
 {
     static const struct way ways[] = {
@@ -180,7 +180,7 @@ static int measure_step(size_t size, struct summary results[WAYS])
 static const size_t sizes[] = {1 * MIB, 8 * MIB, 16 * MIB, 64 * MIB};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
-/* What streams that wait for one another cost anybody is in both of its columns. */
+/* Both columns include the cost of streams that wait for one another. */
 static void report_by_hand(struct summary measured[SIZES][WAYS])
 {
     static const struct table table = {"overlap",

@@ -1,4 +1,4 @@
-/* Transfers of the caller's pageable memory: by accessors, on a stream, both ways at once, and small ones. */
+/* Transfers of the caller's pageable memory: by accessors, on a stream, in both directions at once, and small ones. */
 #include "ring.h"
 #include "suite.h"
 
@@ -47,7 +47,7 @@ void measure_pageable_transfers(void)
     measure_shape(&down);
 }
 
-/* ---- On a stream of the caller's ---- */
+/* ---- On a stream of the caller ---- */
 
 void measure_pageable_on_stream(void)
 {
@@ -69,9 +69,9 @@ void measure_pageable_on_stream(void)
     }
 }
 
-/* ---- Both ways at once ---- */
+/* ---- Both directions at once ---- */
 
-/* The pull first: its call does not wait, that of the push may until its source has been read out. */
+/* The pull comes first, because its call does not wait. The call of the push may wait until its source was read. */
 void measure_pageable_both(void)
 {
     static const struct table table = {"transfers",

@@ -1,4 +1,4 @@
-/* Contents that are no zeros, and differ from word to word, so that what was moved can be checked. */
+/* Contents that are not zeros and differ from word to word, so that transfers can be checked. */
 #ifndef PATTERN_H
 #define PATTERN_H
 
@@ -24,7 +24,7 @@ static inline void pattern_check(const void *data, size_t size, uint64_t seed)
 {
     const uint64_t *const words = data;
     for (size_t i = 0; i < size / sizeof *words; i++)
-        must(words[i] == pattern_word(i, seed), "wrong result: the contents are not what was written");
+        must(words[i] == pattern_word(i, seed), "wrong result: the contents differ from those written");
 }
 
 #endif

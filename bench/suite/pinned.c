@@ -1,4 +1,4 @@
-/* Page-locked memory, the first time, when the driver has its part in it; and giving it up. */
+/* Page-locked memory: its first allocation, which calls the driver, and its release. */
 #include "bare.h"
 #include "object.h"
 #include "report.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- The first time ---- */
+/* ---- First allocation ---- */
 
 static double first_of_library(void *state)
 {
@@ -22,7 +22,7 @@ static double first_of_library(void *state)
     return took;
 }
 
-/* Memory that is there and was touched: what is left is what the driver does. */
+/* The memory is allocated and touched before: only the driver's part is timed. */
 static double register_alone(void *state)
 {
     const size_t size = *(const size_t *)state;
@@ -55,7 +55,7 @@ void measure_first_allocations(void)
                                        "pinned-first",
                                        "Page-locked memory, the first time",
                                        UNIT_MS,
-                                       "cudaHostRegister of memory that is there",
+                                       "cudaHostRegister of touched memory",
                                        "cudaMallocHost"};
     static const struct way ways[] = {{"overwrite_cpu_data", first_of_library},
                                       {"cudaHostRegister", register_alone},
@@ -75,18 +75,18 @@ void measure_first_allocations(void)
     }
 }
 
-/* ---- Giving it up ---- */
+/* ---- Release ---- */
 
 enum { MOST_GIVEN_UP = 64 };
 
 struct given_up {
     size_t size;
     int count;
-    bool whole; /* the object, or its host copy alone */
+    bool whole; /* releases the object; else its host copy alone */
     synced_mem *mems[MOST_GIVEN_UP];
 };
 
-/* All that an object has is page-locked memory. */
+/* The objects have page-locked memory only. */
 static double release_objects(struct given_up *on)
 {
     for (int i = 0; i < on->count; i++) {
@@ -99,7 +99,7 @@ static double release_objects(struct given_up *on)
     return seconds_now() - begin;
 }
 
-/* The device has the contents, so that nothing has to be moved. */
+/* The device has the contents, so that no transfer is needed. */
 static double release_copies(struct given_up *on)
 {
     for (int i = 0; i < on->count; i++) {
@@ -149,9 +149,8 @@ static double give_up_classic(void *state)
 
 void measure_pinned_releases(void)
 {
-    static const struct table table = {
-        "allocation", "pinned-release",    "Giving up page-locked memory that is in no use",
-        UNIT_US,      "free of 256 bytes", "cudaFreeHost"};
+    static const struct table table = {"allocation", "pinned-release",    "Release of idle page-locked memory",
+                                       UNIT_US,      "free of 256 bytes", "cudaFreeHost"};
     static const struct way ways[] = {
         {"release", give_up}, {"free", give_up_by_free}, {"cudaFreeHost", give_up_classic}};
     static const size_t sizes[] = {4 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, (size_t)256 * MIB};

@@ -1,4 +1,4 @@
-/* Page-locked memory that was used before: the pool alone, and by an access; by one thread and by many. */
+/* Reuse of page-locked memory: by the pool alone and by an access, in one thread and in many. */
 #include "bare.h"
 #include "crowd.h"
 #include "object.h"
@@ -14,11 +14,11 @@ enum { TIMES = 500, POOL_TIMES = 1000, FEW = 4, LEAST = 100, MAX_THREADS = 16 };
 struct again {
     size_t size;
     int threads;
-    double (*use)(size_t size, struct member *member); /* takes and gives back, often; the seconds of a call */
+    double (*use)(size_t size, struct member *member); /* takes and gives back, often; returns the seconds of a call */
 };
 
-/* The time of an allocation by an access. A few at a time, so that the clock costs little beside them; and for a while,
- * so that threads are at it together. */
+/* Returns the time of an allocation by an access. Times a few at once, so that the clock adds little. Repeats them for
+ * a while, so that all threads work at the same time. */
 static double use_objects(size_t size, struct member *member)
 {
     synced_mem *mems[FEW];
@@ -27,7 +27,7 @@ static double use_objects(size_t size, struct member *member)
     int times = 0;
     for (int i = 0; i < few; i++) {
         mems[i] = make_object(size);
-        must_work(synced_mem_overwrite_cpu_data(mems[i]) != NULL); /* brings the memory */
+        must_work(synced_mem_overwrite_cpu_data(mems[i]) != NULL); /* allocates the memory */
     }
     crowd_begin(member);
     for (double now = member->began; times < LEAST || now - member->began < suite.spell; times++) {
@@ -52,7 +52,7 @@ static void take_from_pool(size_t size)
     sm_host_pool_free(memory.data, memory.bytes, memory.owner);
 }
 
-/* The pool alone: half of an allocation and a free. No public function gives just that. */
+/* The pool alone: half of an allocation and a free. No public function does only this. */
 static double use_pool(size_t size, struct member *member)
 {
     int times = 0;
@@ -71,7 +71,7 @@ static double use_again(void *state, struct member *member)
     return on->use(on->size, member);
 }
 
-/* The mean of a thread, the slowest thread's. */
+/* Returns the mean of the slowest thread. */
 static double again_by_threads(void *state)
 {
     return crowd_run(((const struct again *)state)->threads, use_again, state).slowest;
@@ -126,7 +126,7 @@ static void measure_again(const struct table *table, double (*use)(size_t size, 
 {
     static const size_t sizes[] = {256, 4 * KIB, 64 * KIB, 1 * MIB, 16 * MIB, 64 * MIB, (size_t)256 * MIB, GIB};
     report_table(table);
-    for (int i = 0; i < (threads > 1 ? 7 : 8); i++) { /* 16 times a gigabyte is more than many machines have */
+    for (int i = 0; i < (threads > 1 ? 7 : 8); i++) { /* many machines lack memory for 16 threads with 1 GiB each */
         struct row row = row_of(table, size_name(sizes[i]), (double)sizes[i]);
         again_target(&row, threads);
         report_again(&row, (struct again){sizes[i], threads, use});
@@ -150,7 +150,7 @@ void measure_reused_allocations(void)
                                          UNIT_US,
                                          limit,
                                          classic};
-    if (suite.gpu) /* the library knows of its device then, as it does wherever a program uses the pool */
+    if (suite.gpu) /* the library then knows its device, as in any program that uses the pool */
         (void)again_by_threads(&(struct again){KIB, 1, use_objects});
     measure_again(&one, use_pool, 1);
     measure_again(&all, use_pool, 16);

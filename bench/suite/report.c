@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Shared by all processes of a run, of which one writes at a time. */
+/* Shared by all processes of a run. One of them writes at a time. */
 static struct kept {
     int count;
     struct row rows[MAX_ROWS];
@@ -18,8 +18,8 @@ static double started;
 
 static const struct {
     const char *name;
-    double seconds; /* of a time; 0: no time */
-    double amount;  /* of a rate, in its unit; 0: no rate */
+    double seconds; /* of a unit of time; 0: not a time */
+    double amount;  /* of a unit of rate; 0: not a rate */
 } units[] = {[UNIT_NS] = {"ns", 1e-9, 0},        [UNIT_US] = {"us", 1e-6, 0},
              [UNIT_MS] = {"ms", 1e-3, 0},        [UNIT_S] = {"s", 1, 0},
              [UNIT_GB_PER_S] = {"GB/s", 0, 1e9}, [UNIT_CALLS_PER_US] = {"calls/us", 0, 1e6},
@@ -156,7 +156,7 @@ void report_table(const struct table *table)
     (void)fflush(stdout);
 }
 
-/* Four digits that count, and no exponent. */
+/* Prints four significant digits and no exponent. */
 static void print_number(double number, int width)
 {
     const double size = fabs(number);
@@ -323,7 +323,7 @@ void report_values(struct row *row, const struct summary results[3])
     finish(row);
 }
 
-/* A rate is highest where the time is least. */
+/* The highest rate has the least time. */
 static struct summary in_unit(const struct summary *seconds, enum unit unit, double amount)
 {
     const double scale = units[unit].seconds;

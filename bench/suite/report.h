@@ -1,4 +1,4 @@
-/* Rows: what was measured beside its two references, and whether its targets are met; as a table and as JSON. */
+/* Rows: a figure, its two references and the verdict on its targets; printed as a table and as JSON. */
 #ifndef REPORT_H
 #define REPORT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Times are measured; rates are an amount (bytes, calls) by time; the rest are counts. */
+/* Times are measured. Rates are an amount (bytes, calls) divided by a time. The rest are counts. */
 enum unit {
     UNIT_NS,
     UNIT_US,
@@ -28,15 +28,15 @@ struct table {
     const char *name; /* in JSON */
     const char *title;
     enum unit unit;
-    const char *limit;   /* what no library can beat; NULL: there is no such thing */
-    const char *classic; /* what a program does without the library; NULL likewise */
+    const char *limit;   /* a call that no library can beat; NULL: none */
+    const char *classic; /* the calls of a program without the library; NULL: none */
 };
 
 enum against {
     VALUE,      /* the figure itself */
-    TO_LIMIT,   /* the figure by the limit's */
-    OVER_LIMIT, /* the figure less the limit's */
-    FASTER      /* the classic way's time by the figure, or the figure by the classic way's rate */
+    TO_LIMIT,   /* the figure divided by the limit's */
+    OVER_LIMIT, /* the figure minus the limit's */
+    FASTER      /* the classic way's time divided by the figure, or the figure divided by the classic way's rate */
 };
 enum bound { AT_MOST, AT_LEAST };
 
@@ -53,15 +53,15 @@ enum { MAX_TARGETS = 3, MAX_ROWS = 2048 };
 struct row {
     const struct table *table;
     char name[64];
-    double x; /* where it stands in a picture: a size, a number of threads or of objects */
+    double x; /* its x in a picture: a size, or a number of threads or objects */
     struct summary ours, limit, classic;
     struct target targets[MAX_TARGETS];
     int target_count;
     enum verdict verdict;
-    char note[160]; /* or why it was skipped */
+    char note[160]; /* a remark, or the reason why the row was skipped */
 };
 
-/* Once, in the process that starts all others: where rows are kept. json may be NULL. */
+/* Prepares the rows. Called once, in the process that starts all others. json: NULL for none. */
 void report_open(FILE *json);
 const struct row *report_rows(int *count);
 
@@ -69,30 +69,31 @@ void report_table(const struct table *table);
 struct row row_of(const struct table *table, const char *name, double x);
 void row_target(struct row *row, enum against against, enum bound bound, double number);
 
-/* Each of these ends the row: it is judged, printed and kept. Seconds are turned into the table's unit; amount is that
- * of a rate. results: ours, the limit, the classic way. */
+/* Each of these ends the row: it is judged, printed and kept. Seconds are converted to the table's unit. amount: of a
+ * rate. results: ours, the limit, the classic way. */
 void report_times(struct row *row, const struct summary results[3], double amount);
 void report_values(struct row *row, const struct summary results[3]);
 void report_skip(struct row *row, const char *why);
 
-/* Writes an object to the JSON, if there is one. line: the object, without the end of the line. */
+/* Writes an object to the JSON file, if there is one. line: the object, without a line feed. */
 void report_record(const char *line);
 
-/* False: reports the row as skipped, because there is no GPU, or because bytes (of memory in all) are too many for this
- * run. */
+/* Returns whether the row can run. Otherwise reports it as skipped: there is no GPU, or bytes (memory in all) is too
+ * large for this run. */
 bool row_can_run(struct row *row, bool needs_gpu, size_t bytes);
 
-/* A row of so many threads at once. */
+/* Returns a row of this number of threads at once. */
 struct row row_of_threads(const struct table *table, int threads);
 
-/* False: notes that there are fewer processors. Threads that share one wait for one another, whatever they do. */
+/* Returns whether each thread has a processor. Otherwise notes the number of processors: threads that share one wait
+ * for one another, whatever they do. */
 bool row_has_processors(struct row *row, int threads);
 
-/* What is being done, in a line on stderr that is written over; on a terminal only. */
+/* Shows the row that is being measured in one line on stderr, on a terminal only. The next call overwrites it. */
 void report_progress(const struct row *row);
 void report_clear_progress(void);
 
-/* "16 MiB"; the answer is good until the fourth call after it. */
+/* Returns text such as "16 MiB", valid until the fourth call after this one. */
 const char *size_name(size_t size);
 void json_string(FILE *stream, const char *text);
 

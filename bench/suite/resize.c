@@ -1,4 +1,4 @@
-/* Changing an object's size: within its room, and beyond it with the contents kept. */
+/* Resizes of an object: within its capacity, and beyond it with the contents kept. */
 #include "bare.h"
 #include "classic.h"
 #include "pattern.h"
@@ -12,11 +12,11 @@ struct resize {
     size_t size;
     synced_mem *mem;
     char *contents;
-    void *from, *to; /* for the bare copies; on the side that the row is about */
+    void *from, *to; /* for the bare copies; on the side of the row */
     synced_mem_stream stream;
 };
 
-/* ---- Within the room that there is: what a batch of another size needs ---- */
+/* ---- Within the capacity, as for a batch of another size ---- */
 
 enum { TIMES = 1000 };
 
@@ -46,7 +46,7 @@ static double by_realloc(void *state)
     return (seconds_now() - begin) / TIMES;
 }
 
-/* Another object takes the place of the old one. */
+/* Replaces the object by another one. */
 static double classic_within(void *state)
 {
     const struct resize *const on = state;
@@ -65,7 +65,7 @@ static void measure_within(void)
     static const struct table table = {
         "resize",
         "within",
-        "Resize within the room there is, contents given up, and the pointer again; without a GPU",
+        "Resize within the capacity, contents discarded, and the pointer again; without a GPU",
         UNIT_NS,
         "realloc of 128 to 256 bytes, in place",
         "another object in its place: free, malloc, zeros"};
@@ -99,12 +99,12 @@ static double grow_host(void *state)
     data = synced_mem_mutable_cpu_data(mem);
     must_work(data != NULL);
     must(memcmp(data, on->contents, on->size) == 0, "wrong result: a resize has changed the contents");
-    must(data[on->size] == 0 && data[2 * on->size - 1] == 0, "wrong result: what is new is not zero");
+    must(data[on->size] == 0 && data[2 * on->size - 1] == 0, "wrong result: the new bytes are not zero");
     must_work(synced_mem_release(mem) == SYNCED_MEM_OK);
     return took;
 }
 
-/* New pages have to be touched, whoever copies. */
+/* Any copy has to touch the new pages. */
 static double copy_host(void *state)
 {
     const struct resize *const on = state;
@@ -184,7 +184,7 @@ static double grow_device(void *state)
     const char *const back = synced_mem_cpu_data(mem);
     must_work(back != NULL);
     must(memcmp(back, on->contents, on->size) == 0, "wrong result: a resize has changed the contents");
-    must(back[on->size] == 0 && back[2 * on->size - 1] == 0, "wrong result: what is new is not zero");
+    must(back[on->size] == 0 && back[2 * on->size - 1] == 0, "wrong result: the new bytes are not zero");
     must_work(synced_mem_release(mem) == SYNCED_MEM_OK);
     return took;
 }

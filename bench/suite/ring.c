@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Making a ring ---- */
+/* ---- Creating a ring ---- */
 
 static synced_mem *make_object(const struct ring *ring, int slot)
 {
@@ -49,8 +49,8 @@ static int bounded(size_t number, int least, int most)
     return number > (size_t)most ? most : (int)number > least ? (int)number : least;
 }
 
-/* None is moved twice in a batch, for which all are made ready before. A batch is long enough for caches and branch
- * predictors to be as they are in a loop, and short enough that the ways take turns. */
+/* A batch transfers no object twice, and all objects are made ready before it. It is long enough to warm caches and
+ * branch predictors as a loop does, and short enough for the ways to alternate. */
 static void set_lengths(struct ring *ring)
 {
     const int each = at_a_time(ring);
@@ -59,7 +59,7 @@ static void set_lengths(struct ring *ring)
     ring->slots = slots - slots % each;
     ring->steps = bounded(batch / ring->size / (size_t)each, 1, is_small_run() ? 2 : 64);
     ring->steps = ring->steps * each > ring->slots ? ring->slots / each : ring->steps;
-    for (int who = 0; who < EVERYBODY; who++) /* no way finds in a cache what another has just moved */
+    for (int who = 0; who < EVERYBODY; who++) /* no way finds another one's data in a cache */
         ring->at[who] = who * (ring->slots / each) / EVERYBODY * each;
 }
 
@@ -88,7 +88,7 @@ static struct ring *make_ring(const struct shape *shape, size_t size)
     return ring;
 }
 
-/* What was moved about is what it was, on either side. */
+/* Checks that the contents are unchanged on both sides, then frees the ring. */
 static void free_ring(struct ring *ring)
 {
     const size_t all = ring->size * (size_t)ring->slots;
@@ -112,14 +112,14 @@ static void free_ring(struct ring *ring)
     free(ring);
 }
 
-/* ---- Going round it ---- */
+/* ---- Transfers round the ring ---- */
 
 static int first_of(const struct ring *ring, enum who who, int step, int nth)
 {
     return (ring->at[who] + step * at_a_time(ring) + nth * ring->objects) % ring->slots;
 }
 
-/* Answers the seconds of the calls alone, where they count. */
+/* Returns the seconds of the calls alone, if they are measured. */
 static double move_once(const struct ring *ring, enum who who, int step)
 {
     const struct shape *const shape = ring->shape;
@@ -142,7 +142,7 @@ static void prepare_batch(const struct ring *ring, enum who who)
             mover->prepare(ring, first_of(ring, who, step, i), shape->directions[i]);
 }
 
-/* Answers the seconds of an object. */
+/* Returns the seconds of an object. */
 static double move_batch(struct ring *ring, enum who who)
 {
     const int moved = ring->steps * at_a_time(ring);
@@ -172,8 +172,7 @@ static double move_classic(void *ring)
     return move_batch(ring, CLASSIC);
 }
 
-/* Each object is moved once in this way before it counts: at first the device copy has been asked for without a stream.
- */
+/* Transfers each object once in this way before timing: the first access of the device copy was without a stream. */
 static void go_round(struct ring *ring)
 {
     for (int moved = 0; moved < ring->slots; moved += ring->steps * at_a_time(ring)) {
@@ -189,13 +188,13 @@ static uint64_t transfers_made(void)
     return stats.h2d_transfers + stats.d2h_transfers;
 }
 
-/* The first batch was there to warm up. */
+/* Leaves out the first batch, which warms up. */
 static struct summary calls_of(struct ring *ring, enum who who)
 {
     return summary_of(ring->calls[who] + 1, ring->batches[who] - 1);
 }
 
-/* Small ones often enough for a median that stays the same, however long that takes. */
+/* Repeats small transfers until the median is stable, however long that takes. */
 static void compare_ring(struct ring *ring, struct summary results[EVERYBODY])
 {
     static const struct way ways[] = {{"synced_mem", move_ours}, {"limit", move_limit}, {"classic", move_classic}};
@@ -217,7 +216,7 @@ void measure_ring(const struct shape *shape, size_t size, struct row *row, struc
     const uint64_t before = transfers_made();
     compare_ring(ring, results);
     must(transfers_made() - before >= (uint64_t)ring->batches[OURS] * (uint64_t)(ring->steps * at_a_time(ring)),
-         "wrong result: fewer transfers than there should have been");
+         "wrong result: fewer transfers than expected");
     for (int who = 0; calls && who < EVERYBODY; who++)
         calls[who] = calls_of(ring, (enum who)who);
     free_ring(ring);
@@ -245,7 +244,7 @@ static bool has_size(const struct shape *shape, size_t size)
     return size >= shape->least && size <= shape->most;
 }
 
-/* As the rows before, of which those that were skipped are skipped again. */
+/* As the rows before. Those that were skipped are skipped again. */
 static void report_calls(const struct shape *shape, struct summary calls[SIZES][EVERYBODY])
 {
     report_table(shape->calls);

@@ -1,4 +1,4 @@
-/* Few objects and many: what each of them costs must not hang on how many there are. */
+/* Few objects and many: the cost of an object must not depend on their number. */
 #include "bare.h"
 #include "child.h"
 #include "classic.h"
@@ -14,8 +14,8 @@
 
 enum { DATA = 4096, POWERS = 6 };
 
-/* By how much the dearest may cost more than the cheapest, of 10 to 1,000,000; more than that only where the limit gets
- * dearer too, as malloc does beyond the processor's caches, and then no more than it. */
+/* The greatest ratio of the highest to the lowest cost of an object, over 10 to 1,000,000 objects. If the limit's own
+ * ratio is higher, as malloc's is beyond the processor's caches, it is the limit's ratio. */
 static const double FLAT = 1.5;
 
 static void name_count(size_t count, char name[32])
@@ -23,7 +23,7 @@ static void name_count(size_t count, char name[32])
     (void)snprintf(name, 32, "%zu objects", count);
 }
 
-/* The last row of a table: how far the others are apart. */
+/* The last row of a table: the ratio of the other rows. */
 struct spread {
     double least, most, least_limit, most_limit;
 };
@@ -59,10 +59,10 @@ static void report_spread(const struct table *flat, const char *name, const stru
 
 struct many {
     size_t count;
-    size_t times; /* over again, so that few objects take long enough to be timed */
+    size_t times; /* repetitions, so that few objects take long enough to be timed */
     synced_mem **mems;
     void **others;
-    bool releases; /* which half of a life is timed */
+    bool releases; /* times the releases; else the creations */
 };
 
 static double half_of_lives(void *state)
@@ -142,15 +142,18 @@ static void measure_count(const struct table *table, size_t count, bool releases
     free(on.others);
 }
 
-static const struct table flatness = {
-    "scale", "flat", "The dearest by the cheapest, of those numbers of objects", UNIT_RATIO, "the same of the limit",
-    NULL};
+static const struct table flatness = {"scale",
+                                      "flat",
+                                      "The highest cost divided by the lowest, of these numbers of objects",
+                                      UNIT_RATIO,
+                                      "the same of the limit",
+                                      NULL};
 
 void measure_many(void)
 {
     static const struct table creates = {"scale",
                                          "create",
-                                         "Create so many objects, one after the other",
+                                         "Create this number of objects, one after the other",
                                          UNIT_NS,
                                          "malloc of 128 bytes",
                                          "malloc of Caffe's object"};
@@ -170,7 +173,7 @@ void measure_many(void)
 
 /* ---- To the device and back ---- */
 
-/* The references go over as many places as there are objects, in blocks of their own. */
+/* The references use as many places as there are objects, in blocks of their own. */
 struct trips {
     size_t count, next;
     synced_mem **mems;
@@ -182,7 +185,7 @@ struct trips {
 
 enum { CHUNK = 10 };
 
-/* Each, but not as they were made. */
+/* Returns the next object. Each comes once, in another order than that of creation. */
 static size_t next_of(size_t *next, size_t count)
 {
     const size_t this = *next;
@@ -190,7 +193,7 @@ static size_t next_of(size_t *next, size_t count)
     return this;
 }
 
-/* Each object's second trip, so that it has its memory. */
+/* Times each object's second trip: its memory is then allocated. */
 static double trips(void *state)
 {
     struct trips *const on = state;
@@ -204,7 +207,7 @@ static double trips(void *state)
     return (seconds_now() - begin) / CHUNK;
 }
 
-/* Both references share one order of places, so that neither finds in the caches what the other has just moved. */
+/* Both references share one order of places, so that neither finds the other's data in the caches. */
 static double bare_trips(void *state)
 {
     struct trips *const on = state;
@@ -252,7 +255,7 @@ static void first_trip(synced_mem *mem, size_t index)
     check_trip(back, index);
 }
 
-/* As many as there are objects, where half of the free device memory and a quarter of the host's hold them. */
+/* Returns the number of objects, cut to half of the free device memory and a quarter of the host's memory. */
 static size_t places_for(size_t count)
 {
     size_t places = count;
@@ -272,7 +275,7 @@ static void free_places(struct trips *on)
     bare_host_free(on->pinned);
 }
 
-/* Objects and places in turn, so that as much of these as of those is in the processor's caches. */
+/* Makes objects and places in turn, so that the processor's caches hold as much of both. */
 static void make_trips(struct trips *on)
 {
     on->places = places_for(on->count);
@@ -302,7 +305,7 @@ static void free_trips(struct trips *on)
     free(on->mems);
 }
 
-/* Only after the first use of the device is the host memory of an object page-locked that names none. */
+/* An object that names no device has page-locked host memory only after the first use of a device. */
 static void begin_with_gpu(void)
 {
     synced_mem *first;
@@ -315,7 +318,7 @@ void measure_many_on_device(void)
 {
     static const struct table table = {"scale",
                                        "trip",
-                                       "4 KiB to the device and back, where there are so many objects",
+                                       "4 KiB to the device and back, by the number of objects",
                                        UNIT_US,
                                        "cudaMemcpyAsync and a wait, up and down, over as many places",
                                        "cudaMemcpy up and down, over as many places"};
@@ -339,7 +342,7 @@ void measure_many_on_device(void)
         compare(ways, 3, &on, results);
         add(&spread, results);
         if (on.places < count)
-            (void)snprintf(row.note, sizeof row.note, "limit and classic over %zu places, for want of memory",
+            (void)snprintf(row.note, sizeof row.note, "limit and classic over %zu places, as memory is short",
                            on.places);
         report_times(&row, results, 0);
         free_trips(&on);
@@ -348,7 +351,7 @@ void measure_many_on_device(void)
     report_spread(&flatness, "to the device and back", &spread);
 }
 
-/* ---- Memory, each in a process that has done nothing else ---- */
+/* ---- Memory, each in a process of its own ---- */
 
 static struct {
     size_t count;
@@ -364,7 +367,7 @@ static size_t resident(void)
     return pages * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Written, so that the array itself is resident before. */
+/* Writes the array, so that it is resident before the measurement. */
 static void *array_of(size_t count, size_t size)
 {
     void *const array = malloc(count * size);
@@ -373,14 +376,14 @@ static void *array_of(size_t count, size_t size)
     return array;
 }
 
-/* Ends the process, in which nothing is left to do: to give back a million objects takes its time. */
+/* Ends the process at once: the release of a million objects would take time. */
 static void record(size_t before)
 {
     resident_result->each = ((double)resident() - (double)before) / (double)resident_result->count;
     _exit(EXIT_SUCCESS);
 }
 
-/* The library's own start is not counted, nor is it of the rows below. */
+/* Does not count the library's start, as the rows below do not. */
 static void untouched(void)
 {
     const size_t count = resident_result->count;
@@ -403,7 +406,7 @@ static void untouched_classic(void)
     record(before);
 }
 
-/* Nor is the data counted: page-locked memory that the pool holds. */
+/* Does not count the data either: page-locked memory that the pool holds. */
 static void after_trips(void)
 {
     const size_t count = resident_result->count;
@@ -423,7 +426,7 @@ static void after_trips(void)
     record(before + stats.pinned_bytes - pinned);
 }
 
-/* What the runtime keeps on the host for as many pieces of device memory, without the library. */
+/* Counts the runtime's host memory for as many pieces of device memory, without the library. */
 static void runtime_alone(void)
 {
     const size_t count = resident_result->count;
@@ -438,7 +441,7 @@ static void runtime_alone(void)
     record(before);
 }
 
-/* To the byte: what is beyond are pages of the process's own, and the heads of the library's chunks. */
+/* Exact to the byte. The rest is pages of the process and the heads of the library's chunks. */
 static double bytes_of(void (*fill)(void), size_t count)
 {
     resident_result->count = count;

@@ -1,4 +1,4 @@
-/* How transfers of pageable memory are staged: by how many copy threads, and through how large buffers. */
+/* Staged transfers of pageable memory, by the number of copy threads and the size of the buffers. */
 #include "ring.h"
 #include "suite.h"
 
@@ -14,7 +14,7 @@ static void measure_setting(const struct shape *shape, unsigned threads, size_t 
         return;
     must_work(synced_mem_set_staging(&staging) == SYNCED_MEM_OK);
     measure_ring(shape, size, &row, NULL);
-    must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* so that the threads start anew */
+    must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* restarts the threads */
 }
 
 void measure_staging(void)

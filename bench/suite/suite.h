@@ -1,4 +1,4 @@
-/* What the groups of the suite know of the run that they are part of, and what each of them is. */
+/* The facts of a run that the groups of the suite use, and the functions of the groups. */
 #ifndef SUITE_H
 #define SUITE_H
 
@@ -6,19 +6,19 @@
 #include <stddef.h>
 
 struct suite {
-    bool quick;         /* few rounds, small sizes: only whether everything works */
-    bool gpu;           /* there is one */
-    bool emulated;      /* ... of the emulated runtime */
-    int cores;          /* that the process may use */
+    bool quick;         /* few rounds, small sizes: checks only that everything works */
+    bool gpu;           /* there is a GPU */
+    bool emulated;      /* the GPU is emulated */
+    int cores;          /* usable by the process */
     double memory;      /* bytes, of the machine */
-    size_t largest;     /* transfer or allocation */
-    size_t ring;        /* bytes that transfers go through, more than a cache holds */
-    size_t objects;     /* the most, on the host */
-    size_t gpu_objects; /* the most that also go to the device */
-    double spell;       /* seconds for which threads that are measured together are at it, at least */
-    const char
-        *counted; /* the folder of emulated accessor programs, to count their instructions; NULL: of this one's */
-    const char *runtime; /* the GPU runtime this program was built for; part of the accessor programs' names */
+    size_t largest;     /* the largest transfer or allocation */
+    size_t ring;        /* bytes of a ring of transfers, more than a cache holds */
+    size_t objects;     /* the most objects on the host */
+    size_t gpu_objects; /* the most objects that also go to the device */
+    double spell;       /* the least seconds for which threads measured together work */
+    /* The folder of emulated accessor programs whose instructions are counted; NULL: this program's own folder. */
+    const char *counted;
+    const char *runtime; /* the GPU runtime of this build; part of the accessor programs' names */
     char folder[4096];   /* of this program */
 };
 extern struct suite suite;

@@ -1,5 +1,5 @@
-/* How much page-locked memory is held for what is in use, over allocations and frees in the sizes of networks'
- * tensors. */
+/* Page-locked memory held, compared to the memory in use, over allocations and frees in the sizes of networks' tensors.
+ */
 #include "report.h"
 #include "suite.h"
 #include "tensor_trace.h"
@@ -33,7 +33,7 @@ static void give(void *data, size_t size, void *owner)
     seconds_in_library += seconds_now() - begin;
 }
 
-static size_t live, peak; /* bytes that were asked for */
+static size_t live, peak; /* requested bytes */
 
 static void *take_by_malloc(size_t size, void **owner)
 {
@@ -53,7 +53,7 @@ static void give_by_malloc(void *data, size_t size, void *owner)
     free(owner);
 }
 
-/* The trace by itself, with an allocator that has nothing to do with sizes. */
+/* Returns the time of the trace with an allocator that ignores sizes. */
 static double seconds_of_trace(enum trace_kind kind, unsigned events, unsigned shrink)
 {
     const struct trace_user user = {.alloc = take_by_malloc, .free = give_by_malloc, .shrink = shrink};
@@ -96,9 +96,9 @@ void measure_traces(void)
 {
     static const struct table held = {"allocation",
                                       "trace-held",
-                                      "Page-locked memory held at most, over a trace of tensors",
+                                      "Peak of page-locked memory held, over a trace of tensors",
                                       UNIT_BYTES,
-                                      "what was requested at most at a time",
+                                      "the peak of requested memory",
                                       NULL};
     static const struct table time = {"allocation",
                                       "trace-time",

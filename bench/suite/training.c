@@ -1,4 +1,4 @@
-/* The main job, by the trainer: a run end to end, and how far its pushes hide behind its kernels. */
+/* The trainer: a run end to end, and how far its pushes hide behind its kernels. */
 #include "child.h"
 #include "report.h"
 #include "suite.h"
@@ -16,7 +16,7 @@ static const char *trainer(void)
     return access(path, X_OK) == 0 ? path : NULL;
 }
 
-/* Words, one space between two of them, for the trainer's command line. */
+/* Runs the trainer. words: its command line, separated by single spaces. */
 static int run_trainer(const char *words)
 {
     static char copy[8192];
@@ -26,12 +26,12 @@ static int run_trainer(const char *words)
     (void)snprintf(copy, sizeof copy, "%s", words);
     for (char *word = strtok_r(copy, " ", &rest); word && count < 29; word = strtok_r(NULL, " ", &rest))
         arguments[count++] = word;
-    /* Beside other tests its threads would wait for one another for most of the time. */
+    /* In a quick run other tests may run beside this one, and several threads would mostly wait for one another. */
     return run_program(arguments, suite.quick ? "OPENBLAS_NUM_THREADS=1" : NULL, !suite.gpu || suite.emulated, text,
                        sizeof text);
 }
 
-/* Of a line that begins with name: its first numbers. */
+/* Reads the first numbers of the line that begins with name. */
 static bool find(const char *name, double *numbers, int count)
 {
     const size_t length = strlen(name);
@@ -47,20 +47,20 @@ static bool find(const char *name, double *numbers, int count)
     return false;
 }
 
-/* The trainer's medians of a step, in seconds. */
+/* The trainer's median times of a step, in seconds. */
 struct steps {
     struct summary kernels, pushes, both, in_turn;
-    double stall; /* percent of the time in which kernels waited for a push */
+    double stall; /* percent of the time that kernels waited for a push */
 };
 
 static struct summary find_step(const char *name)
 {
     double ms[3] = {0};
-    must(find(name, ms, 3), "the trainer's output is not understood");
+    must(find(name, ms, 3), "the trainer's output can't be parsed");
     return (struct summary){ms[0] * 1e-3, ms[1] * 1e-3, ms[2] * 1e-3, ms[1] * 1e-3, ms[2] * 1e-3, 7};
 }
 
-/* NULL, or why there is nothing. */
+/* Returns NULL, or the reason why there is no result. */
 static const char *measure_steps(const char *words, struct steps *steps)
 {
     if (!suite.gpu)
@@ -75,19 +75,19 @@ static const char *measure_steps(const char *words, struct steps *steps)
                             .pushes = find_step("b  pushes alone"),
                             .both = find_step("c  both"),
                             .in_turn = find_step("d  in turn")};
-    must(find("stalled", &steps->stall, 1), "the trainer's output is not understood");
+    must(find("stalled", &steps->stall, 1), "the trainer's output can't be parsed");
     return NULL;
 }
 
 /* ---- Pushes beside kernels ---- */
 
-/* With few distinct characters the kernels are short, and the link is busy for most of a step. */
+/* Few distinct characters make the kernels short, so that the link is busy for most of a step. */
 static const char *few_characters(void)
 {
     static char path[] = "/tmp/synced_mem_suite_XXXXXX";
     const int file = mkstemp(path);
     FILE *const stream = file >= 0 ? fdopen(file, "w") : NULL;
-    must(stream != NULL, "no file can be made in /tmp");
+    must(stream != NULL, "can't create a file in /tmp");
     unsigned random = 1;
     for (int i = 0; i < 35000; i++) {
         random = random * 1664525u + 1013904223u;
@@ -97,7 +97,7 @@ static const char *few_characters(void)
     return path;
 }
 
-/* False: the row is skipped. */
+/* Returns false if the row was skipped. */
 static bool report_steps(const struct table *table, const char *name, const char *words)
 {
     struct steps steps;
@@ -121,7 +121,7 @@ static bool report_steps(const struct table *table, const char *name, const char
 static void report_timeline(void)
 {
     char *const line = strstr(text, "{\"timeline\":");
-    must(line != NULL, "the trainer's output is not understood");
+    must(line != NULL, "the trainer's output can't be parsed");
     line[strcspn(line, "\n")] = '\0';
     report_record(line);
 }
@@ -163,13 +163,13 @@ static struct run read_run(void)
     const char *const gain = strstr(text, "gain ");
     must(find("time", &run.seconds, 1) && find("training", &run.steps, 1) && find("host to device", up, 4) &&
              find("device to host", down, 4) && find("held-out loss", &run.loss, 1) && gain,
-         "the trainer's output is not understood");
+         "the trainer's output can't be parsed");
     run.gain = strtod(gain + strlen("gain "), NULL);
     run.transfers = up[0] + down[0];
     run.fewest = up[2] + down[2];
-    /* Another text may be too short to learn from. */
+    /* Any other text may be too short to learn from. */
     if (strstr(text, "/common-licenses/"))
-        must(run.gain > (suite.quick ? 0 : 0.8), "wrong result: the trainer has learnt too little");
+        must(run.gain > (suite.quick ? 0 : 0.8), "wrong result: the gain over the unigram entropy is too small");
     return run;
 }
 
@@ -202,7 +202,7 @@ static void report_hidden(const struct steps *steps, const char *why_not)
 {
     static const struct table table = {
         "train",      "not-hidden", "Of the time of the training run",
-        UNIT_PERCENT, NULL,         "what is not kernels where the host waits for each batch"};
+        UNIT_PERCENT, NULL,         "all but the kernels, if the host waits for each batch"};
     struct row stall = row_of(&table, "kernels wait for a transfer", 0);
     struct row push = row_of(&table, "pushes, with the host's part", 0);
     row_target(&stall, VALUE, AT_MOST, 2);

@@ -1,4 +1,4 @@
-/* Transfers of page-locked memory: one way, both ways at once, and of many objects in one call. */
+/* Transfers of page-locked memory: in one direction, in both at once, and of many objects in one call. */
 #include "ring.h"
 #include "suite.h"
 
@@ -6,7 +6,7 @@ static const char limit[] = "cudaMemcpyAsync from and to memory of cudaMallocHos
 static const char classic_up[] = "cudaMemcpy, as Caffe's gpu_data()";
 static const char classic_down[] = "cudaMemcpy, as Caffe's cpu_data()";
 
-/* ---- One way ---- */
+/* ---- One direction ---- */
 
 static void latency_target(struct row *row, size_t size)
 {
@@ -51,7 +51,7 @@ void measure_pinned_transfers(void)
     measure_one_way(&down, DOWN, GIB, bandwidth_target);
 }
 
-/* ---- Both ways at once ---- */
+/* ---- Both directions at once ---- */
 
 static void both_target(struct row *row, size_t size)
 {

@@ -28,7 +28,7 @@ static const int32_t *window(const int32_t *characters, const struct windows *wi
     return characters + windows->first + (size_t)row * (size_t)windows->stride;
 }
 
-/* ---- Where nothing is elsewhere and nothing is pending ---- */
+/* ---- Transfers and streams: none on the CPU ---- */
 
 static bool cpu_nothing_to_move(synced_mem *object)
 {
@@ -41,9 +41,9 @@ static bool cpu_finish(void)
     return true;
 }
 
-static bool cpu_mark(enum backend_lane internal, int number, int after)
+static bool cpu_mark(enum backend_stream which, int number, int after)
 {
-    (void)internal, (void)number, (void)after;
+    (void)which, (void)number, (void)after;
     return fail("the CPU has no streams to be timed");
 }
 
@@ -173,7 +173,7 @@ static float largest(const float *scores, int count)
     return most;
 }
 
-/* The largest score is taken off first, so that no exponential overflows. */
+/* Subtracts the largest score first, so that no exponential overflows. */
 static float sum_of_exponentials(const float *scores, int count, float most)
 {
     float sum = 0.0F;

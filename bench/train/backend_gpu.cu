@@ -1,7 +1,6 @@
 /*
- * The arithmetic on the GPU: matrix products by cuBLAS, the rest in small kernels, all on one stream, on which every
- * pointer is asked for. What is fetched ahead comes on another. Neither blocks with the legacy default stream: that one
- * is not used.
+ * The arithmetic on the GPU: matrix products by cuBLAS, the rest in small kernels. All of it and every access is on one
+ * stream; prefetches are on another. Both are non-blocking, and the legacy default stream is not used.
  */
 #include "backend.h"
 #include "failure.h"
@@ -17,7 +16,7 @@ static cudaStream_t compute_stream;
 static cudaStream_t prefetch_stream;
 static cudaEvent_t marks[BACKEND_MARKS];
 
-/* Partial sums of the kernels that add up many rows. */
+/* The partial sums of kernels that add up many rows. */
 static synced_mem *partial_sums;
 
 /* ---- Pointers ---- */
@@ -37,7 +36,7 @@ static float *overwrites(synced_mem *object)
     return (float *)synced_mem_overwrite_gpu_data_on(object, compute_stream);
 }
 
-/* The characters are only written by a draw, which asks for them with changed set. */
+/* changed: for a draw, which alone writes the characters. */
 static struct window_pointers point(const struct windows *windows, bool changed)
 {
     synced_mem *const object = windows->characters;
@@ -51,8 +50,8 @@ static struct window_pointers point(const struct windows *windows, bool changed)
     return pointers;
 }
 
-/* How many parts a sum over count is cut into, of about length each, where each part has size floats of results. It
- * hangs on nothing but the shape, so that the order of the sum is fixed too. */
+/* Returns the number of parts of a sum over count, of about length each. A part has size floats of results. The number
+ * depends only on the shape, so that the order of the sum is fixed too. */
 static int parts(size_t count, size_t length, size_t size)
 {
     const size_t most_floats = (size_t)1 << 24, most = 512;
@@ -72,7 +71,7 @@ static float *room_for_parts(size_t floats)
     return overwrites(partial_sums);
 }
 
-/* Enough blocks for one element a thread, up to a number that fills any GPU; the loops in the kernels do the rest. */
+/* Returns enough blocks for one element a thread, up to a number that fills any GPU. The kernels loop over the rest. */
 static int blocks(size_t count)
 {
     const size_t wanted = (count + THREADS - 1) / THREADS;
@@ -85,7 +84,8 @@ static bool launched(const char *what)
     return error == cudaSuccess || fail("%s: the kernel could not be started: %s", what, cudaGetErrorString(error));
 }
 
-/* The kernel before has left sums of count results for each of the parts; a single part is the result already. */
+/* Adds up the parts, each with the sums of count results, that the previous kernel has written. A single part is the
+ * result already. */
 static bool add_parts(const char *what, int count, int parts, const float *from, float *to)
 {
     if (parts > 1)
@@ -93,14 +93,14 @@ static bool add_parts(const char *what, int count, int parts, const float *from,
     return launched(what);
 }
 
-/* ---- Where objects are, and when ---- */
+/* ---- Transfers and streams ---- */
 
 static bool gpu_prefetch(synced_mem *object)
 {
     return synced_mem_async_gpu_push(object, prefetch_stream) == SYNCED_MEM_OK || fail_library("prefetch");
 }
 
-/* On the stream that writes the object: the other one would make what is prefetched later wait for the arithmetic. */
+/* Uses the stream that writes the object. On the other stream, later prefetches would wait for the arithmetic. */
 static bool gpu_fetch(synced_mem *object)
 {
     return synced_mem_async_cpu_pull(object, compute_stream) == SYNCED_MEM_OK || fail_library("fetch");
@@ -119,9 +119,9 @@ static bool gpu_finish(void)
     return error == cudaSuccess || fail("the work on the device failed: %s", cudaGetErrorString(error));
 }
 
-static bool gpu_mark(enum backend_lane lane, int number, int after)
+static bool gpu_mark(enum backend_stream which, int number, int after)
 {
-    const cudaStream_t stream = lane == BACKEND_COMPUTE ? compute_stream : prefetch_stream;
+    const cudaStream_t stream = which == BACKEND_COMPUTE ? compute_stream : prefetch_stream;
     cudaError_t error = cudaSuccess;
     if (!marks[number])
         error = cudaEventCreate(&marks[number]);
@@ -151,7 +151,7 @@ static bool gpu_zero(synced_mem *object, size_t length)
     return error == cudaSuccess || fail("zero: %s", cudaGetErrorString(error));
 }
 
-/* cuBLAS reads columns where there are rows here, so it sees every matrix transposed: c' = b' * a'. */
+/* cuBLAS uses column-major order, so it sees every matrix transposed: c' = b' * a'. */
 static bool gpu_multiply(bool a_transposed, bool b_transposed, int m, int n, int k, synced_mem *a, synced_mem *b,
                          synced_mem *c)
 {
@@ -273,7 +273,7 @@ static bool gpu_descend(int count, float rate, float decay, synced_mem *grad, sy
 
 /* ---- Opening and closing ---- */
 
-/* The library has to hear of it before a stream that it has met is gone. */
+/* The library must be told to forget a stream before the stream is destroyed. */
 static bool close_stream(cudaStream_t *stream)
 {
     bool closed = true;
@@ -303,7 +303,7 @@ static bool gpu_close(void)
     return close_stream(&prefetch_stream) && closed;
 }
 
-/* Pedantic: float all the way, no tensor cores with fewer bits, so that CPU and GPU agree. */
+/* Pedantic math mode: float throughout, no tensor cores with fewer bits, so that CPU and GPU agree. */
 static bool start_blas(void)
 {
     cublasStatus_t status = cublasCreate(&blas);

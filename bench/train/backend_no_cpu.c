@@ -1,4 +1,4 @@
-/* Stands in for backend_cpu.c where no CBLAS was found. */
+/* Replaces backend_cpu.c in a build without CBLAS. */
 #include "backend.h"
 #include "failure.h"
 

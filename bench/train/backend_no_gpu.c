@@ -1,4 +1,4 @@
-/* Stands in for backend_gpu.cu where CUDA was not found. */
+/* Replaces backend_gpu.cu in a build without CUDA. */
 #include "backend.h"
 #include "failure.h"
 

@@ -1,4 +1,4 @@
-/* The two batches that training takes in turn. */
+/* The two batches that training uses in turn. */
 #include "batches.h"
 
 #include "failure.h"

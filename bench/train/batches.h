@@ -1,6 +1,6 @@
 /*
- * The two batches that training takes in turn: while the arithmetic of a step uses one, the other is filled on the host
- * and brought to the device.
+ * The two batches that training uses in turn. While the arithmetic of a step uses one, the host fills the other and
+ * pushes it to the device.
  */
 #ifndef TRAIN_BATCHES_H
 #define TRAIN_BATCHES_H
@@ -12,14 +12,15 @@
 
 #include <stdbool.h>
 
-/* A window of context characters and its target in each row. On failure too they can be, and need to be, freed. */
+/* Makes the batches: each row has a window of context characters and its target. The caller frees them, also after a
+ * failure. */
 bool batches_make(struct blob batches[2], int device, int rows, int context);
 void batches_free(struct blob batches[2]);
 
-/* Overwrites the batch with windows of training text picked at random. */
+/* Overwrites the batch with random windows of training text. */
 bool batch_fill(struct blob *batch, const struct text *text, struct rng *rng);
 
-/* One step of gradient descent on the batch; what replaces its contents later waits for this step and no further. */
+/* Queues one step of gradient descent on the batch. A later call that replaces its contents waits for it only. */
 bool batch_train(struct blob *batch, struct model *model, float rate, float decay);
 
 #endif

@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* An object's name is kept by the library, so it can be put together here. */
+/* Builds the name in a local buffer, as the library copies it. */
 static synced_mem *make_object(const struct blob *blob, int count, const char *part)
 {
     char name[48];

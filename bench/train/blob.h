@@ -1,9 +1,9 @@
 /*
  * A tensor: a shape, data, and the gradient of the loss by the data, each in a synced_mem object. Elements are 4 bytes.
  *
- * Reshaping is grow-only, as in Caffe: a shape that fits in the memory there is keeps it and the contents; a larger one
- * gets new objects, whose contents are zeros. The objects get memory on a side when they are first used there, so a
- * blob whose gradient nobody asks for has none.
+ * Reshaping is grow-only, as in Caffe. A shape that fits into the capacity keeps memory and contents. A larger one gets
+ * new objects, whose contents are zeros. An object gets memory on a side when it is first used there, so a blob whose
+ * gradient is never used has no memory for it.
  */
 #ifndef TRAIN_BLOB_H
 #define TRAIN_BLOB_H
@@ -22,22 +22,22 @@ struct blob {
     int dims;
     int shape[BLOB_MAX_DIMS];
     int count;    /* elements of the shape */
-    int capacity; /* elements that data and grad have room for */
+    int capacity; /* elements that fit into data and grad */
     synced_mem *data;
     synced_mem *grad;
 };
 
-/* A blob without elements. */
+/* Returns a blob without elements. */
 struct blob blob_make(const char *name, int device);
 
-/* False when there is no memory, or for more than INT_MAX elements; the blob is then as it was. */
+/* Fails without memory, or for more than INT_MAX elements. The blob is then unchanged. */
 bool blob_reshape(struct blob *blob, int dims, const int shape[]);
 
-/* For the usual shapes. */
+/* The same for the usual shapes. */
 bool blob_vector(struct blob *blob, int length);
 bool blob_matrix(struct blob *blob, int rows, int columns);
 
-/* Also for a blob that is all zeros. */
+/* Frees a blob, also one that is all zeros. */
 void blob_free(struct blob *blob);
 
 #endif

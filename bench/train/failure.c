@@ -1,4 +1,4 @@
-/* The one message that a failed run ends with. */
+/* The message of a failed run. */
 #include "failure.h"
 
 #include "synced_mem.h"

@@ -1,4 +1,4 @@
-/* The one message that a failed run ends with. */
+/* The message of a failed run. */
 #ifndef TRAIN_FAILURE_H
 #define TRAIN_FAILURE_H
 
@@ -8,17 +8,17 @@
 extern "C" {
 #endif
 
-/* Keeps the message unless there is one already: the first failure is the cause, what follows from it is not. Always
- * false, so that a function can fail with "return fail(...)". */
+/* Keeps the message of the first failure, which is the cause of later ones. Always returns false, so that a function
+ * can fail with "return fail(...)". */
 #if defined(__GNUC__)
 __attribute__((format(printf, 1, 2)))
 #endif
 bool fail(const char *format, ...);
 
-/* The same for a call of synced_mem that failed just now in this thread, during what. */
+/* The same for a call of synced_mem that has just failed in this thread. what: the operation. */
 bool fail_library(const char *what);
 
-/* What was kept; "" when nothing failed. */
+/* Returns the kept message, "" if nothing failed. */
 const char *failure(void);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /*
- * The kernels of the GPU backend, a kernel for an operation of backend.h. Included in backend_gpu.cu alone.
+ * The kernels of the GPU backend, one for each operation of backend.h. Only backend_gpu.cu includes this file.
  *
- * Nothing is added up with atomic operations, whose order changes from run to run.
+ * No kernel adds with atomic operations, whose order changes from run to run.
  */
 #ifndef TRAIN_KERNELS_CUH
 #define TRAIN_KERNELS_CUH
@@ -14,10 +14,10 @@
 
 enum { THREADS = 256, LOSS_THREADS = 256, SLICES = 8 };
 
-/* Sums over more than this are cut into parts, of about as many characters or rows. */
+/* Sums over more characters or rows than this are cut into parts of about this length. */
 enum { EMBED_PART = 8192, BIAS_PART = 256 };
 
-/* Where the kernels find a window; struct windows with the object's pointer instead of the object. */
+/* As struct windows, with the object's pointer instead of the object. */
 struct window_pointers {
     int32_t *characters;
     int first, stride, rows, context;
@@ -42,8 +42,8 @@ static __device__ float largest_of_lanes(float value)
     return value;
 }
 
-/* The loops over elements count without a sign: an index of INT_MAX elements plus a step would not fit in an int, and
- * 64 bits take long to divide. */
+/* Loops over elements use unsigned indices: an index of INT_MAX elements plus a step overflows an int, and division of
+ * 64 bits is slow. */
 static __device__ unsigned first_element(void)
 {
     return blockIdx.x * blockDim.x + threadIdx.x;
@@ -65,9 +65,9 @@ static __global__ void embed_kernel(struct window_pointers windows, int width, c
 }
 
 /*
- * A block for each row of the table and each of the parts that the characters of all windows are cut into, and in it
- * a warp for each slice of the part; a lane for each number of the row. A warp looks at 32 characters at once and
- * adds, in order, what belongs to its row; the slices are then added in order.
+ * One block for each pair of a row of the table and a part of all windows' characters. A block has a warp for each
+ * slice of the part, and a warp a thread for each number of the row. A warp reads 32 characters at once and adds, in
+ * order, the gradients of its row. The slices are then added in order.
  */
 static __global__ void embed_backward_kernel(struct window_pointers windows, int width, const float *out_grad,
                                              float *table_grads)
@@ -93,7 +93,7 @@ static __global__ void embed_backward_kernel(struct window_pointers windows, int
                 if (active)
                     sum += out_grad[match * width + base + lane];
             }
-            /* A division in here would cost more than all the rest. */
+            /* A division here would cost more than the rest of the loop. */
             row += WARP / context;
             column += WARP % context;
             if (column >= context) {
@@ -119,8 +119,8 @@ static __global__ void add_bias_kernel(unsigned count, int columns, const float 
         y[i] += bias[i % columns];
 }
 
-/* A warp is as wide as a block has columns; the blocks of a column take a part of the rows each, and their slices sum
- * every SLICES-th row of it. */
+/* A block has as many columns as a warp has threads. Each of the blocks of a column has a part of the rows, and each of
+ * its slices sums every SLICES-th row of the part. */
 static __global__ void bias_backward_kernel(int rows, int columns, const float *y_grad, float *bias_grads)
 {
     __shared__ float partial[SLICES][WARP];
@@ -143,7 +143,7 @@ static __global__ void bias_backward_kernel(int rows, int columns, const float *
     }
 }
 
-/* The sums of the parts, which stand one after the other: a warp for each result. */
+/* Adds up the parts, which are stored one after the other. A warp computes each result. */
 static __global__ void add_parts_kernel(unsigned count, int parts, const float *from, float *to)
 {
     const int lane = threadIdx.x % WARP;
@@ -169,7 +169,7 @@ static __global__ void squash_backward_kernel(unsigned count, const float *y, fl
         y_grad[i] *= 1.0f - y[i] * y[i];
 }
 
-/* A warp for each row. The largest score is taken off first, so that no exponential overflows. */
+/* A warp for each row. Subtracts the largest score first, so that no exponential overflows. */
 static __global__ void softmax_kernel(struct window_pointers windows, int vocabulary, const float *scores, float *grad,
                                       float *row_loss)
 {
@@ -215,7 +215,7 @@ static __global__ void add_losses_kernel(int rows, const float *row_loss, double
         *total += partial[0];
 }
 
-/* One thread: there are as many scores as characters, and one draw. */
+/* One thread: there are only as many scores as characters, and one draw. */
 static __global__ void draw_kernel(struct window_pointers windows, int vocabulary, const float *scores)
 {
     int32_t *const place = windows.characters + windows.first + windows.context;

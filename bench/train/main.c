@@ -1,4 +1,4 @@
-/* The command: checks what it was given, runs, reports. */
+/* The command: checks its arguments, runs, reports. */
 #include "backend.h"
 #include "failure.h"
 #include "overlap.h"
@@ -27,7 +27,7 @@ static bool is_readable(const char *path)
     return stream != NULL;
 }
 
-/* TRAIN_TEXT is a file of the source tree, so that a program in a build directory finds it. */
+/* Returns the text to read by default. TRAIN_TEXT is a file of the source tree, for programs in a build directory. */
 static const char *default_path(void)
 {
     static const char *const paths[] = {
@@ -42,8 +42,8 @@ static const char *default_path(void)
     return TRAIN_TEXT;
 }
 
-/* Turns "any" and "gpu" into the CPU or the number of a GPU; false when what was asked for cannot be.
- * needs_gpu: the CPU will not do. */
+/* Turns "any" and "gpu" into the CPU or the number of a GPU. Fails if the requested device is not available.
+ * needs_gpu: the CPU is not enough. */
 static bool choose_device(int *device, bool needs_gpu)
 {
     const char *const flag = needs_gpu ? "--overlap" : "--device";

@@ -10,7 +10,7 @@ static const char *const names[MODEL_PARAMETERS] = {
     [MODEL_SCORE_WEIGHT] = "score weight", [MODEL_SCORE_BIAS] = "score bias",
 };
 
-/* Uniform with the given standard deviation. */
+/* Fills the blob with uniform numbers of this standard deviation. */
 static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
 {
     float *const data = synced_mem_overwrite_cpu_data(blob->data);
@@ -26,7 +26,8 @@ static bool make_parameters(struct model *model, struct rng *rng)
 {
     const int inputs = model->context * model->embed;
     struct blob *const p = model->parameters;
-    /* A unit's input has unit variance at first. The scores start small, so that the first odds are nearly even. */
+    /* Initially a unit's input has unit variance. The scores start small, so that the first probabilities are nearly
+     * equal. */
     return blob_matrix(&p[MODEL_EMBEDDING], model->vocabulary, model->embed) &&
            blob_matrix(&p[MODEL_HIDDEN_WEIGHT], inputs, model->hidden) &&
            blob_vector(&p[MODEL_HIDDEN_BIAS], model->hidden) &&
@@ -139,7 +140,7 @@ static bool descend(struct model *model, float rate, float decay)
 {
     for (int i = 0; i < MODEL_PARAMETERS; ++i) {
         struct blob *const p = &model->parameters[i];
-        /* Biases do not decay: they are few, and hold no pairing of inputs that could be learnt by heart. */
+        /* Biases do not decay: they are few, and cannot memorize inputs. */
         const float kept = p->dims > 1 ? decay : 0.0F;
         if (!model->backend->descend(p->count, rate, kept, p->grad, p->data))
             return false;

@@ -1,7 +1,7 @@
 /*
- * How far the pushes of the next batches hide behind the kernels of this one: rounds of kernels alone, of pushes
- * alone, of both, and of transfers that the host waits for before it queues the kernels, taken in turn, so that what
- * the machine does beside hits all of them alike.
+ * Measures how far the pushes of the next batches hide behind the kernels of this one. There are four kinds of rounds:
+ * kernels alone, pushes alone, both, and transfers that the host waits for before it queues the kernels. They run in
+ * turn, so that other load on the machine affects all of them alike.
  */
 #include "overlap.h"
 
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Elements that the host writes before a push. */
+/* The elements that the host writes before a push. */
 enum { TOUCHED = 16 };
 
 enum { ROUNDS = 7 };
@@ -31,18 +31,18 @@ struct overlap {
     const struct text *text;
     const struct backend *backend;
     struct model model;
-    struct blob batches[2]; /* on the device, and nothing pending, between rounds */
+    struct blob batches[2]; /* between rounds: on the device, nothing pending */
     struct rng rng;
     double milliseconds[KINDS][ROUNDS]; /* per step */
-    synced_mem_stats before, after;     /* the rounds that count */
+    synced_mem_stats before, after;     /* of the measured rounds */
     struct timeline timeline;
-    double stalled[ROUNDS]; /* the part of a round in which kernels waited for a push */
+    double stalled[ROUNDS]; /* the fraction of a round in which kernels waited for a push */
 };
 
 /* ---- A step ---- */
 
-/* The host copy is then the only one with the contents, so that the batch has to go to the device again. Which numbers
- * it writes does not matter, if they are characters. */
+/* Leaves the contents in the host copy alone, so that the batch must be transferred again. The numbers need only be
+ * valid characters. */
 static bool touch(struct overlap *o, struct blob *batch)
 {
     int32_t *const data = synced_mem_mutable_cpu_data(batch->data);
@@ -53,7 +53,7 @@ static bool touch(struct overlap *o, struct blob *batch)
     return true;
 }
 
-/* Steps are numbered within a round; so are batches, by the step that uses them. */
+/* Pushes the batch of a step. Steps are numbered within a round. */
 static bool push(struct overlap *o, int step)
 {
     struct blob *const batch = &o->batches[step % 2];
@@ -69,7 +69,7 @@ static bool compute(struct overlap *o, int step)
            timeline_end(&o->timeline, TIMELINE_KERNELS, step);
 }
 
-/* As calls of Caffe's class do it: the host waits until the batch has arrived. */
+/* As in Caffe: the host waits until the batch has arrived. */
 static bool bring(struct overlap *o, int step)
 {
     struct blob *const batch = &o->batches[step % 2];
@@ -78,8 +78,8 @@ static bool bring(struct overlap *o, int step)
 
 /* ---- A round ---- */
 
-/* Both: the batch of step 0 is there already, and the last step pushes one for a step that does not come. So a round
- * has as many pushes as steps, and each push has kernels beside it, as in the middle of a long training. */
+/* In rounds of both, the batch of step 0 has arrived already, and the last step pushes one more. So a round has as many
+ * pushes as steps, and each push runs beside kernels, as in a long training. */
 static bool take_steps(struct overlap *o, enum kind kind)
 {
     for (int step = 0; step < o->settings->overlap; ++step) {
@@ -115,7 +115,7 @@ static bool take_rounds(struct overlap *o, int rounds)
     return true;
 }
 
-/* The marks between the kernels take time, so the rounds that have them are others, of which no step is timed. */
+/* Marks between the kernels take time, so they have rounds of their own, whose steps are not timed. */
 static bool take_marked_rounds(struct overlap *o)
 {
     double milliseconds;
@@ -127,7 +127,7 @@ static bool take_marked_rounds(struct overlap *o)
     return true;
 }
 
-/* ---- What came out ---- */
+/* ---- Results ---- */
 
 static double larger(double a, double b)
 {
@@ -146,7 +146,7 @@ static void print_times(const struct overlap *o)
     double ratios[ROUNDS];
     printf("\nms per step           median       least        most\n");
     for (int kind = 0; kind < KINDS; ++kind) {
-        double values[ROUNDS]; /* to be sorted */
+        double values[ROUNDS]; /* sorted */
         memcpy(values, o->milliseconds[kind], sizeof values);
         times[kind] = summary_of(values, ROUNDS);
         printf("%-16s %11.4f %11.4f %11.4f\n", names[kind], times[kind].median, times[kind].least, times[kind].most);
@@ -161,7 +161,7 @@ static void print_times(const struct overlap *o)
            times[BOTH].median / larger(times[KERNELS].median, times[PUSHES].median), ratio.least, ratio.most);
 }
 
-/* The marks are of the last steps of a round. */
+/* The marks belong to the last steps of a round. */
 static void print_stalled(struct overlap *o)
 {
     const struct summary stalled = summary_of(o->stalled, ROUNDS);
@@ -170,10 +170,10 @@ static void print_stalled(struct overlap *o)
         100 * stalled.median, 100 * stalled.least, 100 * stalled.most);
 }
 
-/* By the library's statistics, beside what was asked for. */
+/* Prints the transfers by the library's statistics, and the number of pushes. */
 static void print_moved(const struct overlap *o)
 {
-    const double pushes = 3.0 * ROUNDS * o->settings->overlap; /* kernels alone have none */
+    const double pushes = 3.0 * ROUNDS * o->settings->overlap; /* rounds of kernels alone have none */
     printf("moved       %" PRIu64 " transfers of %" PRIu64 " bytes to the device, for %.0f pushes; %" PRIu64
            " from it\n",
            o->after.h2d_transfers - o->before.h2d_transfers, o->after.h2d_bytes - o->before.h2d_bytes, pushes,
@@ -187,11 +187,11 @@ static void print_settings(const struct overlap *o)
     printf("model       context %d, embedding %d, hidden %d, %d distinct characters\n", s->context, s->embed, s->hidden,
            o->text->vocabulary);
     printf("rounds      %d of each kind in turn, %d steps of %d windows each; the host touches %d elements of a batch\n"
-           "            before each push: to fill it whole is not measured\n",
+           "            before each push: filling it completely is not measured\n",
            ROUNDS, s->overlap, s->batch, TOUCHED);
 }
 
-/* ---- The whole ---- */
+/* ---- Measurement ---- */
 
 static bool bring_batches(struct overlap *o)
 {
@@ -209,7 +209,7 @@ static bool read_stats(synced_mem_stats *stats)
     return synced_mem_get_stats(stats) == SYNCED_MEM_OK || fail_library("statistics");
 }
 
-/* A first round of each kind brings memory and clocks to where they stay, and counts for nothing. */
+/* The first round of each kind settles memory and clocks, and is not measured. */
 static bool measure(struct overlap *o)
 {
     return bring_batches(o) && take_rounds(o, 1) && read_stats(&o->before) && take_rounds(o, ROUNDS) &&

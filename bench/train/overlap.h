@@ -1,4 +1,4 @@
-/* How far the pushes of the next batches hide behind the kernels of this one. */
+/* Measures how far the pushes of the next batches hide behind the kernels of this one. */
 #ifndef TRAIN_OVERLAP_H
 #define TRAIN_OVERLAP_H
 
@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-/* Measures with the model and batch of the settings, and prints. */
+/* Measures with the model and batch of the settings, and prints the results. */
 bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend);
 
 #endif

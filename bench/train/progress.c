@@ -1,4 +1,4 @@
-/* The line that says how a run is getting on. */
+/* The progress line of a run. */
 #include "progress.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* What a run has come to. */
+/* The report of a run. */
 #include "report.h"
 
 #include "blob.h"

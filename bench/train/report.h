@@ -1,4 +1,4 @@
-/* What a run has come to, on stdout. */
+/* The report of a run, on stdout. */
 #ifndef TRAIN_REPORT_H
 #define TRAIN_REPORT_H
 

@@ -25,6 +25,6 @@ uint64_t rng_below(struct rng *rng, uint64_t limit)
 
 float rng_symmetric(struct rng *rng)
 {
-    /* 24 bits are what a float holds exactly. */
+    /* A float holds 24 bits exactly. */
     return (float)(rng_next(rng) >> 40) * (2.0F / 16777216.0F) - 1.0F;
 }

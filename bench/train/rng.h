@@ -11,16 +11,16 @@ struct rng {
 /* The uses of a seed. */
 enum { RNG_WEIGHTS, RNG_BATCHES, RNG_SAMPLE };
 
-/* A generator for one use of the seed. Each use gets its own stream, so that more numbers drawn for one do not change
- * the others. */
+/* Returns a generator for one use of the seed. Each use has a stream of its own, so that more numbers for one do not
+ * change the others. */
 struct rng rng_make(uint64_t seed, uint64_t stream);
 
 uint64_t rng_next(struct rng *rng);
 
-/* A number below limit, which must be positive. The bias is under limit / 2^64. */
+/* Returns a number below limit, which must be positive. The bias is under limit / 2^64. */
 uint64_t rng_below(struct rng *rng, uint64_t limit);
 
-/* A number of [-1, 1). */
+/* Returns a number of [-1, 1). */
 float rng_symmetric(struct rng *rng);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the command line says: flags, their ranges and their defaults. */
+/* The command line: flags, their ranges and their defaults. */
 #include "settings.h"
 
 #include "failure.h"
@@ -23,14 +23,14 @@ static const struct settings defaults = {
     .decay = 1e-3,
 };
 
-/* A flag's value as a whole number of min..max. */
+/* Parses a flag's value as a whole number of min..max. */
 static bool parse_whole(const char *flag, const char *text, int min, int max, int *value)
 {
     char *end;
     errno = 0;
     const long number = strtol(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || number < min || number > max)
-        return fail("%s: \"%s\" is no whole number of %d to %d", flag, text, min, max);
+        return fail("%s: \"%s\" is not a whole number from %d to %d", flag, text, min, max);
     *value = (int)number;
     return true;
 }
@@ -40,9 +40,9 @@ static bool parse_seed(const char *flag, const char *text, uint64_t *value)
     char *end;
     errno = 0;
     const unsigned long long number = strtoull(text, &end, 10);
-    /* strtoull() would take a sign. */
+    /* strtoull() accepts a sign. */
     if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0)
-        return fail("%s: \"%s\" is no whole number of 0 to %llu", flag, text, ULLONG_MAX);
+        return fail("%s: \"%s\" is not a whole number from 0 to %llu", flag, text, ULLONG_MAX);
     *value = number;
     return true;
 }
@@ -52,7 +52,7 @@ static bool parse_real(const char *flag, const char *text, double max, double *v
     char *end;
     const double number = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(number) || number < 0 || number > max)
-        return fail("%s: \"%s\" is no number of 0 to %g", flag, text, max);
+        return fail("%s: \"%s\" is not a number from 0 to %g", flag, text, max);
     *value = number;
     return true;
 }
@@ -71,12 +71,12 @@ static bool parse_device(const char *flag, const char *text, int *value)
     errno = 0;
     const long number = strtol(text, &end, 10);
     if (end == text || *end != '\0' || errno != 0 || number < 0 || number > INT_MAX)
-        return fail("%s: \"%s\" is neither cpu nor gpu nor the number of a GPU", flag, text);
+        return fail("%s: \"%s\" is not cpu, gpu or the number of a GPU", flag, text);
     *value = (int)number;
     return true;
 }
 
-/* A flag that takes a value. Sets *known to false, and does nothing else, when it is none. */
+/* Parses a flag with a value. For any other flag only sets *known to false. */
 static bool parse_value(struct settings *s, const char *flag, const char *value, bool *known)
 {
     const struct {
@@ -105,7 +105,7 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
     return true;
 }
 
-/* False: it takes a value, or is none. */
+/* Takes a flag without a value. Returns false for any other argument. */
 static bool take_flag(struct settings *s, const char *flag)
 {
     const struct {
@@ -122,13 +122,13 @@ static bool take_flag(struct settings *s, const char *flag)
 static bool check_overlap(const struct settings *s)
 {
     if (s->timeline && s->overlap == 0)
-        return fail("--timeline: there is none without --overlap");
+        return fail("--timeline works only with --overlap");
     if (s->overlap > 0 && s->device == SETTINGS_DEVICE_CPU)
-        return fail("--overlap: a GPU is needed, nothing is pushed for --device cpu");
+        return fail("--overlap needs a GPU: --device cpu has no pushes");
     return true;
 }
 
-/* The largest matrices must have fewer elements than an int counts. */
+/* An int must be able to count the elements of the largest matrices. */
 static bool check_sizes(const struct settings *s)
 {
     const double inputs = (double)s->context * s->embed;
@@ -179,30 +179,31 @@ void settings_help(void)
         "held-out text, a sample of generated text, and the transfers between host and GPU.\n"
         "Without a text file: the GPL of /usr/share/common-licenses, else include/synced_mem.h.\n"
         "\n"
-        "  --device cpu|gpu|N  where to compute (a GPU where there is one, else the CPU)\n"
-        "  --seed N            of the weights, the batches and the sample (%d)\n"
-        "  --steps N           of gradient descent (%d)\n"
+        "  --device cpu|gpu|N  the device that computes (default: a GPU if there is one, else the CPU)\n"
+        "  --seed N            seed of the weights, the batches and the sample (%d)\n"
+        "  --steps N           steps of gradient descent (%d)\n"
         "  --batch N           windows in a step (%d)\n"
         "  --context N         characters that the model sees (%d)\n"
-        "  --embed N           numbers that a character is embedded in (%d)\n"
+        "  --embed N           numbers in the embedding of a character (%d)\n"
         "  --hidden N          hidden units (%d)\n"
-        "  --rate X            of learning at first; falls to 0 over the run (%g)\n"
-        "  --decay X           of the weights (%g)\n"
+        "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
+        "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
-        "  --overlap N         do not train; measure how far pushes hide behind kernels, see below\n"
-        "  --timeline          with --overlap: print when the last pushes and kernels ran, as a line of JSON\n"
-        "  --quiet             no progress line\n"
-        "  --help              this text\n"
+        "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
+        "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"
+        "  --quiet             print no progress line\n"
+        "  --help              print this text\n"
         "\n"
-        "--overlap N needs a GPU. With the model and batch of the other flags it takes rounds of N steps in turn:\n"
-        "kernels alone, pushes of batches alone, both as in training, where the push of the next batch is queued\n"
-        "before the kernels of this one, and without pushes, where the host waits for each batch to arrive. The host\n"
-        "touches a few elements of a batch before each; filling it whole is not measured. With these settings a push "
-        "takes about as long as the kernels of a step:\n"
+        "--overlap N needs a GPU. It uses the model and batch of the other flags, and runs four kinds of rounds of N\n"
+        "steps in turn: kernels alone; pushes of batches alone; both, as in training, where the push of the next\n"
+        "batch is queued before the kernels of this one; and a wait of the host for each batch before its kernels.\n"
+        "The host writes a few elements of a batch before each transfer; filling it completely is not measured.\n"
+        "With these settings a push takes about as long as the kernels of a step:\n"
         "  train --overlap 200 --batch 16384 --context 256 --embed 1 --hidden 8\n"
-        "More of --embed or --hidden makes the kernels longer, a text of fewer distinct characters shorter.\n"
+        "Larger --embed or --hidden makes the kernels longer, fewer distinct characters in the text make them "
+        "shorter.\n"
         "\n"
-        "Ends with 0; with 1 when something fails on the way; with 2 for a wrong flag, file or device.\n",
+        "Exit status: 0; 1 if the run failed; 2 for a wrong flag, file or device.\n",
         (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.hidden,
         defaults.rate, defaults.decay, defaults.sample);
 }

@@ -1,4 +1,4 @@
-/* What the command line says. */
+/* The settings of the command line. */
 #ifndef TRAIN_SETTINGS_H
 #define TRAIN_SETTINGS_H
 
@@ -6,13 +6,13 @@
 #include <stdint.h>
 
 enum settings_device {
-    SETTINGS_DEVICE_ANY = -3, /* a GPU where there is one, else the CPU */
+    SETTINGS_DEVICE_ANY = -3, /* a GPU if there is one, else the CPU */
     SETTINGS_DEVICE_CPU = -2,
     SETTINGS_DEVICE_GPU = -1 /* the first GPU; numbers from 0 name one */
 };
 
 struct settings {
-    const char *path; /* of the text; NULL when none was named */
+    const char *path; /* of the text; NULL: none was given */
     int device;
     uint64_t seed;
     int steps;
@@ -24,12 +24,12 @@ struct settings {
     double rate;
     double decay;
     int overlap;   /* steps in a round of measuring pushes beside kernels; 0 to train */
-    bool timeline; /* print when the last of these steps ran */
-    bool quiet;    /* no progress */
+    bool timeline; /* print the times of the last of these steps */
+    bool quiet;    /* print no progress */
     bool help;
 };
 
-/* False, with the reason kept by fail(), for anything that is not in the help. */
+/* Fails for anything that is not in the help; fail() keeps the reason. */
 bool settings_parse(struct settings *settings, int count, char *const arguments[]);
 
 /* Prints the help. */

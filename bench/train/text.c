@@ -1,4 +1,4 @@
-/* The text: reading it, numbering its characters, and dividing it into training and held-out blocks. */
+/* The text: reads it, numbers its characters, and divides it into training and held-out blocks. */
 #include "text.h"
 
 #include "failure.h"
@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Positions are kept in int and in int32_t. */
+/* Positions are stored in int and int32_t. */
 static const size_t largest = (size_t)1 << 30;
 
-/* Long enough that most windows do not cross an edge, short enough that a small file has several held-out blocks. */
+/* Long, so that most windows cross no edge; short, so that a small file has several held-out blocks. */
 static const size_t usual_block = 256;
 
 static bool is_text(unsigned char c)
@@ -20,7 +20,7 @@ static bool is_text(unsigned char c)
     return (c >= 0x20 && c != 0x7f) || c == '\t' || c == '\n' || c == '\v' || c == '\f' || c == '\r';
 }
 
-/* Checks bytes as they arrive, so that a device file of endless zeros is refused at once. */
+/* Checks bytes as they are read, so that a device file of endless zeros is refused at once. */
 static bool check_bytes(const unsigned char *bytes, size_t offset, size_t end, const char *path)
 {
     for (; offset < end; ++offset) {
@@ -133,7 +133,7 @@ void text_training_window(const struct text *text, struct rng *rng, int32_t *win
 {
     const size_t context = (size_t)text->context;
     size_t first;
-    /* A window is no longer than a block, so its two ends show every block that it touches. */
+    /* A window is no longer than a block, so it touches only the blocks of its two ends. */
     do {
         first = (size_t)rng_below(rng, text->length - context);
     } while (is_held_out(text, first) || is_held_out(text, first + context));

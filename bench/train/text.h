@@ -1,10 +1,10 @@
 /*
- * The text: its characters as numbers of a vocabulary, and which of them are held out from training.
+ * The text: its characters as numbers of a vocabulary, and the parts held out from training.
  *
  * A character is a byte. A window is "context" characters and the one after them, the target. The text is cut into
  * blocks of equal length; every TEXT_HELD_OUT_EVERY-th one is held out. Blocks alternate over the whole file because
- * the end of a document is rarely like its beginning. A window counts only when it lies inside held-out text or inside
- * training text as a whole: training never sees a held-out character, not even as context.
+ * the end of a document is rarely like its beginning. A window is used only if it lies completely inside held-out text
+ * or inside training text: training never sees a held-out character, not even as context.
  */
 #ifndef TRAIN_TEXT_H
 #define TRAIN_TEXT_H
@@ -27,18 +27,18 @@ struct text {
     double entropy;             /* of the single characters of the whole text, in nats */
 };
 
-/* Reads the file. False, with the reason kept by fail(), when it cannot be read, is empty, is not text, or is too short
- * for the context. */
+/* Reads the file. Fails if the file cannot be read, is empty, is not text, or is too short for the context; fail()
+ * keeps the reason. */
 bool text_load(struct text *text, const char *path, int context);
 void text_free(struct text *text);
 
-/* Writes a window of training text, picked at random: context + 1 numbers. */
+/* Writes a random window of training text: context + 1 numbers. */
 void text_training_window(const struct text *text, struct rng *rng, int32_t *window);
 
-/* Held-out block number i, from 0: where it begins and how long it is. False when there is none that holds a window. */
+/* Stores begin and length of held-out block i, from 0. Returns false if no such block holds a window. */
 bool text_held_out_block(const struct text *text, size_t i, size_t *begin, size_t *length);
 
-/* All held-out blocks together: their characters, and the windows that they hold. */
+/* Stores the numbers of characters and windows of all held-out blocks together. */
 void text_held_out_total(const struct text *text, size_t *characters, size_t *windows);
 
 #endif

@@ -1,13 +1,13 @@
-/* When the last pushes and kernels of a round ran, by marks on both internal streams of the backend. */
+/* The times of the last pushes and kernels of a round, by marks on both streams of the backend. */
 #include "timeline.h"
 
 #include <math.h>
 #include <stdio.h>
 
-/* SHOWN steps, the push for the one after them, and before them the steps that their pushes wait for. */
+/* SHOWN steps, the push for the step after them, and before them the steps that their pushes wait for. */
 enum { SHOWN = 8, WAITED_FOR = 2, SLOTS = WAITED_FOR + SHOWN + 1 };
 
-/* The first mark is where time begins; each step has a begin and an end for both. */
+/* The first mark is the origin of time. Each step has a begin and an end for push and kernels. */
 enum { ORIGIN = 0, MARKS_OF_A_STEP = 4 };
 
 _Static_assert(1 + SLOTS * MARKS_OF_A_STEP <= BACKEND_MARKS, "the backend has too few marks");
@@ -18,7 +18,7 @@ static int first_marked(const struct timeline *timeline)
     return first > 0 ? first : 0;
 }
 
-/* -1 for a step that is not marked. */
+/* Returns -1 for a step that is not marked. */
 static int mark_of(const struct timeline *timeline, enum timeline_what what, int step, bool end)
 {
     const int slot = step - first_marked(timeline);
@@ -27,7 +27,7 @@ static int mark_of(const struct timeline *timeline, enum timeline_what what, int
     return 1 + slot * MARKS_OF_A_STEP + 2 * (int)what + (int)end;
 }
 
-static enum backend_lane internal_of(enum timeline_what what)
+static enum backend_stream stream_of(enum timeline_what what)
 {
     return what == TIMELINE_PUSH ? BACKEND_PREFETCH : BACKEND_COMPUTE;
 }
@@ -37,7 +37,7 @@ static bool set_mark(struct timeline *timeline, enum timeline_what what, int mar
     if (mark < 0)
         return true;
     timeline->marked[mark] = true;
-    return timeline->backend->mark(internal_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
+    return timeline->backend->mark(stream_of(what), mark, after >= 0 && timeline->marked[after] ? after : -1);
 }
 
 bool timeline_start(struct timeline *timeline, const struct backend *backend, int steps)

@@ -1,12 +1,12 @@
 /*
- * A whole run. What has to cross between host and GPU, with all arithmetic on the GPU and the text on the host:
+ * A whole run. With all arithmetic on the GPU and the text on the host, these transfers are necessary:
  *   up    each parameter once, as its random numbers are made on the host;
  *         each step's windows, context and target together;
  *         the held-out text, once as a whole;
  *         the opening of the sample, with its random numbers;
  *   down  the loss, once for each of about a hundred progress reports and once for the held-out text;
  *         the sample, once as a whole.
- * That is counted here as the run goes, and compared with what the library says it has moved.
+ * The run counts them, and the report compares them with the library's statistics.
  */
 #include "train.h"
 
@@ -20,11 +20,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* The loss is read, and progress shown, this often at most. At fixed steps and not by the clock, so that two runs of a
- * seed say the same. */
+/* The greatest number of reads of the loss, each with a progress report. They are at fixed steps and not by the clock,
+ * so that two runs of a seed print the same. */
 enum { REPORTS = 100 };
 
-/* One run under way. */
+/* The state of a run. */
 struct run {
     const struct settings *settings;
     const struct text *text;
@@ -58,7 +58,7 @@ static bool read_mean_loss(struct run *run, double rows, double *mean)
     count_down(run, sizeof sum);
     *mean = sum / rows;
     if (!isfinite(*mean))
-        return fail("the loss is no number any more: the rate %g is too high", run->settings->rate);
+        return fail("the loss is not a number any more: the rate %g is too high", run->settings->rate);
     return true;
 }
 
@@ -79,10 +79,10 @@ static bool train_step(struct run *run, int step, struct blob *batch)
     return batch_train(batch, &run->model, (float)rate, (float)s->decay);
 }
 
-/* A sum of the loss that was ended and not read yet. */
+/* A sum of the loss that has ended and was not read yet. */
 struct pending_loss {
-    int steps; /* that it is of; 0 for none */
-    int step;  /* the number of steps done when it was ended */
+    int steps; /* in the sum; 0: there is no sum */
+    int step;  /* steps done at the end of the sum */
 };
 
 static bool report_loss(struct run *run, struct pending_loss *pending)
@@ -99,8 +99,8 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
     return true;
 }
 
-/* The batch of the next step is filled, and on its way, before the arithmetic of this one is queued. A loss is read
- * once the step after it has been queued, so that the device has work while the host waits. */
+/* Fills and pushes the batch of the next step before it queues the arithmetic of this one. Reads a loss after the next
+ * step is queued, so that the device has work while the host waits. */
 static bool train_steps(struct run *run, struct blob batches[2])
 {
     const struct settings *const s = run->settings;
@@ -158,7 +158,7 @@ static bool fill_held_out(struct run *run, struct blob *characters)
     return run->backend->prefetch(characters->data);
 }
 
-/* Window by window, each one character further than the one before, block by block. */
+/* Tests all windows of each block. Each window begins one character after the one before. */
 static bool test_blocks(struct run *run, struct blob *characters)
 {
     const int context = run->text->context;
@@ -187,8 +187,8 @@ static bool do_test(struct run *run)
 
 /* ---- The sample ---- */
 
-/* The opening is that of the held-out text. Each place after it holds the random number that draws its character, so
- * that one transfer brings both and the characters never leave the GPU until they are all there. */
+/* The opening is that of the held-out text. Each place after it holds the random number that draws its character. So
+ * one transfer has both, and the characters leave the GPU only when all are drawn. */
 static bool fill_opening(struct run *run, struct blob *sequence)
 {
     struct rng rng = rng_make(run->settings->seed, RNG_SAMPLE);
@@ -240,7 +240,7 @@ static bool do_sample(struct run *run)
     return done;
 }
 
-/* ---- The whole ---- */
+/* ---- The run ---- */
 
 static bool read_transfers(struct transfers *transfers)
 {

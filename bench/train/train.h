@@ -1,4 +1,4 @@
-/* A whole run: training, the loss on held-out text, a sample; and the transfers that it needs at least. */
+/* A whole run: training, the loss on held-out text, a sample, and the fewest transfers that it needs. */
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
@@ -20,13 +20,13 @@ struct result {
     double training_loss;  /* mean of the last hundredth of the steps */
     double held_out_loss;  /* mean of all held-out windows, in nats */
     double seconds;        /* of training */
-    unsigned char *sample; /* context + settings->sample characters, of which the first context were given; or NULL */
+    unsigned char *sample; /* context + settings->sample characters, the first context of them the opening; or NULL */
     size_t sample_length;
     struct transfers measured; /* by the library's statistics */
-    struct transfers fewest;   /* without which the algorithm cannot be run; see train.c */
+    struct transfers fewest;   /* that the algorithm needs; see train.c */
 };
 
-/* On failure nothing is left to free. */
+/* After a failure there is nothing to free. */
 bool train(const struct settings *settings, const struct text *text, const struct backend *backend,
            struct result *result);
 void result_free(struct result *result);

@@ -1,13 +1,13 @@
 """
-Puts code into the pages. In a page, between
+Puts code into the pages. In a page, the lines between
 
     <!-- code: docs/code/blob.c#make -->
     <!-- end -->
 
-stands what that file has between the lines [make] and [end] in comments of its own; without #make, the whole file.
+are the lines of that file between the comments [make] and [end]; without #make, the whole file.
 
-    include.py --check [ROOT]     tells which pages differ from the code; the test
-    include.py --update [ROOT]    makes them agree
+    include.py --check [ROOT]     lists the pages that differ from the code; used by the test
+    include.py --update [ROOT]    updates the pages
 """
 import pathlib
 import re
@@ -20,17 +20,17 @@ END = "<!-- end -->"
 
 
 class Mistake(Exception):
-    """Of a page's author."""
+    """A mistake of a page's author."""
 
 
 def marker(line):
-    """The name in a line like /* [name] */ or // [name], or None."""
+    """Returns the name in a line like /* [name] */ or // [name], or None."""
     match = re.fullmatch(r"\s*(?:/\* \[(\w+)\] \*/|(?://|#) \[(\w+)\])\s*", line)
     return match and (match[1] or match[2])
 
 
 def section_of(path, name):
-    """The lines of a section, as far to the left as they go; sections do not nest."""
+    """Returns the lines of a section without their common indentation; sections do not nest."""
     if not path.is_file():
         raise Mistake(f"{path}: no such file")
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -49,13 +49,13 @@ def section_of(path, name):
 
 
 def included(root, file, section):
-    """What stands between the two lines in the page."""
+    """Returns the lines between the two comments in the page."""
     path = root / file
     return [f"```{LANGUAGES.get(path.suffix, '')}", *section_of(path, section), "```"]
 
 
 def with_code(root, page):
-    """The page's lines, as they should be."""
+    """Returns the lines that the page should have."""
     lines, result, i = page.read_text(encoding="utf-8").splitlines(), [], 0
     while i < len(lines):
         result.append(lines[i])
@@ -74,7 +74,7 @@ def with_code(root, page):
 
 
 def first_difference(page, wanted):
-    """Where the page is not as it should be, or None."""
+    """Returns a message about the first wrong line of the page, or None."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for number, (line, want) in enumerate(zip(lines + [""] * len(wanted), wanted + [""] * len(lines)), 1):
         if line != want:

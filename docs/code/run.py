@@ -1,6 +1,6 @@
 """
-run.py PROGRAM SEEDS [EXPECTED]: runs an example, so many times, each with another schedule of the emulated runtime. What
-it prints must be what the page shows.
+run.py PROGRAM SEEDS [EXPECTED]: runs an example SEEDS times, each with another schedule of the emulated runtime. Its
+output must be that of the file EXPECTED, which the page shows.
 """
 import os
 import subprocess
@@ -17,7 +17,7 @@ def main(program, seeds, expected=None):
         if expected:
             with open(expected, encoding="utf-8") as file:
                 if result.stdout != file.read():
-                    print(f"this is not what {expected} says", file=sys.stderr)
+                    print(f"the output differs from {expected}", file=sys.stderr)
                     return 1
     return 0
 

@@ -22,7 +22,7 @@ static void complete_path(const char *given, char *path, size_t room)
         (void)snprintf(path, room, "%s", given);
 }
 
-static bool is_asked_for(const char *variable)
+static bool is_enabled(const char *variable)
 {
     const char *const value = secure_getenv(variable);
     return value && strcmp(value, "1") == 0;
@@ -33,8 +33,8 @@ static void read_environment(void)
     char path[PATH_MAX];
     const char *const given = secure_getenv("SYNCED_MEM_TRACE");
     const bool named = given && given[0];
-    const bool summary = is_asked_for("SYNCED_MEM_TRACE_SUMMARY");
-    if (is_asked_for("SYNCED_MEM_DEBUG"))
+    const bool summary = is_enabled("SYNCED_MEM_TRACE_SUMMARY");
+    if (is_enabled("SYNCED_MEM_DEBUG"))
         sm_guard_start();
     if (!named && !summary)
         return;

@@ -4,17 +4,18 @@
 #include "memory/pinned/host_pool.h"
 #include "base/process.h"
 
-static synced_mem_status check_not_forked(void)
+static synced_mem_status check_pool_not_forked(void)
 {
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the page-locked memory is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_limit(bytes);
     return sm_report(status, __func__, NULL);
@@ -23,7 +24,7 @@ synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)
 synced_mem_status synced_mem_host_pool_trim(size_t keep)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_trim(keep);
     return sm_report(status, __func__, NULL);
@@ -32,18 +33,19 @@ synced_mem_status synced_mem_host_pool_trim(size_t keep)
 synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = check_pool_not_forked();
     if (status == SYNCED_MEM_OK)
         sm_host_pool_set_decay(milliseconds);
     return sm_report(status, __func__, NULL);
 }
 
-static synced_mem_status reserve(int device, size_t bytes)
+static synced_mem_status reserve_memory(int device, size_t bytes)
 {
     if (device < SYNCED_MEM_DEVICE_CURRENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "device %d is not valid: pass 0 or more, or SYNCED_MEM_DEVICE_CURRENT", device);
     if (bytes > (size_t)PTRDIFF_MAX)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than a process can have", bytes);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than a process can address", bytes);
     const synced_mem_status status = sm_device_resolve(device, &device);
     return status == SYNCED_MEM_OK && bytes > 0 ? sm_host_pool_reserve(device, bytes) : status;
 }
@@ -51,7 +53,7 @@ static synced_mem_status reserve(int device, size_t bytes)
 synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes)
 {
     sm_caller_begin(__func__, NULL);
-    return sm_report(reserve(device, bytes), __func__, NULL);
+    return sm_report(reserve_memory(device, bytes), __func__, NULL);
 }
 
 synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats)

@@ -18,95 +18,95 @@
 
 synced_mem_status sm_check_file(const FILE *file)
 {
-    return file ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the file is NULL");
+    return file ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "file is NULL");
 }
 
 synced_mem_status sm_check_printed(FILE *file)
 {
     if (fflush(file) == 0 && !ferror(file))
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_FILE, "the text could not be written: %s", strerror(errno));
+    return sm_fail(SYNCED_MEM_ERR_FILE, "the file could not be written: %s", strerror(errno));
 }
 
 /* ---- The library ---- */
 
-static void title(FILE *file, const char *text)
+static void print_heading(FILE *file, const char *text)
 {
     (void)fprintf(file, "%s\n", text);
 }
 
-static void number(FILE *file, const char *what, uint64_t value)
+static void print_number(FILE *file, const char *what, uint64_t value)
 {
     (void)fprintf(file, "  %-46s %20llu\n", what, (unsigned long long)value);
 }
 
-static void size(FILE *file, const char *what, uint64_t bytes)
+static void print_size(FILE *file, const char *what, uint64_t bytes)
 {
     (void)fprintf(file, "  %-46s %20llu bytes %12s\n", what, (unsigned long long)bytes, sm_size_text(bytes).text);
 }
 
 static void print_transfers(FILE *file)
 {
-    title(file, "transfers");
-    number(file, "to devices", sm_count_of(SM_COUNT_h2d_transfers));
-    size(file, "to devices", sm_count_of(SM_COUNT_h2d_bytes));
-    number(file, "to the host", sm_count_of(SM_COUNT_d2h_transfers));
-    size(file, "to the host", sm_count_of(SM_COUNT_d2h_bytes));
-    number(file, "of both, staged", sm_count_of(SM_COUNT_staged_transfers));
-    number(file, "prefetches of managed memory", sm_count_of(SM_COUNT_prefetches));
-    number(file, "staging: copy threads at most", sm_staging_threads());
-    size(file, "staging: a buffer", sm_staging_buffer());
+    print_heading(file, "transfers");
+    print_number(file, "to devices", sm_count_of(SM_COUNT_h2d_transfers));
+    print_size(file, "to devices", sm_count_of(SM_COUNT_h2d_bytes));
+    print_number(file, "to the host", sm_count_of(SM_COUNT_d2h_transfers));
+    print_size(file, "to the host", sm_count_of(SM_COUNT_d2h_bytes));
+    print_number(file, "in both directions, staged", sm_count_of(SM_COUNT_staged_transfers));
+    print_number(file, "prefetches of managed memory", sm_count_of(SM_COUNT_prefetches));
+    print_number(file, "staging: copy threads at most", sm_staging_threads());
+    print_size(file, "staging: a buffer", sm_staging_buffer());
     if (sm_staging_minimum() < SIZE_MAX)
-        size(file, "staging: to the host, from", sm_staging_minimum());
+        print_size(file, "staging: to the host, from", sm_staging_minimum());
     else
         (void)fprintf(file, "  %-46s %20s\n", "staging: to the host, from", "never");
-    size(file, "staging: to devices, from", sm_staging_least_push());
+    print_size(file, "staging: to devices, from", sm_staging_least_push());
 }
 
 static void print_memory(FILE *file)
 {
-    title(file, "memory of the library's own");
-    number(file, "host copies obtained", sm_count_of(SM_COUNT_host_allocations));
-    number(file, "pageable for want of page-locked memory", sm_count_of(SM_COUNT_pageable_fallbacks));
-    size(file, "held: pageable", sm_count_of(SM_COUNT_pageable_bytes));
-    size(file, "held: page-locked", sm_count_of(SM_COUNT_pinned_bytes));
-    number(file, "device copies obtained", sm_count_of(SM_COUNT_gpu_allocations));
-    size(file, "held: device", sm_count_of(SM_COUNT_gpu_bytes));
-    size(file, "held: device, kept ready", sm_count_of(SM_COUNT_gpu_spare_bytes));
-    size(file, "held: managed", sm_count_of(SM_COUNT_managed_bytes));
+    print_heading(file, "memory of the library's own");
+    print_number(file, "host copies obtained", sm_count_of(SM_COUNT_host_allocations));
+    print_number(file, "host copies that could not be page-locked", sm_count_of(SM_COUNT_pageable_fallbacks));
+    print_size(file, "held: pageable", sm_count_of(SM_COUNT_pageable_bytes));
+    print_size(file, "held: page-locked", sm_count_of(SM_COUNT_pinned_bytes));
+    print_number(file, "device copies obtained", sm_count_of(SM_COUNT_gpu_allocations));
+    print_size(file, "held: device", sm_count_of(SM_COUNT_gpu_bytes));
+    print_size(file, "held: device, in the device cache", sm_count_of(SM_COUNT_gpu_spare_bytes));
+    print_size(file, "held: managed", sm_count_of(SM_COUNT_managed_bytes));
 }
 
 static void print_work(FILE *file)
 {
-    title(file, "work in flight");
-    number(file, "copies let go of, in use still", sm_count_of(SM_COUNT_retired));
-    number(file, "copies never to be used again", sm_count_of(SM_COUNT_quarantined));
-    number(file, "events held", sm_count_of(SM_COUNT_events));
-    number(file, "events recorded", sm_count_of(SM_COUNT_event_records));
-    number(file, "waits of streams", sm_count_of(SM_COUNT_stream_waits));
-    number(file, "waits of the host", sm_count_of(SM_COUNT_host_waits));
-    title(file, "memory was refused");
-    number(file, "what had finished was freed", sm_count_of(SM_COUNT_oom_reaps));
-    number(file, "what had not was waited for", sm_count_of(SM_COUNT_oom_waits));
-    number(file, "what is kept for reuse was given back", sm_count_of(SM_COUNT_oom_trims));
-    number(file, "the caller was asked", sm_count_of(SM_COUNT_oom_callbacks));
-    number(file, "nothing helped", sm_count_of(SM_COUNT_oom_failures));
+    print_heading(file, "work in flight");
+    print_number(file, "copies retired: released, but still in use", sm_count_of(SM_COUNT_retired));
+    print_number(file, "copies quarantined: never to be used again", sm_count_of(SM_COUNT_quarantined));
+    print_number(file, "events held", sm_count_of(SM_COUNT_events));
+    print_number(file, "events recorded", sm_count_of(SM_COUNT_event_records));
+    print_number(file, "waits of streams", sm_count_of(SM_COUNT_stream_waits));
+    print_number(file, "waits of the host", sm_count_of(SM_COUNT_host_waits));
+    print_heading(file, "memory was refused");
+    print_number(file, "finished memory was freed", sm_count_of(SM_COUNT_oom_reaps));
+    print_number(file, "released memory was waited for", sm_count_of(SM_COUNT_oom_waits));
+    print_number(file, "memory kept for reuse was given back", sm_count_of(SM_COUNT_oom_trims));
+    print_number(file, "the handler was called", sm_count_of(SM_COUNT_oom_callbacks));
+    print_number(file, "the call failed all the same", sm_count_of(SM_COUNT_oom_failures));
 }
 
 static void print_host_pool(FILE *file)
 {
     synced_mem_host_pool_stats pool = {.struct_size = sizeof pool};
     sm_host_pool_get_stats(&pool);
-    title(file, "pool of page-locked memory");
-    size(file, "in use, as asked for", pool.requested_bytes);
-    size(file, "in use, as asked for, at most", pool.peak_requested_bytes);
-    size(file, "held", pool.held_bytes);
-    size(file, "held at most", pool.peak_held_bytes);
-    size(file, "held and not in use", pool.free_bytes);
-    number(file, "slabs", pool.slabs);
-    number(file, "slabs ever page-locked", pool.registrations);
-    number(file, "allocations from what was page-locked", pool.reused_allocations);
-    number(file, "allocations for which more was", pool.fresh_allocations);
+    print_heading(file, "pool of page-locked memory");
+    print_size(file, "in use, as requested", pool.requested_bytes);
+    print_size(file, "in use, as requested, at most", pool.peak_requested_bytes);
+    print_size(file, "held", pool.held_bytes);
+    print_size(file, "held at most", pool.peak_held_bytes);
+    print_size(file, "held and not in use", pool.free_bytes);
+    print_number(file, "slabs", pool.slabs);
+    print_number(file, "slabs ever page-locked", pool.registrations);
+    print_number(file, "allocations of memory page-locked before", pool.reused_allocations);
+    print_number(file, "allocations that page-locked more memory", pool.fresh_allocations);
 }
 
 /* Prints the pools of the devices that can be queried without starting a runtime. */
@@ -118,10 +118,10 @@ static void print_gpu_pools(FILE *file)
         if (sm_gpu_numbers(device, &numbers) != SYNCED_MEM_OK || numbers.reserved_high == 0)
             continue;
         (void)fprintf(file, "pool of device %d\n", device);
-        size(file, "in use", numbers.used);
-        size(file, "in use at most", numbers.used_high);
-        size(file, "reserved", numbers.reserved);
-        size(file, "reserved at most", numbers.reserved_high);
+        print_size(file, "in use", numbers.used);
+        print_size(file, "in use at most", numbers.used_high);
+        print_size(file, "reserved", numbers.reserved);
+        print_size(file, "reserved at most", numbers.reserved_high);
     }
 }
 
@@ -132,15 +132,15 @@ synced_mem_status synced_mem_print_stats(FILE *file)
         return sm_report(status, __func__, NULL);
     (void)fprintf(file, "synced_mem %d.%d.%d\n", SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR,
                   SYNCED_MEM_VERSION_PATCH);
-    number(file, "objects", sm_count_of(SM_COUNT_objects));
+    print_number(file, "objects", sm_count_of(SM_COUNT_objects));
     print_transfers(file);
     print_memory(file);
     print_host_pool(file);
     print_gpu_pools(file);
     print_work(file);
     if (sm_guard_on()) {
-        title(file, "debug mode");
-        number(file, "host copies that could not be protected", sm_count_of(SM_COUNT_unprotected));
+        print_heading(file, "debug mode");
+        print_number(file, "host copies that could not be protected", sm_count_of(SM_COUNT_unprotected));
     }
     return sm_report(sm_check_printed(file), __func__, NULL);
 }
@@ -159,7 +159,7 @@ synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
 /* ---- An object ---- */
 
 /* The facts of a copy at one moment. */
-struct sight {
+struct copy_facts {
     synced_mem_source source;
     size_t capacity;
     unsigned arrivals;
@@ -168,29 +168,30 @@ struct sight {
     bool pending;
 };
 
-static struct sight sight_of(const struct synced_mem *mem, enum sm_side side)
+static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
     if (!copy)
-        return (struct sight){.source = SYNCED_MEM_SOURCE_NONE};
-    return (struct sight){.source = (synced_mem_source)copy->source,
-                          .capacity = sm_copy_capacity(copy),
-                          .arrivals = copy->arrivals,
-                          .pinned = copy->pinned,
-                          .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                          .pending = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE};
+        return (struct copy_facts){.source = SYNCED_MEM_SOURCE_NONE};
+    return (struct copy_facts){.source = (synced_mem_source)copy->source,
+                               .capacity = sm_copy_capacity(copy),
+                               .arrivals = copy->arrivals,
+                               .pinned = copy->pinned,
+                               .valid = (sm_head(mem) & sm_bit(side)) != 0,
+                               .pending = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE};
 }
 
-static void print_copy(FILE *file, const char *which, const struct sight *sight)
+static void print_copy(FILE *file, const char *which, const struct copy_facts *copy_facts)
 {
-    const bool locked = sight->pinned && sight->source != SYNCED_MEM_SOURCE_PINNED;
-    const char *const state = !sight->valid ? "stale" : sight->pending ? "arriving" : "valid";
-    if (sight->source == SYNCED_MEM_SOURCE_NONE) {
+    const bool locked = copy_facts->pinned && copy_facts->source != SYNCED_MEM_SOURCE_PINNED;
+    const char *const state = !copy_facts->valid ? "stale" : copy_facts->pending ? "arriving" : "valid";
+    if (copy_facts->source == SYNCED_MEM_SOURCE_NONE) {
         (void)fprintf(file, "  %-6s  none\n", which);
         return;
     }
-    (void)fprintf(file, "  %-6s  %-11s%-13s %10s  %-8s  %u transfers to it\n", which, sm_source_name(sight->source),
-                  locked ? " page-locked" : "", sm_size_text(sight->capacity).text, state, sight->arrivals);
+    (void)fprintf(file, "  %-6s  %-11s%-13s %10s  %-8s  %u transfers to it\n", which,
+                  sm_source_name(copy_facts->source), locked ? " page-locked" : "",
+                  sm_size_text(copy_facts->capacity).text, state, copy_facts->arrivals);
 }
 
 /* All facts that are printed of an object, which may be gone when they are printed. */
@@ -202,24 +203,24 @@ struct view {
     unsigned head;
     int device;
     unsigned placement;
-    struct sight sights[SM_SIDES];
+    struct copy_facts copies[SM_SIDES];
 };
 
-static struct view view_of(const synced_mem *mem)
+static struct view read_object_view(const synced_mem *mem)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
-    view.status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    view.status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)
         return view;
-    call.ends_nothing = true;
+    transaction.ends_nothing = true;
     view.size = sm_size(mem);
     view.head = sm_head(mem);
     view.device = sm_device(mem);
     view.placement = sm_placement(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        view.sights[side] = sight_of(mem, side);
-    (void)sm_leave(&call, SYNCED_MEM_OK);
+        view.copies[side] = read_copy_facts(mem, side);
+    (void)sm_leave(&transaction, SYNCED_MEM_OK);
     return view;
 }
 
@@ -237,13 +238,13 @@ static void print_view(const struct view *view, FILE *file)
     print_title(view, file);
     (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", view->size, sm_size_text(view->size).text,
                   sm_head_name(view->head), device, placements[view->placement]);
-    print_copy(file, "host", &view->sights[SM_CPU]);
-    print_copy(file, "device", &view->sights[SM_GPU]);
+    print_copy(file, "host", &view->copies[SM_CPU]);
+    print_copy(file, "device", &view->copies[SM_GPU]);
 }
 
 static synced_mem_status print_object(const synced_mem *mem, FILE *file)
 {
-    const struct view view = view_of(mem);
+    const struct view view = read_object_view(mem);
     if (view.status != SYNCED_MEM_OK)
         return view.status;
     print_view(&view, file);
@@ -262,21 +263,21 @@ synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file)
 
 /* ---- All objects ---- */
 
-static bool any(const struct synced_mem *mem, void *view)
+static bool accept_object(const struct synced_mem *mem, void *view)
 {
     (void)mem, (void)view;
     return true;
 }
 
-static void look(const struct synced_mem *mem, void *view)
+static void store_object_view(const struct synced_mem *mem, void *view)
 {
-    *(struct view *)view = view_of(mem);
+    *(struct view *)view = read_object_view(mem);
 }
 
 static void print_parents(const struct view *view, FILE *file)
 {
     print_title(view, file);
-    (void)fprintf(file, "  %zu bytes, the parent process's\n", view->size);
+    (void)fprintf(file, "  %zu bytes, belongs to the parent process\n", view->size);
 }
 
 static void print_all(FILE *file)
@@ -284,7 +285,7 @@ static void print_all(FILE *file)
     struct sm_slab_walk walk = {.begun = false};
     struct view view;
     uint64_t objects = 0;
-    for (; sm_objects_next(&walk, any, look, &view); objects++) {
+    for (; sm_objects_next(&walk, accept_object, store_object_view, &view); objects++) {
         if (view.status == SYNCED_MEM_OK)
             print_view(&view, file);
         else

@@ -30,11 +30,11 @@ static struct {
 /* Not inlined: its return address is in the public function, which returns to the call place. */
 __attribute__((noinline)) void sm_caller_set(const char *function, const struct synced_mem *mem)
 {
-    const bool told = sm_trace_on() || sm_guard_on();
+    const bool wants_place = sm_trace_on() || sm_guard_on();
     sm_caller.function = function;
     sm_caller.object = mem;
     sm_caller.name = mem ? sm_object_name(mem) : "";
-    sm_caller.place = told ? sm_place_of(function, __builtin_return_address(0)) : NULL;
+    sm_caller.place = wants_place ? sm_place_of(function, __builtin_return_address(0)) : NULL;
     sm_caller.ranged = sm_trace_on();
     if (sm_caller.ranged)
         sm_trace_range(function, sm_caller.name);
@@ -51,7 +51,7 @@ static void clear_caller(void)
 
 /* ---- The report ---- */
 
-static void call_handler(synced_mem_status status)
+static void call_error_handler(synced_mem_status status)
 {
     sm_lock(&sm_handler.lock);
     const synced_mem_error_handler call = sm_handler.call;
@@ -67,7 +67,7 @@ static void call_handler(synced_mem_status status)
     sm_error.in_handler = false;
 }
 
-static void publish(synced_mem_status status, const char *function, const char *object_name)
+static void publish_error(synced_mem_status status, const char *function, const char *object_name)
 {
     const bool named = object_name && object_name[0];
     sm_error.status = status;
@@ -78,11 +78,11 @@ static void publish(synced_mem_status status, const char *function, const char *
 synced_mem_status sm_report(synced_mem_status status, const char *function, const char *object_name)
 {
     if (status != SYNCED_MEM_OK)
-        publish(status, function, object_name);
+        publish_error(status, function, object_name);
     if (sm_caller_is_wanted())
         clear_caller();
     if (status != SYNCED_MEM_OK)
-        call_handler(status);
+        call_error_handler(status);
     return status;
 }
 

@@ -40,17 +40,20 @@ void synced_mem_options_init(synced_mem_options *options)
 
 static synced_mem_status check_options(const synced_mem_options *options)
 {
-    SM_TRY(SM_CHECK_STRUCT(options, "the options"));
+    SM_TRY(SM_CHECK_STRUCT(options, "options"));
     if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no device can have the number %d", options->device);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "device %d is not valid: pass 0 to %d, or SYNCED_MEM_DEVICE_CURRENT", options->device,
+                       MAX_DEVICE);
     if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the alignment %zu is no power of two up to %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "alignment %zu is not a power of two up to %d",
                        options->alignment, MAX_ALIGNMENT);
     if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no placement has the number %d", (int)options->placement);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "placement %d is not a synced_mem_placement_kind",
+                       (int)options->placement);
     if (options->placement && (options->cpu_allocator || options->gpu_allocator))
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "an allocator gives memory for one side, in separate placement only");
+                       "cpu_allocator and gpu_allocator work with separate placement only");
     return SYNCED_MEM_OK;
 }
 
@@ -75,36 +78,36 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
         return status;
     struct sm_extras *const extras = calloc(1, sizeof *extras);
     if (!extras)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
     extras->allocators[SM_CPU] = cpu;
     extras->allocators[SM_GPU] = gpu;
     const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
     extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
-    extras->asked = options->alignment;
+    extras->requested_alignment = options->alignment;
     extras->user = options->user;
-    extras->asked_placement = (unsigned char)options->placement;
-    atomic_init(&extras->placement, extras->asked_placement);
+    extras->requested_placement = (unsigned char)options->placement;
+    atomic_init(&extras->placement, extras->requested_placement);
     if (options->name)
         (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
     *out = extras;
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status check_size(size_t size)
+static synced_mem_status check_object_size(size_t size)
 {
     if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%zu bytes are more than one buffer can have", size);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "size %zu is more than one buffer can have", size);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_options *options)
+static synced_mem_status create_object(synced_mem **out, size_t size, const synced_mem_options *options)
 {
     if (!out)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
     *out = NULL;
     synced_mem_status status = options ? check_options(options) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
-        status = check_size(size);
+        status = check_object_size(size);
     struct sm_extras *extras = NULL;
     if (status == SYNCED_MEM_OK)
         status = create_extras(options, &extras);
@@ -113,7 +116,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
     struct synced_mem *const mem = sm_objects_take();
     if (!mem) {
         free(extras);
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an object's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
     }
     sm_object_init(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
@@ -128,7 +131,7 @@ static synced_mem_status create(synced_mem **out, size_t size, const synced_mem_
 synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
     sm_read_environment();
-    return sm_report(create(out, size, options), __func__, NULL);
+    return sm_report(create_object(out, size, options), __func__, NULL);
 }
 
 synced_mem_status synced_mem_retain(synced_mem *mem)
@@ -138,8 +141,8 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
     unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
     do {
         if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the last reference is already gone"), __func__,
-                             NULL);
+            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object's last reference is already released"),
+                             __func__, NULL);
     } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1, memory_order_relaxed,
                                                     memory_order_relaxed));
     return SYNCED_MEM_OK;
@@ -147,7 +150,7 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
 
 /* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
  * reference again. A parent's object stays as it is until the child ends. */
-static synced_mem_status destroy(struct synced_mem *mem)
+static synced_mem_status destroy_object(struct synced_mem *mem)
 {
     sm_objects_wait_for_walks(mem);
     const bool has_memory = sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU);
@@ -176,14 +179,14 @@ synced_mem_status synced_mem_release(synced_mem *mem)
     do {
         assert(references > 0 && "released more often than retained");
         if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "released more often than retained"), __func__,
-                             NULL);
+            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was released more often than retained"),
+                             __func__, NULL);
     } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_seq_cst,
                                                     memory_order_relaxed));
     if (references > 1)
         return SYNCED_MEM_OK;
     sm_caller_begin(__func__, mem);
-    const synced_mem_status status = destroy(mem);
+    const synced_mem_status status = destroy_object(mem);
     /* After success the cell may already be another thread's object. */
     return sm_report(status, __func__, status == SYNCED_MEM_OK ? NULL : synced_mem_name(mem));
 }
@@ -191,21 +194,22 @@ synced_mem_status synced_mem_release(synced_mem *mem)
 static synced_mem_status check_not_forked(void)
 {
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "what the library keeps is the parent process's");
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the library's resources belong to the parent process: a forked child can't use them");
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status shut_down(void)
+static synced_mem_status shut_down_library(void)
 {
     const uint64_t alive = sm_count_of(SM_COUNT_objects);
     if (check_not_forked() != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_FORKED;
     if (alive > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s", (unsigned long long)alive,
-                       alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
+                       (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
     synced_mem_status status = sm_copy_reap(true);
     if (status == SYNCED_MEM_OK)
-        status = sm_copy_free_spares(-1);
+        status = sm_copy_free_cached(-1);
     sm_device_cache_reset();
     if (status == SYNCED_MEM_OK)
         sm_staged_shutdown();
@@ -232,7 +236,7 @@ static synced_mem_status shut_down(void)
 synced_mem_status synced_mem_shutdown(void)
 {
     sm_caller_begin(__func__, NULL);
-    return sm_report(shut_down(), __func__, NULL);
+    return sm_report(shut_down_library(), __func__, NULL);
 }
 
 synced_mem_status synced_mem_reap(void)
@@ -249,7 +253,7 @@ synced_mem_status synced_mem_reap(void)
 /* ---- Facts ---- */
 
 /* Returns whether there is an object. A missing one is reported under the calling function's name. */
-static bool ask(const synced_mem *mem, const char *function)
+static bool check_object(const synced_mem *mem, const char *function)
 {
     if (!mem)
         (void)sm_report(sm_no_object(), function, NULL);
@@ -258,29 +262,29 @@ static bool ask(const synced_mem *mem, const char *function)
 
 size_t synced_mem_size(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? sm_size(mem) : 0;
+    return check_object(mem, __func__) ? sm_size(mem) : 0;
 }
 
 synced_mem_state synced_mem_head(const synced_mem *mem)
 {
-    if (!ask(mem, __func__))
+    if (!check_object(mem, __func__))
         return SYNCED_MEM_UNINITIALIZED;
     return (synced_mem_state)sm_head(mem);
 }
 
 int synced_mem_device(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? sm_device(mem) : SYNCED_MEM_DEVICE_CURRENT;
+    return check_object(mem, __func__) ? sm_device(mem) : SYNCED_MEM_DEVICE_CURRENT;
 }
 
 void *synced_mem_user(const synced_mem *mem)
 {
-    return ask(mem, __func__) && mem->extras ? mem->extras->user : NULL;
+    return check_object(mem, __func__) && mem->extras ? mem->extras->user : NULL;
 }
 
 const char *synced_mem_name(const synced_mem *mem)
 {
-    return ask(mem, __func__) && mem->extras ? mem->extras->name : "";
+    return check_object(mem, __func__) && mem->extras ? mem->extras->name : "";
 }
 
 /* The facts of a copy that another thread may be replacing. */
@@ -290,58 +294,58 @@ struct facts {
     bool pinned;
 };
 
-/* look: query the runtime about the caller's host memory, if a device is in use. */
-static struct facts facts_of(const synced_mem *mem, enum sm_side side, bool look, const char *function)
+/* query: query the runtime about the caller's host memory, if a device is in use. */
+static struct facts read_facts(const synced_mem *mem, enum sm_side side, bool query, const char *function)
 {
     struct facts facts = {.source = SYNCED_MEM_SOURCE_NONE};
-    struct sm_transaction call;
-    if (!ask(mem, function))
+    struct sm_transaction transaction;
+    if (!check_object(mem, function))
         return facts;
     sm_caller_begin(function, mem);
-    const synced_mem_status status = sm_enter(&call, (synced_mem *)(uintptr_t)mem);
+    const synced_mem_status status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
         (void)sm_report(status, function, synced_mem_name(mem));
         return facts;
     }
-    call.ends_nothing = true;
+    transaction.ends_nothing = true;
     struct sm_copy *const copy = sm_copy_of(mem, side);
-    if (copy && look && sm_device_in_use())
+    if (copy && query && sm_device_in_use())
         (void)sm_pin_query(copy, sm_device(mem));
     if (copy)
         facts = (struct facts){
             .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
-    (void)sm_report(sm_leave(&call, SYNCED_MEM_OK), function, NULL);
+    (void)sm_report(sm_leave(&transaction, SYNCED_MEM_OK), function, NULL);
     return facts;
 }
 
 synced_mem_source synced_mem_cpu_source(const synced_mem *mem)
 {
-    return facts_of(mem, SM_CPU, false, __func__).source;
+    return read_facts(mem, SM_CPU, false, __func__).source;
 }
 
 synced_mem_source synced_mem_gpu_source(const synced_mem *mem)
 {
-    return facts_of(mem, SM_GPU, false, __func__).source;
+    return read_facts(mem, SM_GPU, false, __func__).source;
 }
 
 size_t synced_mem_cpu_capacity(const synced_mem *mem)
 {
-    return facts_of(mem, SM_CPU, false, __func__).capacity;
+    return read_facts(mem, SM_CPU, false, __func__).capacity;
 }
 
 size_t synced_mem_gpu_capacity(const synced_mem *mem)
 {
-    return facts_of(mem, SM_GPU, false, __func__).capacity;
+    return read_facts(mem, SM_GPU, false, __func__).capacity;
 }
 
 int synced_mem_cpu_is_pinned(const synced_mem *mem)
 {
-    return facts_of(mem, SM_CPU, true, __func__).pinned;
+    return read_facts(mem, SM_CPU, true, __func__).pinned;
 }
 
 synced_mem_placement_kind synced_mem_placement(const synced_mem *mem)
 {
-    return ask(mem, __func__) ? sm_placement(mem) : SYNCED_MEM_PLACEMENT_SEPARATE;
+    return check_object(mem, __func__) ? sm_placement(mem) : SYNCED_MEM_PLACEMENT_SEPARATE;
 }
 
 int synced_mem_device_count(void)
@@ -465,15 +469,15 @@ synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 static synced_mem_status check_array(synced_mem *const *mems, size_t count)
 {
     if (!mems && count > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the array of objects is NULL");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "mems is NULL");
     for (size_t i = 0; i < count; i++)
         if (!mems[i])
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "object %zu of %zu is NULL", i, count);
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "mems[%zu] of %zu objects is NULL", i, count);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status move(synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream stream,
-                              const char *function)
+static synced_mem_status move_objects(synced_mem *const *mems, size_t count, enum sm_side side,
+                                      synced_mem_stream stream, const char *function)
 {
     struct synced_mem *failed = NULL;
     sm_caller_begin(function, count == 1 && mems ? mems[0] : NULL);
@@ -485,22 +489,22 @@ static synced_mem_status move(synced_mem *const *mems, size_t count, enum sm_sid
 
 synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move(&mem, 1, SM_GPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return mem ? move_objects(&mem, 1, SM_GPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream)
 {
-    return mem ? move(&mem, 1, SM_CPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
+    return mem ? move_objects(&mem, 1, SM_CPU, stream, __func__) : SM_REPORT(sm_no_object(), mem);
 }
 
 synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
 {
-    return move(mems, count, SM_GPU, stream, __func__);
+    return move_objects(mems, count, SM_GPU, stream, __func__);
 }
 
 synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count, synced_mem_stream stream)
 {
-    return move(mems, count, SM_CPU, stream, __func__);
+    return move_objects(mems, count, SM_CPU, stream, __func__);
 }
 
 synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
@@ -509,7 +513,7 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
     if (mem && !pending)
         return SM_REPORT(sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "pending is NULL"), mem);
     sm_caller_begin(__func__, mem);
-    const synced_mem_status status = mem ? sm_pending(mem, false, &is_pending) : sm_no_object();
+    const synced_mem_status status = mem ? sm_query_or_wait(mem, false, &is_pending) : sm_no_object();
     if (status == SYNCED_MEM_OK)
         *pending = is_pending;
     return SM_REPORT(status, mem);
@@ -517,25 +521,25 @@ synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 
 synced_mem_status synced_mem_wait(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_pending(mem, true, NULL) : sm_no_object(), mem);
+    return SM_DO(mem ? sm_query_or_wait(mem, true, NULL) : sm_no_object(), mem);
 }
 
 /* ---- Size ---- */
 
-static synced_mem_status resize(synced_mem *mem, size_t size, bool keep)
+static synced_mem_status check_and_resize(synced_mem *mem, size_t size, bool keep)
 {
-    const synced_mem_status status = mem ? check_size(size) : sm_no_object();
+    const synced_mem_status status = mem ? check_object_size(size) : sm_no_object();
     return status == SYNCED_MEM_OK ? sm_resize(mem, size, keep) : status;
 }
 
 synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
 {
-    return SM_DO(resize(mem, size, true), mem);
+    return SM_DO(check_and_resize(mem, size, true), mem);
 }
 
 synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 {
-    return SM_DO(resize(mem, size, false), mem);
+    return SM_DO(check_and_resize(mem, size, false), mem);
 }
 
 /* ---- Giving memory back ---- */

@@ -9,9 +9,9 @@
 
 static synced_mem_status check_alignment(const synced_mem *mem, const void *data, const char *what)
 {
-    if (mem->extras && mem->extras->asked && (uintptr_t)data % mem->extras->asked != 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes as the options asked",
-                       what, data, mem->extras->asked);
+    if (mem->extras && mem->extras->requested_alignment && (uintptr_t)data % mem->extras->requested_alignment != 0)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s %p is not aligned to %zu bytes, as the options require",
+                       what, data, mem->extras->requested_alignment);
     return SYNCED_MEM_OK;
 }
 
@@ -19,9 +19,9 @@ static synced_mem_status check_flags(const synced_mem_memory *memory)
 {
     const unsigned unknown = memory->flags & ~SYNCED_MEM_MEMORY_PAGE_LOCK;
     if (unknown)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory has flags %#x that nobody knows", unknown);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "memory has unknown flags %#x", unknown);
     if (memory->flags && !memory->cpu_data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "there is no host memory to page-lock");
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the flags request page-locking, but cpu_data is NULL");
     return SYNCED_MEM_OK;
 }
 
@@ -32,7 +32,8 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
     if (!memory->cpu_data && !memory->gpu_data)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the memory is NULL");
     if (memory->cpu_data == memory->gpu_data)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p can't be both copies", memory->cpu_data);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "cpu_data and gpu_data are both %p: pass two separate buffers",
+                       memory->cpu_data);
     synced_mem_status status = check_flags(memory);
     if (status == SYNCED_MEM_OK)
         status = check_alignment(mem, memory->cpu_data, "host memory");
@@ -42,7 +43,7 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
 /* ---- Handing in ---- */
 
 /* Handing in host memory does not start CUDA. Memory that is not queried now is queried before its first transfer. */
-static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
+static synced_mem_status pin_or_query(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK)
@@ -57,16 +58,17 @@ static synced_mem_status look_at(const synced_mem *mem, const synced_mem_memory 
 static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     synced_mem_status status = sm_copy_wrap(memory->cpu_data, sm_size(mem), -1, memory->callback, memory->user, out);
-    return status == SYNCED_MEM_OK ? look_at(mem, memory, *out) : status;
+    return status == SYNCED_MEM_OK ? pin_or_query(mem, memory, *out) : status;
 }
 
 /* Work that fills device memory is the caller's. Without a stream it counts as an open write without a stream. */
 static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
     struct sm_pointer_facts facts;
-    SM_TRY(sm_device_look_at(sm_device(mem), memory->gpu_data, &facts));
+    SM_TRY(sm_device_query_pointer(sm_device(mem), memory->gpu_data, &facts));
     if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the host, not of a device", memory->gpu_data);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "%p is memory of the host, not of a device: pass it as host memory", memory->gpu_data);
     synced_mem_status status =
         sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
     if (status == SYNCED_MEM_OK && !memory->stream)
@@ -74,7 +76,7 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
     return status;
 }
 
-static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
+static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
     struct sm_copy *cpu = NULL;
     struct sm_copy *gpu = NULL;
@@ -92,25 +94,25 @@ static synced_mem_status use(synced_mem *mem, const synced_mem_memory *memory)
     return status;
 }
 
-static synced_mem_status check_and_use(synced_mem *mem, const synced_mem_memory *memory)
+static synced_mem_status check_and_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    const synced_mem_status status = SM_CHECK_STRUCT(memory, "the memory");
-    return status == SYNCED_MEM_OK ? use(mem, memory) : status;
+    const synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
+    return status == SYNCED_MEM_OK ? use_memory(mem, memory) : status;
 }
 
 /* ---- The functions ---- */
 
 synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data)
 {
-    return SM_DO(use(mem, &(synced_mem_memory){.cpu_data = data}), mem);
+    return SM_DO(use_memory(mem, &(synced_mem_memory){.cpu_data = data}), mem);
 }
 
 synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
 {
-    return SM_DO(use(mem, &(synced_mem_memory){.gpu_data = data}), mem);
+    return SM_DO(use_memory(mem, &(synced_mem_memory){.gpu_data = data}), mem);
 }
 
 synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    return SM_DO(check_and_use(mem, memory), mem);
+    return SM_DO(check_and_use_memory(mem, memory), mem);
 }

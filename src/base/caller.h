@@ -44,7 +44,7 @@ static inline bool sm_caller_is_wanted(void)
 }
 
 /* Records the call's object, which was not known when the call began. No effect while no caller is wanted. */
-static inline void sm_caller_is_about(const void *object, const char *name)
+static inline void sm_caller_set_object(const void *object, const char *name)
 {
     if (!sm_caller_is_wanted())
         return;

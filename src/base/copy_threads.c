@@ -33,7 +33,7 @@ void sm_task_drop(struct sm_task *task)
 /* ---- The queue, locked ---- */
 
 /* After a fork: forgets the parent's threads, which the child does not have, and the parent's tasks. */
-static void leave_to_parent(void)
+static void forget_parent_tasks(void)
 {
     if (queue.generation == sm_process_generation())
         return;
@@ -44,7 +44,7 @@ static void leave_to_parent(void)
     queue.ending = false;
 }
 
-static void append(struct sm_task *task)
+static void append_task(struct sm_task *task)
 {
     struct sm_task **link = &queue.first;
     while (*link)
@@ -55,7 +55,7 @@ static void append(struct sm_task *task)
     sm_task_hold(task);
 }
 
-static bool take_out(struct sm_task *task)
+static bool remove_task(struct sm_task *task)
 {
     struct sm_task **link = &queue.first;
     if (!task->queued)
@@ -69,7 +69,7 @@ static bool take_out(struct sm_task *task)
 
 /* Returns the oldest task that is ready, held. If none is, returns the oldest task that no thread watches. So no task
  * is held back by another's source. NULL: none. */
-static struct sm_task *next_task(void)
+static struct sm_task *find_next_task(void)
 {
     struct sm_task *task = queue.first;
     while (task && !task->ready)
@@ -85,7 +85,7 @@ static struct sm_task *next_task(void)
 /* ---- The threads ---- */
 
 /* Waits until the task is ready. The queue is locked before and after. */
-static void watch(struct sm_task *task)
+static void watch_task(struct sm_task *task)
 {
     queue.watching++;
     task->watched = true;
@@ -97,7 +97,7 @@ static void watch(struct sm_task *task)
     sm_events_add(&queue.changed);
 }
 
-static void work(struct sm_task *task)
+static void work_on_task(struct sm_task *task)
 {
     sm_unlock(&queue.lock);
     task->work(task);
@@ -113,20 +113,20 @@ static void wait_for_change(void)
     sm_lock(&queue.lock);
 }
 
-static void *copy_thread(void *unused)
+static void *run_copy_thread(void *unused)
 {
     (void)unused;
     sm_lock(&queue.lock);
     while (!queue.ending) {
-        struct sm_task *const task = next_task();
+        struct sm_task *const task = find_next_task();
         if (!task) {
             wait_for_change();
             continue;
         }
         if (task->ready)
-            work(task);
+            work_on_task(task);
         else
-            watch(task);
+            watch_task(task);
         sm_unlock(&queue.lock);
         sm_task_drop(task);
         sm_lock(&queue.lock);
@@ -136,14 +136,14 @@ static void *copy_thread(void *unused)
 }
 
 /* Starts threads up to the given number. All signals are blocked in them: they are for the program's own threads. */
-static void start(unsigned threads)
+static void start_threads(unsigned threads)
 {
     sigset_t all;
     sigset_t before;
     (void)sigfillset(&all);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     while (queue.count < threads && queue.count < MAX_THREADS &&
-           pthread_create(&queue.ids[queue.count], NULL, copy_thread, NULL) == 0)
+           pthread_create(&queue.ids[queue.count], NULL, run_copy_thread, NULL) == 0)
         queue.count++;
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -151,10 +151,10 @@ static void start(unsigned threads)
 void sm_copy_threads_add(struct sm_task *task, bool ready, unsigned threads)
 {
     sm_lock(&queue.lock);
-    leave_to_parent();
+    forget_parent_tasks();
     task->ready = ready;
-    append(task);
-    start(threads);
+    append_task(task);
+    start_threads(threads);
     sm_events_add(&queue.changed);
     sm_unlock(&queue.lock);
 }
@@ -172,7 +172,7 @@ void sm_copy_threads_ready(struct sm_task *task)
 void sm_copy_threads_remove(struct sm_task *task)
 {
     sm_lock(&queue.lock);
-    const bool was_queued = take_out(task);
+    const bool was_queued = remove_task(task);
     sm_unlock(&queue.lock);
     if (was_queued)
         sm_task_drop(task);
@@ -181,7 +181,7 @@ void sm_copy_threads_remove(struct sm_task *task)
 unsigned sm_copy_threads_count(void)
 {
     sm_lock(&queue.lock);
-    leave_to_parent();
+    forget_parent_tasks();
     const unsigned count = queue.count;
     sm_unlock(&queue.lock);
     return count;
@@ -190,7 +190,7 @@ unsigned sm_copy_threads_count(void)
 void sm_copy_threads_end(void)
 {
     sm_lock(&queue.lock);
-    leave_to_parent();
+    forget_parent_tasks();
     const unsigned count = queue.count;
     queue.ending = true;
     sm_events_add(&queue.changed);

@@ -25,38 +25,38 @@ static _Thread_local struct {
     uint64_t times; /* how often this thread has passed memory */
 } self;
 
-static struct shard *own_shard(void)
+static struct shard *get_hands_shard(void)
 {
     return &hands.shards[sm_shard()];
 }
 
 /* In a forked child: only the thread that forked may have full hands, and none waits. */
-static void forget_in_child(void)
+static void reset_hands_in_child(void)
 {
     atomic_store(&hands.waiting, 0);
     for (int i = 0; i < SM_SHARDS; i++)
         atomic_store(&hands.shards[i].full, 0);
-    atomic_store(&own_shard()->full, self.full);
+    atomic_store(&get_hands_shard()->full, self.full);
 }
 
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void watch_forks_for_hands(void)
 {
-    (void)pthread_atfork(NULL, NULL, forget_in_child);
+    (void)pthread_atfork(NULL, NULL, reset_hands_in_child);
 }
 
-static void wake(void)
+static void wake_waiters(void)
 {
     if (atomic_load(&hands.waiting) > 0)
         sm_events_add(&hands.passed);
 }
 
-static void count(void)
+static void count_pass(void)
 {
     self.times++;
-    atomic_fetch_add(&own_shard()->times, 1);
+    atomic_fetch_add(&get_hands_shard()->times, 1);
 }
 
-static bool any_full(void)
+static bool has_full_hands(void)
 {
     unsigned full = 0;
     for (int i = 0; i < SM_SHARDS; i++)
@@ -68,14 +68,14 @@ void sm_hands_fill(void)
 {
     assert(!self.full);
     self.full = true;
-    atomic_fetch_add(&own_shard()->full, 1);
+    atomic_fetch_add(&get_hands_shard()->full, 1);
 }
 
 void sm_hands_pass(void)
 {
     assert(self.full);
-    count();
-    wake();
+    count_pass();
+    wake_waiters();
 }
 
 void sm_hands_empty(bool passed)
@@ -83,9 +83,9 @@ void sm_hands_empty(bool passed)
     assert(self.full);
     self.full = false;
     if (passed)
-        count();
-    atomic_fetch_sub(&own_shard()->full, 1);
-    wake();
+        count_pass();
+    atomic_fetch_sub(&get_hands_shard()->full, 1);
+    wake_waiters();
 }
 
 uint64_t sm_hands_passed(void)
@@ -102,7 +102,7 @@ bool sm_hands_wait(uint64_t since)
     atomic_fetch_add(&hands.waiting, 1);
     for (;;) {
         const unsigned seen = sm_events_seen(&hands.passed);
-        if (!any_full() || sm_hands_passed() != since)
+        if (!has_full_hands() || sm_hands_passed() != since)
             break;
         sm_events_wait(&hands.passed, seen);
     }

@@ -19,14 +19,14 @@ static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
 enum { POLLS = 100 };
 
 /* Calls futex() and keeps the caller's errno. */
-static void futex(atomic_uint *word, int operation, unsigned value)
+static void call_futex(atomic_uint *word, int operation, unsigned value)
 {
     const int before = errno;
     (void)syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
     errno = before;
 }
 
-static void pause_a_moment(void)
+static void pause_briefly(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __asm__ volatile("pause" ::: "memory");
@@ -35,10 +35,10 @@ static void pause_a_moment(void)
 #endif
 }
 
-static bool poll_and_take(struct sm_mutex *mutex)
+static bool poll_and_take_lock(struct sm_mutex *mutex)
 {
     if (atomic_load_explicit(&mutex->state, memory_order_relaxed) != SM_MUTEX_OPEN) {
-        pause_a_moment();
+        pause_briefly();
         return false;
     }
     return sm_mutex_try(mutex);
@@ -48,24 +48,24 @@ static bool poll_and_take(struct sm_mutex *mutex)
 void sm_mutex_wait(struct sm_mutex *mutex)
 {
     for (int i = 0; i < POLLS; i++)
-        if (poll_and_take(mutex))
+        if (poll_and_take_lock(mutex))
             return;
     while (atomic_exchange_explicit(&mutex->state, SM_MUTEX_AWAITED, memory_order_acquire) != SM_MUTEX_OPEN)
-        futex(&mutex->state, FUTEX_WAIT, SM_MUTEX_AWAITED);
+        call_futex(&mutex->state, FUTEX_WAIT, SM_MUTEX_AWAITED);
 }
 
 void sm_mutex_wake(struct sm_mutex *mutex)
 {
-    futex(&mutex->state, FUTEX_WAKE, 1);
+    call_futex(&mutex->state, FUTEX_WAKE, 1);
 }
 
 void sm_events_wait(struct sm_events *events, unsigned seen)
 {
-    futex(&events->count, FUTEX_WAIT, seen);
+    call_futex(&events->count, FUTEX_WAIT, seen);
 }
 
 void sm_events_add(struct sm_events *events)
 {
     atomic_fetch_add(&events->count, 1);
-    futex(&events->count, FUTEX_WAKE, INT_MAX);
+    call_futex(&events->count, FUTEX_WAKE, INT_MAX);
 }

@@ -26,7 +26,7 @@ struct walk {
     uintptr_t addresses[ADDRESSES];
 };
 
-static _Unwind_Reason_Code visit(struct _Unwind_Context *frame, void *data)
+static _Unwind_Reason_Code visit_frame(struct _Unwind_Context *frame, void *data)
 {
     struct walk *const walk = data;
     const uintptr_t address = _Unwind_GetIP(frame);
@@ -38,7 +38,7 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *frame, void *data)
 
 /* ---- Text ---- */
 
-static const char *last_part(const char *path)
+static const char *get_file_name(const char *path)
 {
     const char *const slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
@@ -50,7 +50,7 @@ static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const ch
 {
     Dl_info info = {.dli_fname = ""};
     (void)dladdr((void *)(address - 1), &info);
-    const char *const what = info.dli_sname ? info.dli_sname : last_part(info.dli_fname);
+    const char *const what = info.dli_sname ? info.dli_sname : get_file_name(info.dli_fname);
     const uintptr_t start = (uintptr_t)(info.dli_sname ? info.dli_saddr : info.dli_fbase);
     (void)snprintf(out, SM_PLACE_FRAME, "%.*s+0x%zx", SM_PLACE_FRAME - 24, what, (size_t)(address - start));
     for (char *c = out; *c; c++)
@@ -61,7 +61,7 @@ static bool describe_frame(char out[SM_PLACE_FRAME], uintptr_t address, const ch
 
 /* Depending on the compiler, the chain may begin with the public function's frame or with one inside that. Frames up to
  * the public function are the library's and are left out. */
-static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
+static void describe_place(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char frame[SM_PLACE_FRAME];
     unsigned shown = 0;
@@ -77,7 +77,7 @@ static void describe(char out[SM_PLACE_TEXT], const uintptr_t addresses[ADDRESSE
 
 /* ---- Places, with the lock held ---- */
 
-static uint64_t hash_of(const uintptr_t addresses[ADDRESSES])
+static uint64_t hash_addresses(const uintptr_t addresses[ADDRESSES])
 {
     uint64_t hash = 0;
     for (unsigned i = 0; i < ADDRESSES; i++)
@@ -86,9 +86,9 @@ static uint64_t hash_of(const uintptr_t addresses[ADDRESSES])
 }
 
 /* Returns the slot with these addresses, else a free slot for them. NULL: there is no room. */
-static struct sm_place *slot_of(const uintptr_t addresses[ADDRESSES])
+static struct sm_place *find_slot(const uintptr_t addresses[ADDRESSES])
 {
-    const uint64_t hash = hash_of(addresses);
+    const uint64_t hash = hash_addresses(addresses);
     for (unsigned i = 0; i < NEIGHBOURS; i++) {
         struct sm_place *const place = &seen.places[(hash + i) % PLACES];
         if (place->addresses[0] == 0 || memcmp(place->addresses, addresses, sizeof place->addresses) == 0)
@@ -99,23 +99,23 @@ static struct sm_place *slot_of(const uintptr_t addresses[ADDRESSES])
 
 /* ---- Search and add ---- */
 
-/* Looks the addresses up. *place: NULL if there is no room. Returns false if the place has yet to be added. */
-static bool find(const uintptr_t addresses[ADDRESSES], const struct sm_place **place)
+/* Finds the place of the addresses. *place: NULL if there is no room. Returns false if it has yet to be added. */
+static bool find_place(const uintptr_t addresses[ADDRESSES], const struct sm_place **place)
 {
     sm_lock(&seen.lock);
-    *place = slot_of(addresses);
+    *place = find_slot(addresses);
     const bool found = !*place || (*place)->addresses[0] != 0;
     sm_unlock(&seen.lock);
     return found;
 }
 
 /* Adds the place. Of two threads that see a place first, only one adds it. */
-static const struct sm_place *add(const uintptr_t addresses[ADDRESSES], const char *function)
+static const struct sm_place *add_place(const uintptr_t addresses[ADDRESSES], const char *function)
 {
     char text[SM_PLACE_TEXT];
-    describe(text, addresses, function);
+    describe_place(text, addresses, function);
     sm_lock(&seen.lock);
-    struct sm_place *const place = slot_of(addresses);
+    struct sm_place *const place = find_slot(addresses);
     if (place && place->addresses[0] == 0) {
         memcpy(place->text, text, sizeof text);
         memcpy(place->addresses, addresses, sizeof place->addresses);
@@ -128,7 +128,7 @@ const struct sm_place *sm_place_of(const char *function, const void *return_addr
 {
     struct walk walk = {.from = (uintptr_t)return_address};
     const struct sm_place *place = NULL;
-    (void)_Unwind_Backtrace(visit, &walk);
-    const bool found = walk.count == 0 || find(walk.addresses, &place);
-    return found ? place : add(walk.addresses, function);
+    (void)_Unwind_Backtrace(visit_frame, &walk);
+    const bool found = walk.count == 0 || find_place(walk.addresses, &place);
+    return found ? place : add_place(walk.addresses, function);
 }

@@ -43,7 +43,7 @@ static _Thread_local struct {
     bool counted; /* the thread was counted when it entered */
 } self;
 
-static void count_out(void)
+static void count_thread_out(void)
 {
     atomic_fetch_sub(&gate.shards[sm_shard()].inside, 1);
     if (atomic_load(&gate.closed))
@@ -51,12 +51,12 @@ static void count_out(void)
 }
 
 /* Counts the thread and returns true if the gate is open. Otherwise the thread is not counted. */
-static bool count_in(void)
+static bool count_thread_in(void)
 {
     atomic_fetch_add(&gate.shards[sm_shard()].inside, 1);
     if (!atomic_load(&gate.closed))
         return true;
-    count_out();
+    count_thread_out();
     return false;
 }
 
@@ -66,7 +66,7 @@ void sm_process_enter(void)
     if (self.depth++ > 0 || atomic_load_explicit(&uses_gpu, memory_order_relaxed))
         return;
     unsigned seen = sm_events_seen(&gate.opened);
-    while (!count_in()) {
+    while (!count_thread_in()) {
         sm_events_wait(&gate.opened, seen);
         seen = sm_events_seen(&gate.opened);
     }
@@ -79,7 +79,7 @@ void sm_process_leave(void)
     if (--self.depth > 0 || !self.counted)
         return;
     self.counted = false;
-    count_out();
+    count_thread_out();
 }
 
 bool sm_process_is_inside(void)
@@ -87,7 +87,7 @@ bool sm_process_is_inside(void)
     return self.depth > 0 || holds_one;
 }
 
-static unsigned threads_inside(void)
+static unsigned count_threads_inside(void)
 {
     unsigned sum = 0;
     for (int i = 0; i < SM_SHARDS; i++)
@@ -104,7 +104,7 @@ static void close_gate(void)
     atomic_store(&gate.closed, true);
     for (;;) {
         const unsigned seen = sm_events_seen(&gate.left);
-        if (atomic_load(&uses_gpu) || threads_inside() == self.counted)
+        if (atomic_load(&uses_gpu) || count_threads_inside() == self.counted)
             return;
         sm_events_wait(&gate.left, seen);
     }
@@ -118,7 +118,7 @@ static void open_gate(void)
 }
 
 /* The child has only the thread that forked. */
-static void forget_others(void)
+static void forget_other_threads(void)
 {
     for (int i = 0; i < SM_SHARDS; i++)
         atomic_store(&gate.shards[i].inside, 0);
@@ -128,7 +128,7 @@ static void forget_others(void)
 /* ---- Forks ---- */
 
 /* Closes the gate first: a thread that is inside an object may need any of the locks taken next. */
-static void before_fork(void)
+static void lock_before_fork(void)
 {
     close_gate();
     sm_mutex_lock(&locks.mutex);
@@ -136,7 +136,7 @@ static void before_fork(void)
         sm_mutex_lock(&lock->mutex);
 }
 
-static void in_parent(void)
+static void unlock_after_fork(void)
 {
     for (struct sm_lock *lock = locks.first; lock; lock = lock->next)
         sm_mutex_unlock(&lock->mutex);
@@ -144,24 +144,24 @@ static void in_parent(void)
     open_gate();
 }
 
-static void in_child(void)
+static void start_child(void)
 {
     atomic_fetch_add_explicit(&generation, 1, memory_order_relaxed);
     if (atomic_load_explicit(&uses_gpu, memory_order_relaxed))
         atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
-    forget_others();
-    in_parent();
+    forget_other_threads();
+    unlock_after_fork();
 }
 
 /* Registers when the library is loaded: a fork may come while the library's first lock is being taken. */
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void watch_forks_for_locks(void)
 {
-    (void)pthread_atfork(before_fork, in_parent, in_child);
+    (void)pthread_atfork(lock_before_fork, unlock_after_fork, start_child);
 }
 
 /* ---- Locks ---- */
 
-static void introduce(struct sm_lock *lock)
+static void register_lock(struct sm_lock *lock)
 {
     sm_mutex_lock(&locks.mutex);
     if (!atomic_load_explicit(&lock->known, memory_order_relaxed)) {
@@ -176,7 +176,7 @@ void sm_lock(struct sm_lock *lock)
 {
     assert(!holds_one);
     if (!atomic_load_explicit(&lock->known, memory_order_acquire))
-        introduce(lock);
+        register_lock(lock);
     sm_mutex_lock(&lock->mutex);
     holds_one = true;
 }

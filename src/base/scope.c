@@ -29,7 +29,7 @@ void sm_scope_end(void)
 }
 
 /* Puts the name and a slash in front of the text. Returns false if there is no room. */
-static bool put_in_front(char out[SM_SCOPE_TEXT], size_t *start, const char *name)
+static bool prepend_name(char out[SM_SCOPE_TEXT], size_t *start, const char *name)
 {
     const size_t length = strlen(name);
     const size_t slash = *start < SM_SCOPE_TEXT - 1;
@@ -47,7 +47,7 @@ void sm_scope_text(char out[SM_SCOPE_TEXT])
     size_t start = SM_SCOPE_TEXT - 1;
     size_t at = scopes.open < DEPTH ? scopes.open : DEPTH;
     out[start] = 0;
-    while (at > 0 && (!scopes.names[at - 1][0] || put_in_front(out, &start, scopes.names[at - 1])))
+    while (at > 0 && (!scopes.names[at - 1][0] || prepend_name(out, &start, scopes.names[at - 1])))
         at--;
     memmove(out, out + start, SM_SCOPE_TEXT - start);
     for (char *c = out; *c; c++)

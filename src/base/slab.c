@@ -17,23 +17,23 @@ struct chunk {
     size_t bytes;
 };
 
-static void **link_of(const struct sm_cells *cells, void *cell)
+static void **get_cell_link(const struct sm_cells *cells, void *cell)
 {
     return (void **)((char *)cell + cells->cell - sizeof(void *));
 }
 
 /* Returns the offset of a chunk's first cell, which begins a cache line. struct chunk fits in front of it. */
-static size_t offset_in(const struct chunk *chunk)
+static size_t get_cells_offset(const struct chunk *chunk)
 {
     return SM_CACHE_LINE - (uintptr_t)chunk % SM_CACHE_LINE;
 }
 
-static size_t cells_in(const struct sm_cells *cells, const struct chunk *chunk)
+static size_t count_cells_in(const struct sm_cells *cells, const struct chunk *chunk)
 {
-    return (chunk->bytes - ROOM_FOR_RECORD - offset_in(chunk)) / cells->cell;
+    return (chunk->bytes - ROOM_FOR_RECORD - get_cells_offset(chunk)) / cells->cell;
 }
 
-static bool grow(struct sm_cells *cells)
+static bool add_chunk(struct sm_cells *cells)
 {
     const struct chunk *const last = cells->chunks;
     const size_t twice = last ? last->bytes * 2 : FIRST_CHUNK;
@@ -43,14 +43,14 @@ static bool grow(struct sm_cells *cells)
         return false;
     *chunk = (struct chunk){.next = cells->chunks, .bytes = bytes};
     cells->chunks = chunk;
-    cells->fresh = (char *)chunk + offset_in(chunk);
-    cells->fresh_cells = cells_in(cells, chunk);
+    cells->fresh = (char *)chunk + get_cells_offset(chunk);
+    cells->fresh_cells = count_cells_in(cells, chunk);
     return true;
 }
 
-static void *take_fresh(struct sm_cells *cells)
+static void *take_fresh_cell(struct sm_cells *cells)
 {
-    if (cells->fresh_cells == 0 && !grow(cells))
+    if (cells->fresh_cells == 0 && !add_chunk(cells))
         return NULL;
     void *const cell = cells->fresh;
     cells->fresh = (char *)cells->fresh + cells->cell;
@@ -58,25 +58,25 @@ static void *take_fresh(struct sm_cells *cells)
     return cell;
 }
 
-static void *take_free(struct sm_cells *cells)
+static void *take_free_cell(struct sm_cells *cells)
 {
     void *const cell = cells->free;
-    cells->free = *link_of(cells, cell);
-    *link_of(cells, cell) = NULL;
+    cells->free = *get_cell_link(cells, cell);
+    *get_cell_link(cells, cell) = NULL;
     return cell;
 }
 
 void *sm_cells_take(struct sm_cells *cells)
 {
     assert(cells->cell % alignof(void *) == 0);
-    void *const cell = cells->free ? take_free(cells) : take_fresh(cells);
+    void *const cell = cells->free ? take_free_cell(cells) : take_fresh_cell(cells);
     cells->used += cell != NULL;
     return cell;
 }
 
 void sm_cells_give(struct sm_cells *cells, void *cell)
 {
-    *link_of(cells, cell) = cells->free;
+    *get_cell_link(cells, cell) = cells->free;
     cells->free = cell;
     cells->used--;
 }
@@ -99,27 +99,27 @@ void sm_cells_trim(struct sm_cells *cells)
 
 enum { BATCH = 32 };
 
-static void push(const struct sm_slab *slab, void **list, void *cell)
+static void push_cell(const struct sm_slab *slab, void **list, void *cell)
 {
-    *link_of(&slab->cells, cell) = *list;
+    *get_cell_link(&slab->cells, cell) = *list;
     *list = cell;
 }
 
-static void *pop(const struct sm_slab *slab, void **list)
+static void *pop_cell(const struct sm_slab *slab, void **list)
 {
     void *const cell = *list;
     if (!cell)
         return NULL;
-    *list = *link_of(&slab->cells, cell);
-    *link_of(&slab->cells, cell) = NULL;
+    *list = *get_cell_link(&slab->cells, cell);
+    *get_cell_link(&slab->cells, cell) = NULL;
     return cell;
 }
 
 /* Gives each of the batch's cells back to the slab, which is locked. */
-static void dissolve(struct sm_slab *slab, void *batch)
+static void dissolve_batch(struct sm_slab *slab, void *batch)
 {
     void *cell;
-    while ((cell = pop(slab, &batch)) != NULL)
+    while ((cell = pop_cell(slab, &batch)) != NULL)
         sm_cells_give(&slab->cells, cell);
 }
 
@@ -132,7 +132,7 @@ static void *make_batch(struct sm_slab *slab)
     while (count < BATCH && (cells[count] = sm_cells_take(&slab->cells)) != NULL)
         count++;
     while (count > 0)
-        push(slab, &batch, cells[--count]);
+        push_cell(slab, &batch, cells[--count]);
     return batch;
 }
 
@@ -152,13 +152,13 @@ static void give_batch(struct sm_slab *slab, void *batch)
     if (slab->batch_count < SM_BATCHES)
         slab->batches[slab->batch_count++] = batch;
     else
-        dissolve(slab, batch);
+        dissolve_batch(slab, batch);
     sm_unlock(&slab->lock);
 }
 
 /* ---- Shelves ---- */
 
-static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
+static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
     sm_lock(&shelf->lock);
     if (!shelf->list) {
@@ -166,7 +166,7 @@ static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
         shelf->count = shelf->batch ? BATCH : 0;
         shelf->batch = NULL;
     }
-    void *const cell = pop(slab, &shelf->list);
+    void *const cell = pop_cell(slab, &shelf->list);
     shelf->count -= cell != NULL;
     sm_unlock(&shelf->lock);
     return cell;
@@ -174,7 +174,7 @@ static void *take_from(const struct sm_slab *slab, struct sm_shelf *shelf)
 
 /* Gives the shelf a batch. Returns false if there is none. Another thread of the shard may have restocked it
  * meanwhile. */
-static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
+static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     void *batch = take_batch(slab);
     if (!batch)
@@ -190,11 +190,11 @@ static bool restock(struct sm_slab *slab, struct sm_shelf *shelf)
 }
 
 /* Takes a cell from any shard's shelf: the system has no memory. */
-static void *take_from_any(struct sm_slab *slab)
+static void *take_from_any_shelf(struct sm_slab *slab)
 {
     void *cell = NULL;
     for (int i = 0; i < SM_SHARDS && !cell; i++)
-        cell = take_from(slab, &slab->shelves[i]);
+        cell = take_from_shelf(slab, &slab->shelves[i]);
     return cell;
 }
 
@@ -203,9 +203,9 @@ void *sm_slab_take(struct sm_slab *slab)
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     void *cell;
     do
-        cell = take_from(slab, shelf);
-    while (!cell && restock(slab, shelf));
-    return cell ? cell : take_from_any(slab);
+        cell = take_from_shelf(slab, shelf);
+    while (!cell && restock_shelf(slab, shelf));
+    return cell ? cell : take_from_any_shelf(slab);
 }
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
@@ -219,13 +219,13 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
         shelf->list = NULL;
         shelf->count = 0;
     }
-    push(slab, &shelf->list, cell);
+    push_cell(slab, &shelf->list, cell);
     shelf->count++;
     sm_unlock(&shelf->lock);
     give_batch(slab, batch);
 }
 
-static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
+static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
     sm_lock(&shelf->lock);
     void *const list = shelf->list;
@@ -234,18 +234,18 @@ static void clear(struct sm_slab *slab, struct sm_shelf *shelf)
     shelf->count = 0;
     sm_unlock(&shelf->lock);
     sm_lock(&slab->lock);
-    dissolve(slab, list);
-    dissolve(slab, batch);
+    dissolve_batch(slab, list);
+    dissolve_batch(slab, batch);
     sm_unlock(&slab->lock);
 }
 
 void sm_slab_trim(struct sm_slab *slab)
 {
     for (int i = 0; i < SM_SHARDS; i++)
-        clear(slab, &slab->shelves[i]);
+        clear_shelf(slab, &slab->shelves[i]);
     sm_lock(&slab->lock);
     while (slab->batch_count > 0)
-        dissolve(slab, slab->batches[--slab->batch_count]);
+        dissolve_batch(slab, slab->batches[--slab->batch_count]);
     sm_cells_trim(&slab->cells);
     sm_unlock(&slab->lock);
 }
@@ -257,7 +257,7 @@ enum { AT_ONCE = 1024 };
 
 /* Begins a walk, or ends it if the slab was trimmed. The slab is locked. Chunks added after the walk began precede
  * those that it visits, so it does not see them. */
-static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
+static void continue_walk(const struct sm_cells *cells, struct sm_slab_walk *walk)
 {
     if (!walk->begun)
         *walk = (struct sm_slab_walk){.begun = true, .chunk = cells->chunks, .trims = cells->trims};
@@ -266,14 +266,14 @@ static void go_on(const struct sm_cells *cells, struct sm_slab_walk *walk)
 }
 
 /* Visits up to AT_ONCE cells of the walk's chunk. The slab is locked. */
-static void *find_in(const struct sm_cells *cells, struct sm_slab_walk *walk,
-                     bool (*wanted)(void *cell, const void *user), const void *user)
+static void *find_in_chunk(const struct sm_cells *cells, struct sm_slab_walk *walk,
+                           bool (*wanted)(void *cell, const void *user), const void *user)
 {
     const struct chunk *const chunk = walk->chunk;
-    const size_t count = cells_in(cells, chunk);
+    const size_t count = count_cells_in(cells, chunk);
     const size_t end = count - walk->cell > AT_ONCE ? walk->cell + AT_ONCE : count;
     while (walk->cell < end) {
-        char *const cell = (char *)(uintptr_t)chunk + offset_in(chunk) + walk->cell++ * cells->cell;
+        char *const cell = (char *)(uintptr_t)chunk + get_cells_offset(chunk) + walk->cell++ * cells->cell;
         if (wanted(cell, user))
             return cell;
     }
@@ -290,9 +290,9 @@ void *sm_slab_find(struct sm_slab *slab, struct sm_slab_walk *walk, bool (*wante
     void *found = NULL;
     for (;;) {
         sm_lock(&slab->lock);
-        go_on(&slab->cells, walk);
+        continue_walk(&slab->cells, walk);
         if (walk->chunk)
-            found = find_in(&slab->cells, walk, wanted, user);
+            found = find_in_chunk(&slab->cells, walk, wanted, user);
         sm_unlock(&slab->lock);
         if (found || !walk->chunk)
             return found;

@@ -20,8 +20,8 @@ synced_mem_status sm_check_struct(const size_t *size, size_t known, const char *
     if (!size)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", what);
     if (*size != known)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the struct_size of %s is %zu, this version knows %zu", what,
-                       *size, known);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "the struct_size of %s is %zu, but this version of the library expects %zu", what, *size, known);
     return SYNCED_MEM_OK;
 }
 

@@ -40,7 +40,7 @@ static struct {
 
 static atomic_size_t in_flight; /* bytes of buffers that are taken and not yet back in the pool */
 
-static size_t room_for(size_t size)
+static size_t round_to_alignment(size_t size)
 {
     return (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
@@ -50,39 +50,39 @@ const void *sm_bounce_data(const struct sm_bounce *bounce)
     return bounce->data;
 }
 
-static void count_out(size_t bytes)
+static void count_bytes_out(size_t bytes)
 {
     atomic_fetch_sub_explicit(&in_flight, bytes, memory_order_relaxed);
 }
 
 /* Counts the bytes if the limit allows. Returns whether it does. */
-static bool count_in(size_t bytes)
+static bool count_bytes_in(size_t bytes)
 {
     if (atomic_fetch_add_explicit(&in_flight, bytes, memory_order_relaxed) + bytes <=
         MOST_IN_FLIGHT * sm_staging_buffer())
         return true;
-    count_out(bytes);
+    count_bytes_out(bytes);
     return false;
 }
 
-static void put_back(struct sm_bounce *bounce)
+static void free_bounce_buffer(struct sm_bounce *bounce)
 {
     const size_t bytes = bounce->bytes;
     sm_fence_drop(bounce->fence);
     sm_host_pool_free(bounce->data, bytes, bounce->owner);
-    count_out(bytes);
+    count_bytes_out(bytes);
 }
 
 void sm_bounce_lose(struct sm_bounce *bounce)
 {
-    count_out(bounce->bytes);
+    count_bytes_out(bounce->bytes);
     sm_count_up(SM_COUNT_quarantined, 1);
 }
 
 /* ---- With the list locked ---- */
 
 /* Empties the list in a forked child, which knows nothing of its parent's work. */
-static void leave_to_parent(void)
+static void forget_parent_buffers(void)
 {
     if (used.generation == sm_process_generation())
         return;
@@ -91,7 +91,7 @@ static void leave_to_parent(void)
     atomic_store_explicit(&used.count, 0, memory_order_relaxed);
 }
 
-static void append(struct sm_bounce *bounce)
+static void append_buffer(struct sm_bounce *bounce)
 {
     struct sm_bounce **link = &used.first;
     while (*link && (*link)->fence->stream != bounce->fence->stream)
@@ -108,7 +108,7 @@ static void append(struct sm_bounce *bounce)
     atomic_fetch_add_explicit(&used.count, 1, memory_order_relaxed);
 }
 
-static struct sm_bounce *second_of(const struct sm_bounce *first)
+static struct sm_bounce *promote_second(const struct sm_bounce *first)
 {
     struct sm_bounce *const second = first->next;
     if (!second)
@@ -119,7 +119,7 @@ static struct sm_bounce *second_of(const struct sm_bounce *first)
     return second;
 }
 
-static struct sm_bounce *take_ended(void)
+static struct sm_bounce *take_ended_buffers(void)
 {
     struct sm_bounce *ended = NULL;
     struct sm_bounce **link = &used.first;
@@ -129,7 +129,7 @@ static struct sm_bounce *take_ended(void)
             link = &first->other;
             continue;
         }
-        *link = second_of(first);
+        *link = promote_second(first);
         first->next = ended;
         ended = first;
         atomic_fetch_sub_explicit(&used.count, 1, memory_order_relaxed);
@@ -138,7 +138,7 @@ static struct sm_bounce *take_ended(void)
 }
 
 /* The next few streams that were listed after one time and up to another, the earliest first. */
-struct some {
+struct fence_set {
     uint64_t after;
     uint64_t up_to;
     unsigned count;
@@ -147,18 +147,18 @@ struct some {
 };
 
 /* Fills in the fences. Returns when the last of these streams was listed. */
-static uint64_t hold_some(struct some *some, bool lasts)
+static uint64_t hold_fences(struct fence_set *fence_set, bool lasts)
 {
-    uint64_t last = some->up_to;
-    some->count = 0;
-    some->buffers = atomic_load_explicit(&used.count, memory_order_relaxed);
-    for (const struct sm_bounce *first = used.first; first && some->count < MOST_STREAMS; first = first->other) {
-        if (first->listed_at <= some->after || first->listed_at > some->up_to)
+    uint64_t last = fence_set->up_to;
+    fence_set->count = 0;
+    fence_set->buffers = atomic_load_explicit(&used.count, memory_order_relaxed);
+    for (const struct sm_bounce *first = used.first; first && fence_set->count < MOST_STREAMS; first = first->other) {
+        if (first->listed_at <= fence_set->after || first->listed_at > fence_set->up_to)
             continue;
         last = first->listed_at;
-        some->fences[some->count++] = sm_fence_hold(lasts ? first->last->fence : first->fence);
+        fence_set->fences[fence_set->count++] = sm_fence_hold(lasts ? first->last->fence : first->fence);
     }
-    return some->count == MOST_STREAMS ? last : some->up_to;
+    return fence_set->count == MOST_STREAMS ? last : fence_set->up_to;
 }
 
 /* ---- Functions for other files ---- */
@@ -166,18 +166,18 @@ static uint64_t hold_some(struct some *some, bool lasts)
 void sm_bounce_give(struct sm_bounce *bounce, struct sm_fence *fence)
 {
     if (!fence) {
-        put_back(bounce);
+        free_bounce_buffer(bounce);
         return;
     }
     bounce->fence = sm_fence_hold(fence);
     sm_lock(&used.lock);
-    leave_to_parent();
-    append(bounce);
+    forget_parent_buffers();
+    append_buffer(bounce);
     sm_unlock(&used.lock);
 }
 
 /* Polls or waits for the fence, and drops it. Work on a lost device has ended. */
-static synced_mem_status ask(struct sm_fence *fence, bool wait, bool *any_ended)
+static synced_mem_status poll_or_wait_fence(struct sm_fence *fence, bool wait, bool *any_ended)
 {
     const synced_mem_status waited = wait ? sm_fence_wait(fence) : SYNCED_MEM_OK;
     const bool ended = !sm_fence_pending(fence);
@@ -186,40 +186,40 @@ static synced_mem_status ask(struct sm_fence *fence, bool wait, bool *any_ended)
     return ended ? SYNCED_MEM_OK : waited;
 }
 
-static void give_back_ended(void)
+static void free_ended_buffers(void)
 {
     sm_hands_fill();
     sm_lock(&used.lock);
-    struct sm_bounce *bounce = take_ended();
+    struct sm_bounce *bounce = take_ended_buffers();
     sm_unlock(&used.lock);
     while (bounce) {
         struct sm_bounce *const next = bounce->next;
-        put_back(bounce);
+        free_bounce_buffer(bounce);
         bounce = next;
     }
     sm_hands_empty(true);
 }
 
-static uint64_t hold(struct some *some, bool lasts)
+static uint64_t lock_and_hold_fences(struct fence_set *fence_set, bool lasts)
 {
     sm_lock(&used.lock);
-    leave_to_parent();
-    const uint64_t last = hold_some(some, lasts);
+    forget_parent_buffers();
+    const uint64_t last = hold_fences(fence_set, lasts);
     sm_unlock(&used.lock);
     return last;
 }
 
-static bool ask_each(const struct some *some, bool wait, synced_mem_status *first)
+static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, synced_mem_status *first)
 {
     bool any = false;
-    for (unsigned i = 0; i < some->count; i++) {
-        const synced_mem_status status = ask(some->fences[i], wait, &any);
+    for (unsigned i = 0; i < fence_set->count; i++) {
+        const synced_mem_status status = poll_or_wait_fence(fence_set->fences[i], wait, &any);
         *first = *first != SYNCED_MEM_OK ? *first : status;
     }
     return any;
 }
 
-static uint64_t times_listed(void)
+static uint64_t get_times_listed(void)
 {
     sm_lock(&used.lock);
     const uint64_t times = used.times;
@@ -229,53 +229,53 @@ static uint64_t times_listed(void)
 
 /* Waits for the last buffer of each stream at its turn. Other threads may add buffers and streams without end. So each
  * stream that is listed now is waited for once. */
-static synced_mem_status wait_for_all(void)
+static synced_mem_status wait_for_all_buffers(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    struct some some = {.up_to = times_listed()};
-    while (some.after < some.up_to) {
-        some.after = hold(&some, true);
-        (void)ask_each(&some, true, &first);
+    struct fence_set fence_set = {.up_to = get_times_listed()};
+    while (fence_set.after < fence_set.up_to) {
+        fence_set.after = lock_and_hold_fences(&fence_set, true);
+        (void)poll_or_wait_fences(&fence_set, true, &first);
     }
     return first;
 }
 
 /* Gives back the buffers whose work has ended. A stream is polled again while its buffers end, but at most once for
  * each buffer. */
-static void give_back_all_ended(void)
+static void free_all_ended_buffers(void)
 {
     synced_mem_status ignored = SYNCED_MEM_OK;
-    struct some some = {.up_to = times_listed()};
-    while (some.after < some.up_to) {
-        uint64_t last = hold(&some, false);
-        unsigned left = some.buffers;
-        while (ask_each(&some, false, &ignored) && left-- > 0) {
-            give_back_ended();
-            last = hold(&some, false);
+    struct fence_set fence_set = {.up_to = get_times_listed()};
+    while (fence_set.after < fence_set.up_to) {
+        uint64_t last = lock_and_hold_fences(&fence_set, false);
+        unsigned left = fence_set.buffers;
+        while (poll_or_wait_fences(&fence_set, false, &ignored) && left-- > 0) {
+            free_ended_buffers();
+            last = lock_and_hold_fences(&fence_set, false);
         }
-        some.after = last;
+        fence_set.after = last;
     }
 }
 
-static bool count_in_or_reap(size_t bytes)
+static bool count_bytes_in_or_reap(size_t bytes)
 {
-    if (count_in(bytes))
+    if (count_bytes_in(bytes))
         return true;
-    give_back_all_ended();
-    return count_in(bytes);
+    free_all_ended_buffers();
+    return count_bytes_in(bytes);
 }
 
 struct sm_bounce *sm_bounce_take(int device, const void *source, size_t size)
 {
     struct sm_pinned memory;
-    const size_t bytes = room_for(size) + sizeof(struct sm_bounce);
-    if (!count_in_or_reap(bytes))
+    const size_t bytes = round_to_alignment(size) + sizeof(struct sm_bounce);
+    if (!count_bytes_in_or_reap(bytes))
         return NULL;
     if (sm_host_pool_alloc(device, bytes, &memory) != SYNCED_MEM_OK) {
-        count_out(bytes);
+        count_bytes_out(bytes);
         return NULL;
     }
-    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + room_for(size));
+    struct sm_bounce *const bounce = (struct sm_bounce *)(void *)((char *)memory.data + round_to_alignment(size));
     *bounce = (struct sm_bounce){.data = memory.data, .bytes = bytes, .owner = memory.owner};
     memcpy(bounce->data, source, size);
     return bounce;
@@ -290,7 +290,7 @@ synced_mem_status sm_bounce_reap(bool wait)
 {
     if (!sm_bounce_any())
         return SYNCED_MEM_OK;
-    const synced_mem_status status = wait ? wait_for_all() : SYNCED_MEM_OK;
-    give_back_all_ended();
+    const synced_mem_status status = wait ? wait_for_all_buffers() : SYNCED_MEM_OK;
+    free_all_ended_buffers();
     return status;
 }

@@ -21,7 +21,7 @@ struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
     if (!copy) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a copy's record");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a copy's record");
         return NULL;
     }
     const unsigned writes = copy->writes + 1;

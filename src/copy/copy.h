@@ -9,7 +9,7 @@
  *    shared       one piece of memory that is both copies of its object: managed or mapped
  *    retire       give up a copy; its memory is freed when the last work on it has ended
  *    reap         try the retired copies again
- *    spare        device memory of a retired copy that the device cache keeps for reuse
+ *    cached       device memory of a retired copy, which the device cache keeps for reuse
  *    untracked    work is queued on the memory, and nobody can tell when it ends
  *    quarantine   leave such memory allocated for ever
  *    streamless   the device pointer was given out without a stream
@@ -40,12 +40,12 @@ struct sm_copy {
         synced_mem_release_callback callback; /* of adopted memory */
         const struct sm_allocator *allocator; /* of memory from an allocator */
         void *owner;                          /* of page-locked memory: the pool's own datum, which it wants back */
-        struct sm_copy *newer; /* of spare device memory: the one that was kept next; see device_cache.h */
+        struct sm_copy *newer; /* of cached device memory: the one that was kept next; see device_cache.h */
     };
     union {
         void *user;            /* of adopted memory */
         size_t alignment;      /* of memory from an allocator: the requested alignment */
-        struct sm_copy *older; /* of spare device memory: the one that was kept before */
+        struct sm_copy *older; /* of cached device memory: the one that was kept before */
     };
     /* Work in flight, see inflight.h. Streams are given only memory that the device uses. So a host copy that is not
      * shared has no writer. */
@@ -71,8 +71,8 @@ struct sm_copy {
     bool write_is_covered : 1; /* a later open write comes after write */
     /* Host memory is page-locked. Of the caller's memory: as far as is known, see pin.h. */
     bool pinned : 1;
-    bool asked : 1;    /* of the caller's memory: the runtime has answered whether it is page-locked */
-    bool is_spare : 1; /* device memory that was retired and kept; see device_cache.h */
+    bool pin_known : 1; /* of the caller's memory: the runtime has answered whether it is page-locked */
+    bool is_cached : 1; /* device memory that was retired and kept; see device_cache.h */
     /* The pointer was given out without a stream. Kernels on the legacy stream and on blocking streams may use it while
      * the memory exists. That a use has ended does not matter. */
     bool streamless : 1;
@@ -83,7 +83,7 @@ struct sm_copy {
             unsigned given;    /* counts the calls that gave out its pointer */
             unsigned arrivals; /* counts the transfers to it */
         };
-        uint64_t kept_at;    /* of spare device memory: its place in the order of age */
+        uint64_t kept_at;    /* of cached device memory: its place in the order of age */
         uint64_t retired_at; /* of a retired copy: its place in the order of retirement */
     };
 };
@@ -180,9 +180,9 @@ synced_mem_status sm_copy_reap(bool wait);
  * reaping. */
 void sm_copy_reap_passing_by(void);
 
-/* Frees the spare device memory of a device; -1: of all devices. Memory that cannot be freed is retired. Returns the
+/* Frees the cached device memory of a device; -1: of all devices. Memory that cannot be freed is retired. Returns the
  * first failure. */
-synced_mem_status sm_copy_free_spares(int device);
+synced_mem_status sm_copy_free_cached(int device);
 
 /* Returns the memory of unused records to the system. */
 void sm_copy_trim(void);

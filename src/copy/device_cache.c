@@ -1,4 +1,4 @@
-/* The device cache: spare memory, by its size and by the stream that used it last. */
+/* The device cache: memory by its size and by the stream that used it last. */
 #include "copy/device_cache.h"
 
 #include "copy/inflight.h"
@@ -6,12 +6,12 @@
 #include "memory/accounting.h"
 
 enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
-enum { BINS = SIZES * STREAMS, MOST = 256, LOOKS = 4 };
+enum { BINS = SIZES * STREAMS, MOST = 256, TRIES = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
 /* Each bin lists the copy first that was put there last. A search takes the copies that it examines out of the bin and
  * out of the order of age. Then it puts them back at their place in the order of age. */
-static struct spares {
+static struct cache {
     struct sm_copy *bins[BINS];
     struct sm_copy *oldest;
     struct sm_copy *newest;
@@ -27,29 +27,29 @@ static struct sm_lock guard = SM_LOCK_INITIALIZER;
 
 /* ---- With the lock held ---- */
 
-static const struct sm_stream *stream_of(const struct sm_copy *copy)
+static const struct sm_stream *get_last_stream(const struct sm_copy *copy)
 {
     return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
 }
 
-static uint64_t mixed(uint64_t number)
+static uint64_t mix_bits(uint64_t number)
 {
     return number * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* Returns the first of the bins for the size. */
-static struct sm_copy **bins_of(struct spares *on, size_t bytes)
+static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
 {
-    return &on->bins[(mixed(bytes) >> (64 - SIZES_LOG)) * STREAMS];
+    return &on->bins[(mix_bits(bytes) >> (64 - SIZES_LOG)) * STREAMS];
 }
 
-static struct sm_copy **bin_of(struct spares *on, size_t bytes, const struct sm_stream *stream)
+static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
-    return bins_of(on, bytes) + (mixed((uintptr_t)stream) >> (64 - STREAMS_LOG));
+    return find_bins_of_size(on, bytes) + (mix_bits((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
-static void insert_by_age(struct spares *on, struct sm_copy *copy)
+static void insert_copy_by_age(struct cache *on, struct sm_copy *copy)
 {
     struct sm_copy *older = on->newest;
     if (older && older->kept_at > copy->kept_at) {
@@ -64,18 +64,18 @@ static void insert_by_age(struct spares *on, struct sm_copy *copy)
     *(copy->newer ? &copy->newer->older : &on->newest) = copy;
 }
 
-static void put(struct spares *on, struct sm_copy *copy)
+static void insert_copy(struct cache *on, struct sm_copy *copy)
 {
-    struct sm_copy **const bin = bin_of(on, copy->bytes, stream_of(copy));
+    struct sm_copy **const bin = find_bin_of_stream(on, copy->bytes, get_last_stream(copy));
     copy->next = *bin;
     *bin = copy;
-    insert_by_age(on, copy);
+    insert_copy_by_age(on, copy);
     on->count++;
     on->bytes += copy->bytes;
-    sm_gpu_kept(copy->device, copy->bytes);
+    sm_gpu_cached(copy->device, copy->bytes);
 }
 
-static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
+static struct sm_copy *unlink_copy(struct cache *on, struct sm_copy **link)
 {
     struct sm_copy *const copy = *link;
     *link = copy->next;
@@ -86,79 +86,79 @@ static struct sm_copy *unlink_at(struct spares *on, struct sm_copy **link)
     copy->newer = NULL;
     on->count--;
     on->bytes -= copy->bytes;
-    sm_gpu_kept_no_more(copy->device, copy->bytes);
+    sm_gpu_uncached(copy->device, copy->bytes);
     return copy;
 }
 
-static struct sm_copy *take_oldest(struct spares *on)
+static struct sm_copy *take_oldest_copy(struct cache *on)
 {
     const struct sm_copy *const oldest = on->oldest;
-    struct sm_copy **link = bin_of(on, oldest->bytes, stream_of(oldest));
+    struct sm_copy **link = find_bin_of_stream(on, oldest->bytes, get_last_stream(oldest));
     while (*link != oldest)
         link = &(*link)->next;
-    return unlink_at(on, link);
+    return unlink_copy(on, link);
 }
 
-static size_t limit_of(const struct spares *on)
+static size_t get_cache_limit(const struct cache *on)
 {
     return DEFAULT_LIMIT - on->less;
 }
 
-static void push_front(struct sm_copy **list, struct sm_copy *copy)
+static void prepend_copy(struct sm_copy **list, struct sm_copy *copy)
 {
     copy->next = *list;
     *list = copy;
 }
 
 /* Removes the oldest copies until the limit is kept. */
-static void keep_limit(struct spares *on, struct sm_copy **gone)
+static void enforce_cache_limit(struct cache *on, struct sm_copy **gone)
 {
-    while (on->count > MOST || on->bytes > limit_of(on))
-        push_front(gone, take_oldest(on));
+    while (on->count > MOST || on->bytes > get_cache_limit(on))
+        prepend_copy(gone, take_oldest_copy(on));
 }
 
 /* Takes the stream's own copy that was retired last. */
-static struct sm_copy *take_own(struct spares *on, const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_own_copy(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
-    struct sm_copy **link = bin_of(on, bytes, stream);
-    while (*link && ((*link)->bytes != bytes || stream_of(*link) != stream))
+    struct sm_copy **link = find_bin_of_stream(on, bytes, stream);
+    while (*link && ((*link)->bytes != bytes || get_last_stream(*link) != stream))
         link = &(*link)->next;
-    return *link ? unlink_at(on, link) : NULL;
+    return *link ? unlink_copy(on, link) : NULL;
 }
 
 /* Takes a copy of any stream, the one that this stream retired first. The streams take turns. Otherwise memory that is
  * in use for long would hide the rest. */
-static struct sm_copy *take_others(struct spares *on, size_t bytes)
+static struct sm_copy *take_any_copy(struct cache *on, size_t bytes)
 {
-    struct sm_copy **const bins = bins_of(on, bytes);
+    struct sm_copy **const bins = find_bins_of_size(on, bytes);
     struct sm_copy **found = NULL;
     const unsigned first = on->next_stream++;
     for (unsigned i = 0; i < STREAMS && !found; i++)
         for (struct sm_copy **link = &bins[(first + i) % STREAMS]; *link; link = &(*link)->next)
             if ((*link)->bytes == bytes)
                 found = link;
-    return found ? unlink_at(on, found) : NULL;
+    return found ? unlink_copy(on, found) : NULL;
 }
 
-static struct sm_copy *take_of_size(struct spares *on, const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_copy_of_size(struct cache *on, const struct sm_stream *stream, size_t bytes)
 {
-    struct sm_copy *const own = take_own(on, stream, bytes);
-    return own ? own : take_others(on, bytes);
+    struct sm_copy *const own = take_own_copy(on, stream, bytes);
+    return own ? own : take_any_copy(on, bytes);
 }
 
 /* ---- Functions for other files ---- */
 
 struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 {
-    struct spares *const on = &devices[copy->device];
+    struct cache *const on = &devices[copy->device];
     struct sm_copy *gone = NULL;
     sm_lock(&guard);
-    if (copy->bytes > limit_of(on)) {
-        push_front(&gone, copy);
+    if (copy->bytes > get_cache_limit(on)) {
+        prepend_copy(&gone, copy);
     } else {
         copy->kept_at = ++on->kept;
-        put(on, copy);
-        keep_limit(on, &gone);
+        insert_copy(on, copy);
+        enforce_cache_limit(on, &gone);
     }
     sm_unlock(&guard);
     return gone;
@@ -166,7 +166,7 @@ struct sm_copy *sm_device_cache_keep(struct sm_copy *copy)
 
 /* Returns whether the stream comes after all work in flight on the copy. The first call records the fences, which later
  * calls only poll. If a stream has vanished the copy is untracked. */
-static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
+static bool is_copy_usable(struct sm_copy *copy, const struct sm_stream *stream)
 {
     if (sm_inflight_only_stream(copy) == stream)
         return true;
@@ -178,39 +178,40 @@ static bool is_usable(struct sm_copy *copy, const struct sm_stream *stream)
 
 /* Keeps the copies that a search has passed over. Untracked copies go to *gone: no fence tells when their work ends, so
  * no later search may find them. */
-static void put_back(struct spares *on, struct sm_copy *list, struct sm_copy **gone)
+static void reinsert_copies(struct cache *on, struct sm_copy *list, struct sm_copy **gone)
 {
     sm_lock(&guard);
     while (list) {
         struct sm_copy *const copy = list;
         list = copy->next;
         if (copy->untracked)
-            push_front(gone, copy);
+            prepend_copy(gone, copy);
         else
-            put(on, copy);
+            insert_copy(on, copy);
     }
-    keep_limit(on, gone);
+    enforce_cache_limit(on, gone);
     sm_unlock(&guard);
 }
 
-struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone, bool *looked)
+struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t bytes, struct sm_copy **gone,
+                                     bool *examined)
 {
-    struct spares *const on = &devices[stream->device];
+    struct cache *const on = &devices[stream->device];
     struct sm_copy *unusable = NULL;
     struct sm_copy *copy = NULL;
     *gone = NULL;
-    for (unsigned looks = 0; looks < LOOKS; looks++) {
+    for (unsigned tries = 0; tries < TRIES; tries++) {
         sm_lock(&guard);
-        copy = take_of_size(on, stream, bytes);
+        copy = take_copy_of_size(on, stream, bytes);
         sm_unlock(&guard);
-        if (!copy || is_usable(copy, stream))
+        if (!copy || is_copy_usable(copy, stream))
             break;
-        push_front(&unusable, copy);
+        prepend_copy(&unusable, copy);
         copy = NULL;
     }
     if (unusable)
-        put_back(on, unusable, gone);
-    *looked = unusable || copy;
+        reinsert_copies(on, unusable, gone);
+    *examined = unusable || copy;
     if (copy)
         sm_inflight_forget(copy);
     return copy;
@@ -218,18 +219,18 @@ struct sm_copy *sm_device_cache_take(const struct sm_stream *stream, size_t byte
 
 struct sm_copy *sm_device_cache_take_all(int device)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     struct sm_copy *all = NULL;
     sm_lock(&guard);
     while (on->count > 0)
-        push_front(&all, take_oldest(on));
+        prepend_copy(&all, take_oldest_copy(on));
     sm_unlock(&guard);
     return all;
 }
 
 size_t sm_device_cache_bytes(int device)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     sm_lock(&guard);
     const size_t bytes = on->bytes;
     sm_unlock(&guard);
@@ -238,7 +239,7 @@ size_t sm_device_cache_bytes(int device)
 
 void sm_device_cache_set_limit(int device, size_t bytes)
 {
-    struct spares *const on = &devices[device];
+    struct cache *const on = &devices[device];
     sm_lock(&guard);
     on->less = bytes < DEFAULT_LIMIT ? DEFAULT_LIMIT - bytes : 0;
     sm_unlock(&guard);

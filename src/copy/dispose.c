@@ -16,7 +16,7 @@
 #include <stdlib.h>
 
 /* Returns whether all work on the copy has ended. A lost device runs nothing. */
-static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
+static bool is_copy_idle(struct sm_copy *copy, synced_mem_status *status)
 {
     *status = sm_inflight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
@@ -29,12 +29,12 @@ static bool is_idle(struct sm_copy *copy, synced_mem_status *status)
 }
 
 /* Returns whether threads of the library have yet to queue work on the copy. Until then no stream can wait for it. */
-static bool is_queueing(const struct sm_copy *copy)
+static bool is_copy_queueing(const struct sm_copy *copy)
 {
     return sm_inflight_queueing(copy, true) != NULL;
 }
 
-static void quarantine(struct sm_copy *copy)
+static void quarantine_memory(struct sm_copy *copy)
 {
     sm_guard_forget(copy);
     sm_count_up(SM_COUNT_quarantined, 1);
@@ -42,12 +42,12 @@ static void quarantine(struct sm_copy *copy)
 
 void sm_copy_quarantine(struct sm_copy *copy)
 {
-    quarantine(copy);
+    quarantine_memory(copy);
     sm_copy_give_record(copy);
 }
 
 /* Gives the memory back to its allocator. All work on memory of a lost device has ended. */
-static synced_mem_status give_back(struct sm_copy *copy)
+static synced_mem_status return_to_allocator(struct sm_copy *copy)
 {
     struct sm_stream *stream = NULL;
     const bool on_device = !sm_allocator_is_of_host(copy->allocator);
@@ -64,7 +64,7 @@ static synced_mem_status give_back(struct sm_copy *copy)
     return status;
 }
 
-static void hand_over(struct sm_copy *copy)
+static void call_release_callback(struct sm_copy *copy)
 {
     sm_unpin(copy);
     const struct sm_caller caller = sm_caller_put_aside();
@@ -74,7 +74,7 @@ static void hand_over(struct sm_copy *copy)
     sm_caller_put_back(caller);
 }
 
-static void free_pageable(struct sm_copy *copy)
+static void free_pageable_memory(struct sm_copy *copy)
 {
     sm_host_memory_free(copy->base, copy->bytes);
     sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
@@ -121,7 +121,7 @@ synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
 }
 
 /* Enters a streamless use and ends it, together with one that is open. */
-static synced_mem_status end_streamless(struct sm_copy *copy)
+static synced_mem_status end_streamless_use(struct sm_copy *copy)
 {
     struct sm_use *const use = copy->streamless ? sm_inflight_reserve() : NULL;
     if (!use)
@@ -136,7 +136,7 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 {
     if (copy->source == SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = end_streamless(copy);
+    const synced_mem_status status = end_streamless_use(copy);
     if (status == SYNCED_MEM_OK)
         copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
@@ -153,13 +153,13 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         *status = sm_copy_end_streamless(copy);
     if (*status != SYNCED_MEM_OK)
         return false;
-    if (!copy->untracked && !must_be_idle(copy) && is_queueing(copy))
+    if (!copy->untracked && !must_be_idle(copy) && is_copy_queueing(copy))
         return false;
-    if (!copy->untracked && must_be_idle(copy) && !is_idle(copy, status))
+    if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, status))
         return false;
     sm_inflight_note_strays(copy); /* threads of the library may have made more strays meanwhile */
     if (copy->untracked) {
-        quarantine(copy);
+        quarantine_memory(copy);
         return true;
     }
     switch (source) {
@@ -176,13 +176,13 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         sm_managed_pool_free(copy->device, copy->base, copy->bytes);
         break;
     case SYNCED_MEM_SOURCE_PAGEABLE:
-        free_pageable(copy);
+        free_pageable_memory(copy);
         break;
     case SYNCED_MEM_SOURCE_ADOPTED:
-        hand_over(copy);
+        call_release_callback(copy);
         break;
     case SYNCED_MEM_SOURCE_ALLOCATOR:
-        *status = give_back(copy);
+        *status = return_to_allocator(copy);
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE: /* no copy has this source */

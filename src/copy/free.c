@@ -11,7 +11,7 @@
 #include "memory/accounting.h"
 
 /* Finds an internal stream that has nothing to do. If all of them wait, takes the next one in turn. */
-static synced_mem_status internal_to_wait(int device, struct sm_stream **out)
+static synced_mem_status pick_idle_internal_stream(int device, struct sm_stream **out)
 {
     static atomic_uint turn;
     enum { INTERNALS = SM_INTERNAL_FREE_LAST - SM_INTERNAL_FREE_BEHIND + 1 };
@@ -30,8 +30,8 @@ static synced_mem_status internal_to_wait(int device, struct sm_stream **out)
 synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **internal)
 {
     const bool idle = sm_inflight_is_idle(copy);
-    const synced_mem_status status =
-        idle ? sm_internal_stream(copy->device, SM_INTERNAL_FREE, internal) : internal_to_wait(copy->device, internal);
+    const synced_mem_status status = idle ? sm_internal_stream(copy->device, SM_INTERNAL_FREE, internal)
+                                          : pick_idle_internal_stream(copy->device, internal);
     return status == SYNCED_MEM_OK && !idle ? sm_inflight_order(copy, true, *internal) : status;
 }
 
@@ -55,7 +55,7 @@ synced_mem_status sm_free_device(struct sm_copy *copy)
     synced_mem_status status = free_on_its_stream(copy, &freed);
     if (status == SYNCED_MEM_OK && !freed)
         status = free_on_internal(copy);
-    if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_spare)
+    if ((status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_DEVICE_LOST) && !copy->is_cached)
         sm_gpu_freed(copy->device, copy->bytes);
     return status;
 }

@@ -11,7 +11,7 @@ enum { MANY_USES = 8 };
 static struct sm_stream nobody;
 struct sm_stream *const sm_ended_use = &nobody;
 
-static void replace(struct sm_fence **slot, struct sm_fence *fence)
+static void replace_fence(struct sm_fence **slot, struct sm_fence *fence)
 {
     sm_fence_drop(*slot);
     *slot = fence;
@@ -34,19 +34,19 @@ static bool is_transfer(const struct sm_use *use)
     return !use->by;
 }
 
-static bool is_stream(const struct sm_use *use)
+static bool is_by_stream(const struct sm_use *use)
 {
     return use->by && use->by != sm_ended_use;
 }
 
-static bool is_open(const struct sm_use *use)
+static bool is_use_open(const struct sm_use *use)
 {
-    return is_stream(use) && !use->fence;
+    return is_by_stream(use) && !use->fence;
 }
 
 static void free_use(struct sm_use *use)
 {
-    if (is_stream(use))
+    if (is_by_stream(use))
         sm_stream_drop(use->by);
     sm_fence_drop(use->fence);
     free(use);
@@ -61,7 +61,7 @@ static void free_uses(struct sm_use **list)
     }
 }
 
-static void push_front(struct sm_use **list, struct sm_use *use)
+static void prepend_use(struct sm_use **list, struct sm_use *use)
 {
     use->next = *list;
     *list = use;
@@ -71,7 +71,7 @@ static void push_front(struct sm_use **list, struct sm_use *use)
 
 /* Returns whether the stream has vanished. Its work is then forgotten, and the memory is never used for anybody
  * else. */
-static bool is_forgotten(struct sm_copy *copy, synced_mem_status status)
+static bool untrack_if_vanished(struct sm_copy *copy, synced_mem_status status)
 {
     if (status == SYNCED_MEM_ERR_INVALID_STATE)
         sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
@@ -85,13 +85,13 @@ static void drop_writer(struct sm_copy *copy)
 }
 
 /* Makes the covered work count again: nobody can wait for the open write that came after it. */
-static void wait_for_owed(struct sm_copy *copy)
+static void uncover_work(struct sm_copy *copy)
 {
     copy->write_is_covered = false;
     while (copy->covered) {
         struct sm_use *const use = copy->covered;
         copy->covered = use->next;
-        push_front(&copy->reads, use);
+        prepend_use(&copy->reads, use);
     }
 }
 
@@ -100,9 +100,9 @@ static synced_mem_status settle_writer(struct sm_copy *copy, const struct sm_str
     if (!copy->writer || copy->writer == by || copy->writer_fence)
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_stream_end_use(copy->writer, &copy->writer_fence);
-    if (is_forgotten(copy, status)) {
+    if (untrack_if_vanished(copy, status)) {
         drop_writer(copy);
-        wait_for_owed(copy);
+        uncover_work(copy);
     }
     return status;
 }
@@ -126,9 +126,9 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
-        if (is_open(use) && use->by != by)
+        if (is_use_open(use) && use->by != by)
             status = settle_reader(copy, use, just_recorded);
-        if (is_forgotten(copy, status)) {
+        if (untrack_if_vanished(copy, status)) {
             *link = use->next;
             free_use(use);
         } else {
@@ -157,17 +157,17 @@ struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflictin
     return lost ? lost : sm_inflight_unfinished(copy, conflicting);
 }
 
-static bool is_queueing(const struct sm_fence *fence)
+static bool is_fence_queueing(const struct sm_fence *fence)
 {
     return sm_fence_state(fence) == SM_FENCE_QUEUEING;
 }
 
 struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting)
 {
-    if (!copy->write_is_covered && is_queueing(copy->write))
+    if (!copy->write_is_covered && is_fence_queueing(copy->write))
         return copy->write;
     for (const struct sm_use *use = copy->reads; conflicting && use; use = use->next)
-        if (is_queueing(use->fence))
+        if (is_fence_queueing(use->fence))
             return use->fence;
     return NULL;
 }
@@ -178,7 +178,8 @@ struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicti
     return lost ? lost : sm_inflight_queueing(copy, conflicting);
 }
 
-static synced_mem_status wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream, bool transfers)
+static synced_mem_status make_stream_wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream,
+                                                    bool transfers)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (const struct sm_use *use = copy->reads; use && status == SYNCED_MEM_OK; use = use->next)
@@ -198,19 +199,19 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
     if (status == SYNCED_MEM_OK)
         status = sm_stream_wait(stream, copy->writer_fence);
     if (status == SYNCED_MEM_OK && conflicting)
-        status = wait_for_reads(copy, stream, true);
+        status = make_stream_wait_for_reads(copy, stream, true);
     if (status == SYNCED_MEM_OK && conflicting)
-        status = wait_for_reads(copy, stream, false);
+        status = make_stream_wait_for_reads(copy, stream, false);
     struct sm_fence *const lost = sm_inflight_lost(copy);
     return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
 }
 
-static bool is_of_others(const struct sm_use *use, const struct sm_stream *stream)
+static bool is_by_other_stream(const struct sm_use *use, const struct sm_stream *stream)
 {
-    return is_stream(use) && use->by != stream;
+    return is_by_stream(use) && use->by != stream;
 }
 
-static bool is_behind(const struct sm_stream *stream, struct sm_fence *fence)
+static bool is_stream_behind(const struct sm_stream *stream, struct sm_fence *fence)
 {
     return !fence || fence->stream == stream->serial || !sm_fence_pending(fence);
 }
@@ -221,9 +222,10 @@ struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy)
     struct sm_stream *const stream = copy->writer ? copy->writer : sm_inflight_last_reader(copy);
     if (!stream || stream->kind != SM_STREAM_CREATED)
         return NULL;
-    bool only = (copy->write_is_covered || is_behind(stream, copy->write)) && is_behind(stream, copy->writer_fence);
+    bool only = (copy->write_is_covered || is_stream_behind(stream, copy->write)) &&
+                is_stream_behind(stream, copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && only; use = use->next)
-        only = !is_of_others(use, stream) && is_behind(stream, use->fence);
+        only = !is_by_other_stream(use, stream) && is_stream_behind(stream, use->fence);
     return only ? stream : NULL;
 }
 
@@ -231,11 +233,11 @@ bool sm_inflight_is_idle(const struct sm_copy *copy)
 {
     bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
-        idle = !is_open(use) && !sm_fence_pending(use->fence);
+        idle = !is_use_open(use) && !sm_fence_pending(use->fence);
     return idle;
 }
 
-static struct sm_fence *transfer_in(const struct sm_use *list)
+static struct sm_fence *find_transfer_in(const struct sm_use *list)
 {
     for (const struct sm_use *use = list; use; use = use->next)
         if (is_transfer(use) && sm_fence_is_open(use->fence))
@@ -247,16 +249,16 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 {
     if (sm_fence_is_open(copy->write))
         return copy->write;
-    struct sm_fence *const read = transfer_in(copy->reads);
-    return read ? read : transfer_in(copy->covered);
+    struct sm_fence *const read = find_transfer_in(copy->reads);
+    return read ? read : find_transfer_in(copy->covered);
 }
 
 /* ---- Entering ---- */
 
 void sm_inflight_forget(struct sm_copy *copy)
 {
-    replace(&copy->write, NULL);
-    replace(&copy->writer_fence, NULL);
+    replace_fence(&copy->write, NULL);
+    replace_fence(&copy->writer_fence, NULL);
     drop_writer(copy);
     free_uses(&copy->reads);
     free_uses(&copy->covered);
@@ -272,13 +274,13 @@ void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
 
 void sm_inflight_filled(struct sm_copy *copy, struct sm_fence *fence)
 {
-    replace(&copy->writer_fence, fence);
+    replace_fence(&copy->writer_fence, fence);
     copy->arriving = true;
 }
 
 void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence)
 {
-    replace(&copy->write, fence);
+    replace_fence(&copy->write, fence);
     copy->write_is_covered = false;
     copy->arriving = true;
 }
@@ -292,13 +294,13 @@ struct sm_use *sm_inflight_reserve(void)
 {
     struct sm_use *const use = calloc(1, sizeof *use);
     if (!use)
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a use");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a use");
     return use;
 }
 
 /* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of
  * streams. */
-static void remove_earlier(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
+static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
 {
     struct sm_use **link = list;
     while (*link) {
@@ -314,14 +316,15 @@ static void remove_earlier(struct sm_use **list, const struct sm_stream *by, con
 
 /* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
  * Nothing else polls them. */
-static void ask_about(struct sm_copy *copy, struct sm_use *list)
+static void poll_uses(struct sm_copy *copy, struct sm_use *list)
 {
     for (struct sm_use *use = list; use; use = use->next) {
-        if (is_open(use) && sm_stream_is_over(use->by) && sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
+        if (is_use_open(use) && sm_stream_is_over(use->by) &&
+            sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
             sm_stream_drop(use->by);
             use->by = sm_ended_use;
         }
-        if (!is_stream(use))
+        if (!is_by_stream(use))
             (void)sm_fence_pending(use->fence);
     }
     sm_inflight_prune(copy);
@@ -335,47 +338,47 @@ static unsigned count_uses(const struct sm_use *list)
     return count;
 }
 
-static void keep_short(struct sm_copy *copy)
+static void poll_long_lists(struct sm_copy *copy)
 {
     if (count_uses(copy->reads) >= MANY_USES)
-        ask_about(copy, copy->reads);
+        poll_uses(copy, copy->reads);
     if (count_uses(copy->covered) >= MANY_USES)
-        ask_about(copy, copy->covered);
+        poll_uses(copy, copy->covered);
 }
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier(&copy->reads, NULL, fence);
-    remove_earlier(&copy->covered, NULL, fence);
-    keep_short(copy);
+    remove_earlier_uses(&copy->reads, NULL, fence);
+    remove_earlier_uses(&copy->covered, NULL, fence);
+    poll_long_lists(copy);
     reserved->fence = sm_fence_hold(fence);
-    push_front(&copy->reads, reserved);
+    prepend_use(&copy->reads, reserved);
 }
 
 void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier(&copy->reads, sm_ended_use, fence);
-    keep_short(copy);
+    remove_earlier_uses(&copy->reads, sm_ended_use, fence);
+    poll_long_lists(copy);
     reserved->by = sm_ended_use;
     reserved->fence = fence;
-    push_front(&copy->reads, reserved);
+    prepend_use(&copy->reads, reserved);
 }
 
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
 {
     struct sm_use **link = &copy->reads;
-    while (*link && !(is_open(*link) && sm_stream_can_be_hot((*link)->by) &&
+    while (*link && !(is_use_open(*link) && sm_stream_can_be_hot((*link)->by) &&
                       atomic_load_explicit(&(*link)->by->hot, memory_order_relaxed) == handle))
         link = &(*link)->next;
     struct sm_use *const use = *link;
     if (!use || (copy->writer && copy->writer != use->by))
         return false;
     *link = use->next;
-    push_front(&copy->reads, use);
+    prepend_use(&copy->reads, use);
     return true;
 }
 
-static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *stream)
+static struct sm_use **find_use_link(struct sm_copy *copy, const struct sm_stream *stream)
 {
     struct sm_use **link = &copy->reads;
     while (*link && (*link)->by != stream)
@@ -384,24 +387,24 @@ static struct sm_use **link_of(struct sm_copy *copy, const struct sm_stream *str
 }
 
 /* The stream that was given the pointer last comes first, where the hot path finds it. */
-static void give_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
+static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
 {
-    struct sm_use **const link = link_of(copy, stream);
+    struct sm_use **const link = find_use_link(copy, stream);
     struct sm_use *use = *link;
     if (use) {
         *link = use->next;
-        replace(&use->fence, NULL);
+        replace_fence(&use->fence, NULL);
         free(reserved);
     } else {
-        keep_short(copy);
+        poll_long_lists(copy);
         use = reserved;
         use->by = sm_stream_hold(stream);
     }
-    push_front(&copy->reads, use);
+    prepend_use(&copy->reads, use);
 }
 
 /* Whoever waits for this open write waits for all work before it. */
-static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
+static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream)
 {
     struct sm_use *before = copy->reads;
     copy->reads = NULL;
@@ -409,15 +412,15 @@ static void give_to_write(struct sm_copy *copy, struct sm_stream *stream)
         struct sm_use *const use = before;
         before = use->next;
         if (use->by == stream) {
-            replace(&use->fence, NULL);
-            push_front(&copy->reads, use);
+            replace_fence(&use->fence, NULL);
+            prepend_use(&copy->reads, use);
         } else if (is_transfer(use)) {
-            push_front(&copy->covered, use);
+            prepend_use(&copy->covered, use);
         } else {
             free_use(use);
         }
     }
-    replace(&copy->writer_fence, NULL);
+    replace_fence(&copy->writer_fence, NULL);
     sm_stream_hold(stream);
     drop_writer(copy);
     copy->writer = stream;
@@ -430,12 +433,12 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
 {
     copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
     if (writing) {
-        give_to_write(copy, stream);
+        give_pointer_to_write(copy, stream);
         free(reserved);
     } else {
         if (copy->writer != stream)
             sm_inflight_close(copy);
-        give_to_read(copy, reserved, stream);
+        give_pointer_to_read(copy, reserved, stream);
     }
 }
 
@@ -452,14 +455,14 @@ bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream,
 struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
 {
     const struct sm_use *use = copy->reads;
-    while (use && !is_open(use))
+    while (use && !is_use_open(use))
         use = use->next;
     return use ? use->by : NULL;
 }
 
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)
 {
-    struct sm_use *const use = *link_of(copy, stream);
+    struct sm_use *const use = *find_use_link(copy, stream);
     const struct sm_fence *const before = copy->writer_fence;
     synced_mem_status status = SYNCED_MEM_OK;
     if (copy->writer == stream)
@@ -473,7 +476,7 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (copy->writer == stream)
         drop_writer(copy);
     if (use) {
-        remove_earlier(&copy->reads, sm_ended_use, use->fence);
+        remove_earlier_uses(&copy->reads, sm_ended_use, use->fence);
         sm_stream_drop(use->by);
         use->by = sm_ended_use;
     }
@@ -489,14 +492,14 @@ void sm_inflight_close(struct sm_copy *copy)
 /* The failed call may have queued a transfer from the copy. The stream may write on, so it has to come after that
  * transfer, which is then covered. The stream may be unable to wait, or the transfer may still be queueing. Then nobody
  * wants the contents that arrive. But the transfer stays a read, as the open write does not come after it. */
-static void keep_writer_behind(struct sm_copy *copy)
+static void order_writer_behind_reads(struct sm_copy *copy)
 {
     struct sm_use **link = &copy->reads;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_transfer(use) && !is_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
+        if (is_transfer(use) && !is_fence_queueing(use->fence) && sm_stream_hold_back(copy->writer, use->fence)) {
             *link = use->next;
-            push_front(&copy->covered, use);
+            prepend_use(&copy->covered, use);
         } else {
             link = &use->next;
         }
@@ -506,15 +509,15 @@ static void keep_writer_behind(struct sm_copy *copy)
 void sm_inflight_reopen(struct sm_copy *copy)
 {
     if (copy->writer && copy->writer_fence)
-        keep_writer_behind(copy);
+        order_writer_behind_reads(copy);
     if (copy->writer)
-        replace(&copy->writer_fence, NULL);
+        replace_fence(&copy->writer_fence, NULL);
     for (struct sm_use *use = copy->reads; use; use = use->next)
-        if (is_stream(use))
-            replace(&use->fence, NULL);
+        if (is_by_stream(use))
+            replace_fence(&use->fence, NULL);
 }
 
-void sm_inflight_ask(const struct sm_copy *copy)
+void sm_inflight_poll_write(const struct sm_copy *copy)
 {
     if (!copy->writer && copy->writer_fence)
         (void)sm_fence_pending(copy->writer_fence);
@@ -523,9 +526,9 @@ void sm_inflight_ask(const struct sm_copy *copy)
 }
 
 /* Returns whether the use is neither open nor pending. */
-static bool is_over(const struct sm_use *use)
+static bool is_use_over(const struct sm_use *use)
 {
-    return !is_stream(use) && !sm_fence_is_open(use->fence);
+    return !is_by_stream(use) && !sm_fence_is_open(use->fence);
 }
 
 static void prune_list(struct sm_use **list)
@@ -533,7 +536,7 @@ static void prune_list(struct sm_use **list)
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
-        if (is_over(use)) {
+        if (is_use_over(use)) {
             *link = use->next;
             free_use(use);
         } else {
@@ -543,7 +546,7 @@ static void prune_list(struct sm_use **list)
 }
 
 /* Lost work that was to write a shared copy is remembered: the host can use the memory, but it has no contents. */
-static bool matters(const struct sm_copy *copy, const struct sm_fence *fence)
+static bool must_keep_fence(const struct sm_copy *copy, const struct sm_fence *fence)
 {
     const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;
     return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_inflight_lost(copy)));
@@ -553,10 +556,10 @@ void sm_inflight_prune(struct sm_copy *copy)
 {
     sm_inflight_note_strays(copy);
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
-    if (!matters(copy, copy->write))
-        replace(&copy->write, NULL);
-    if (!copy->writer && !matters(copy, copy->writer_fence))
-        replace(&copy->writer_fence, NULL);
+    if (!must_keep_fence(copy, copy->write))
+        replace_fence(&copy->write, NULL);
+    if (!copy->writer && !must_keep_fence(copy, copy->writer_fence))
+        replace_fence(&copy->writer_fence, NULL);
     prune_list(&copy->reads);
     prune_list(&copy->covered);
 }

@@ -126,7 +126,7 @@ void sm_inflight_reopen(struct sm_copy *copy);
 
 /* Polls the fences of the last write. Without this call nothing might poll them, and their events would never return to
  * the pool. */
-void sm_inflight_ask(const struct sm_copy *copy);
+void sm_inflight_poll_write(const struct sm_copy *copy);
 
 /* Forgets work that is over. Queries no device. */
 void sm_inflight_prune(struct sm_copy *copy);

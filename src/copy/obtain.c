@@ -22,13 +22,13 @@ enum { PAGE = 4096 };
 
 /* Returns how many bytes to allocate. Every copy has at least one byte, so an object of size zero has pointers too. An
  * alignment above the allocator's own adds room. */
-static size_t bytes_for(size_t size, size_t alignment, size_t given)
+static size_t compute_allocation_size(size_t size, size_t alignment, size_t given)
 {
     const size_t bytes = size > 0 ? size : 1;
     return alignment > given ? bytes + alignment - given : bytes;
 }
 
-static void place(struct sm_copy *copy, void *base, size_t bytes, size_t alignment)
+static void set_allocation(struct sm_copy *copy, void *base, size_t bytes, size_t alignment)
 {
     copy->base = base;
     copy->bytes = bytes;
@@ -49,7 +49,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     synced_mem_status status = SYNCED_MEM_OK;
-    const size_t bytes = bytes_for(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
+    const size_t bytes = compute_allocation_size(size, alignment, pinned ? SM_DEVICE_ALIGNMENT : PAGE);
     const char *from = "system";
     void *base = NULL;
     if (pinned) {
@@ -67,7 +67,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
         sm_copy_give_record(copy);
         return sm_refusal_note(status, -1, bytes);
     }
-    place(copy, base, bytes, alignment);
+    set_allocation(copy, base, bytes, alignment);
     if (pinned && zeroed)
         memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
@@ -78,7 +78,7 @@ synced_mem_status sm_copy_obtain_host(size_t size, size_t alignment, int device,
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
+static synced_mem_status obtain_fresh_copy(const struct sm_stream *stream, size_t bytes, struct sm_copy **out)
 {
     struct sm_copy *const copy = sm_copy_take_record(stream->device, SYNCED_MEM_SOURCE_DEVICE);
     if (!copy)
@@ -92,38 +92,38 @@ static synced_mem_status obtain_fresh(const struct sm_stream *stream, size_t byt
     return SYNCED_MEM_OK;
 }
 
-/* Takes spare memory. Copies that the cache no longer keeps go into the retired list, where a later call disposes of
+/* Takes cached memory. Copies that the cache no longer keeps go into the retired list, where a later call disposes of
  * them. */
-static struct sm_copy *take_spare(const struct sm_stream *stream, size_t bytes)
+static struct sm_copy *take_cached_copy(const struct sm_stream *stream, size_t bytes)
 {
     struct sm_copy *gone;
-    bool looked;
+    bool examined;
     sm_hands_fill();
-    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &looked);
+    struct sm_copy *const copy = sm_device_cache_take(stream, bytes, &gone, &examined);
     while (gone) {
         struct sm_copy *const next = gone->next;
         sm_retired_add(gone);
         gone = next;
     }
-    sm_hands_empty(looked);
+    sm_hands_empty(examined);
     return copy;
 }
 
 synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const struct sm_stream *stream,
                                         struct sm_copy **out)
 {
-    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
-    struct sm_copy *copy = take_spare(stream, bytes);
-    const bool spare = copy != NULL;
-    SM_TRY(spare ? SYNCED_MEM_OK : obtain_fresh(stream, bytes, &copy));
-    place(copy, copy->base, bytes, alignment);
-    copy->is_spare = false;
+    const size_t bytes = compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
+    struct sm_copy *copy = take_cached_copy(stream, bytes);
+    const bool cached = copy != NULL;
+    SM_TRY(cached ? SYNCED_MEM_OK : obtain_fresh_copy(stream, bytes, &copy));
+    set_allocation(copy, copy->base, bytes, alignment);
+    copy->is_cached = false;
     copy->given = 0;
     copy->arrivals = 0;
     sm_gpu_obtained(stream->device, bytes);
     if (sm_trace_on()) {
         const char *const fresh = sm_device_frees_in_order(stream->device) ? "pool" : "runtime";
-        trace_allocation(copy, spare ? "spare" : fresh);
+        trace_allocation(copy, cached ? "spare" : fresh);
     }
     *out = copy;
     return SYNCED_MEM_OK;
@@ -144,7 +144,7 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
         sm_copy_give_record(copy);
         return sm_refusal_note(status, sm_allocator_is_of_host(allocator) ? -1 : device, request.size);
     }
-    place(copy, data, request.size, 1);
+    set_allocation(copy, data, request.size, 1);
     copy->pinned = pinned;
     copy->allocator = allocator;
     copy->alignment = alignment;
@@ -153,7 +153,7 @@ synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status alloc_mapped(int device, size_t bytes, struct sm_copy *copy, void **out)
+static synced_mem_status alloc_mapped_memory(int device, size_t bytes, struct sm_copy *copy, void **out)
 {
     struct sm_pinned memory;
     SM_TRY(sm_host_pool_alloc(device, bytes, &memory));
@@ -172,15 +172,15 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
         sm_copy_take_record(device, managed ? SYNCED_MEM_SOURCE_MANAGED : SYNCED_MEM_SOURCE_MAPPED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const size_t bytes = bytes_for(size, alignment, SM_DEVICE_ALIGNMENT);
+    const size_t bytes = compute_allocation_size(size, alignment, SM_DEVICE_ALIGNMENT);
     void *base;
     const synced_mem_status status =
-        managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped(device, bytes, copy, &base);
+        managed ? sm_managed_pool_alloc(device, bytes, &base) : alloc_mapped_memory(device, bytes, copy, &base);
     if (status != SYNCED_MEM_OK) {
         sm_copy_give_record(copy);
         return sm_refusal_note(status, managed ? device : -1, bytes);
     }
-    place(copy, base, bytes, alignment);
+    set_allocation(copy, base, bytes, alignment);
     if (zeroed)
         memset(sm_copy_data(copy), 0, size);
     sm_count_up(SM_COUNT_host_allocations, 1);
@@ -196,7 +196,7 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
         sm_copy_take_record(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    place(copy, data, size, 1);
+    set_allocation(copy, data, size, 1);
     copy->callback = callback;
     copy->user = user;
     *out = copy;

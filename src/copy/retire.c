@@ -9,7 +9,7 @@
 #include "base/status.h"
 
 /* Keeps device memory in the device cache. Returns a list of copies to free: the copy, or those kept for longest. */
-static struct sm_copy *keep_or_free(struct sm_copy *copy)
+static struct sm_copy *keep_in_cache(struct sm_copy *copy)
 {
     if (copy->source != SYNCED_MEM_SOURCE_DEVICE || sm_inflight_queueing(copy, true))
         return copy;
@@ -17,11 +17,11 @@ static struct sm_copy *keep_or_free(struct sm_copy *copy)
     if (copy->untracked || sm_copy_end_streamless(copy) != SYNCED_MEM_OK)
         return copy;
     sm_gpu_freed(copy->device, copy->bytes);
-    copy->is_spare = true;
+    copy->is_cached = true;
     return sm_device_cache_keep(copy);
 }
 
-static synced_mem_status retire(struct sm_copy *copy)
+static synced_mem_status retire_copy(struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, &status))
@@ -32,12 +32,12 @@ static synced_mem_status retire(struct sm_copy *copy)
 }
 
 /* Retires each copy of a list. Returns the first failure. */
-static synced_mem_status retire_all(struct sm_copy *copy)
+static synced_mem_status retire_copies(struct sm_copy *copy)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     while (copy) {
         struct sm_copy *const next = copy->next;
-        const synced_mem_status status = retire(copy);
+        const synced_mem_status status = retire_copy(copy);
         first = first != SYNCED_MEM_OK ? first : status;
         copy = next;
     }
@@ -51,24 +51,24 @@ void sm_copy_retire(struct sm_copy *copy)
     sm_guard_forget(copy);
     copy->arriving = false; /* nobody needs the contents any more */
     sm_hands_fill();
-    (void)retire_all(keep_or_free(copy));
+    (void)retire_copies(keep_in_cache(copy));
     sm_hands_empty(true);
 }
 
-static synced_mem_status free_spares(int device)
+static synced_mem_status free_cached_on(int device)
 {
     sm_hands_fill();
     struct sm_copy *const all = sm_device_cache_take_all(device);
-    const synced_mem_status status = retire_all(all);
+    const synced_mem_status status = retire_copies(all);
     sm_hands_empty(all != NULL);
     return status;
 }
 
-synced_mem_status sm_copy_free_spares(int device)
+synced_mem_status sm_copy_free_cached(int device)
 {
-    synced_mem_status first = device >= 0 ? free_spares(device) : SYNCED_MEM_OK;
+    synced_mem_status first = device >= 0 ? free_cached_on(device) : SYNCED_MEM_OK;
     for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
-        const synced_mem_status status = free_spares(each);
+        const synced_mem_status status = free_cached_on(each);
         first = first != SYNCED_MEM_OK ? first : status;
     }
     return first;

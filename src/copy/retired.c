@@ -21,12 +21,12 @@ static struct {
     unsigned generation; /* of the process in which the copies were retired */
 } retired = {.lock = SM_LOCK_INITIALIZER};
 
-static struct sm_copy *first_retired(void)
+static struct sm_copy *get_first_retired(void)
 {
     return atomic_load_explicit(&retired.first, memory_order_relaxed);
 }
 
-static void put_first(struct sm_copy *copy)
+static void set_first_retired(struct sm_copy *copy)
 {
     atomic_store_explicit(&retired.first, copy, memory_order_relaxed);
 }
@@ -34,40 +34,40 @@ static void put_first(struct sm_copy *copy)
 /* ---- With the list locked ---- */
 
 /* Empties the list in a forked child, which knows nothing of the work on its parent's copies. */
-static void leave_to_parent(void)
+static void forget_parent_copies(void)
 {
     if (retired.generation == sm_process_generation())
         return;
     sm_count_down(SM_COUNT_retired, retired.count);
-    put_first(NULL);
+    set_first_retired(NULL);
     retired.count = 0;
     retired.generation = sm_process_generation();
 }
 
-static void append(struct sm_copy *copy)
+static void append_copy(struct sm_copy *copy)
 {
     copy->next = NULL;
     copy->in_hand = false;
     copy->retired_at = ++retired.times;
-    if (first_retired())
+    if (get_first_retired())
         retired.last->next = copy;
     else
-        put_first(copy);
+        set_first_retired(copy);
     retired.last = copy;
     retired.count++;
     sm_count_up(SM_COUNT_retired, 1);
 }
 
 /* Removes the copy from the list. Copies whose work has ended are mostly among the first. */
-static void strike(const struct sm_copy *copy)
+static void remove_copy(const struct sm_copy *copy)
 {
     struct sm_copy *before = NULL;
-    for (struct sm_copy *each = first_retired(); each != copy; each = each->next)
+    for (struct sm_copy *each = get_first_retired(); each != copy; each = each->next)
         before = each;
     if (before)
         before->next = copy->next;
     else
-        put_first(copy->next);
+        set_first_retired(copy->next);
     if (retired.last == copy)
         retired.last = before;
     retired.count--;
@@ -86,7 +86,7 @@ bool sm_retired_is_for_later(const struct sm_copy *copy)
 }
 
 /* Takes the first copy in hand, from this one on, that nobody has in hand and that need not stay. */
-static struct sm_copy *pick(struct sm_copy *copy)
+static struct sm_copy *pick_copy(struct sm_copy *copy)
 {
     while (copy && (copy->in_hand || sm_retired_is_for_later(copy)))
         copy = copy->next;
@@ -100,8 +100,8 @@ static struct sm_copy *pick(struct sm_copy *copy)
 void sm_retired_add(struct sm_copy *copy)
 {
     sm_lock(&retired.lock);
-    leave_to_parent();
-    append(copy);
+    forget_parent_copies();
+    append_copy(copy);
     sm_unlock(&retired.lock);
 }
 
@@ -115,11 +115,11 @@ struct pass {
     synced_mem_status status; /* the failure of the first copy that could not be settled or disposed of */
 };
 
-static struct sm_copy *begin(struct pass *pass)
+static struct sm_copy *begin_pass(struct pass *pass)
 {
     sm_lock(&retired.lock);
-    leave_to_parent();
-    struct sm_copy *const copy = pick(first_retired());
+    forget_parent_copies();
+    struct sm_copy *const copy = pick_copy(get_first_retired());
     pass->generation = retired.generation;
     pass->left = retired.count;
     sm_unlock(&retired.lock);
@@ -128,14 +128,14 @@ static struct sm_copy *begin(struct pass *pass)
 
 /* Puts the copy back, or gives its record back if its memory is gone, and picks the next one. A callback may have
  * forked, and this may be the child. Then the list is another one. */
-static struct sm_copy *next(struct pass *pass, struct sm_copy *copy, bool gone)
+static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, bool gone)
 {
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = --pass->left > 0 && !pass->fence ? pick(copy->next) : NULL;
+    struct sm_copy *const following = --pass->left > 0 && !pass->fence ? pick_copy(copy->next) : NULL;
     if (gone)
-        strike(copy);
+        remove_copy(copy);
     else
         copy->in_hand = false;
     sm_unlock(&retired.lock);
@@ -144,7 +144,7 @@ static struct sm_copy *next(struct pass *pass, struct sm_copy *copy, bool gone)
     return following;
 }
 
-static void note(struct pass *pass, synced_mem_status status)
+static void note_status(struct pass *pass, synced_mem_status status)
 {
     if (pass->status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
         pass->status = status;
@@ -158,7 +158,7 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
     if (status == SYNCED_MEM_OK)
         status = sm_inflight_settle(copy, true, NULL);
     struct sm_fence *const fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
-    note(pass, status);
+    note_status(pass, status);
     if (fence && pass->passed_over > 0) {
         pass->passed_over--;
         return false;
@@ -168,29 +168,29 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
     return fence != NULL;
 }
 
-static bool try_one(struct pass *pass, struct sm_copy *copy)
+static bool try_copy(struct pass *pass, struct sm_copy *copy)
 {
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
     const bool gone = sm_copy_try_dispose(copy, &status);
-    note(pass, status);
+    note_status(pass, status);
     return gone;
 }
 
-static void try_each(struct pass *pass)
+static void try_copies(struct pass *pass)
 {
     sm_hands_fill();
-    struct sm_copy *copy = begin(pass);
+    struct sm_copy *copy = begin_pass(pass);
     while (copy) {
-        const bool gone = try_one(pass, copy);
-        copy = next(pass, copy, gone);
+        const bool gone = try_copy(pass, copy);
+        copy = pick_next_copy(pass, copy, gone);
         sm_hands_pass();
     }
     sm_hands_empty(false);
 }
 
-static uint64_t times_retired(void)
+static uint64_t get_times_retired(void)
 {
     sm_lock(&retired.lock);
     const uint64_t times = retired.times;
@@ -201,15 +201,15 @@ static uint64_t times_retired(void)
 /* Waits for the work on each copy. A copy whose wait fails stays, and the pass over it counts as passed_over. Copies
  * that are retired meanwhile are not waited for, as other threads may retire copies without end. The last pass waits
  * for nothing, and disposes of the copy that was waited for last. */
-static synced_mem_status try_each_and_wait(void)
+static synced_mem_status try_copies_and_wait(void)
 {
     struct pass pass;
     unsigned stuck = 0;
-    const uint64_t up_to = times_retired();
+    const uint64_t up_to = get_times_retired();
     synced_mem_status first = SYNCED_MEM_OK;
     do {
         pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
-        try_each(&pass);
+        try_copies(&pass);
         first = pass.status;
         if (pass.fence) {
             const synced_mem_status status = sm_fence_wait(pass.fence);
@@ -225,10 +225,10 @@ static synced_mem_status try_each_and_wait(void)
 synced_mem_status sm_retired_reap(bool wait)
 {
     struct pass pass = {.waits_up_to = 0};
-    if (first_retired() && wait)
-        return try_each_and_wait();
-    if (first_retired())
-        try_each(&pass);
+    if (get_first_retired() && wait)
+        return try_copies_and_wait();
+    if (get_first_retired())
+        try_copies(&pass);
     return SYNCED_MEM_OK;
 }
 
@@ -241,7 +241,7 @@ synced_mem_status sm_copy_reap(bool wait)
 
 void sm_copy_reap_passing_by(void)
 {
-    if ((!first_retired() && !sm_bounce_any()) || !sm_passing_begin())
+    if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
     (void)sm_copy_reap(false);
     sm_passing_end();

@@ -50,17 +50,17 @@ struct buffer {
     bool stray;             /* nobody can tell when the device is done with it; never used again */
 };
 
-static struct job *job_of_task(struct sm_task *task)
+static struct job *get_job_of_task(struct sm_task *task)
 {
     return (struct job *)(void *)((char *)task - offsetof(struct job, task));
 }
 
-static struct job *job_of_work(struct sm_host_work *work)
+static struct job *get_job_of_work(struct sm_host_work *work)
 {
     return (struct job *)(void *)((char *)work - offsetof(struct job, work));
 }
 
-static void fail(struct job *job, synced_mem_status status)
+static void fail_job(struct job *job, synced_mem_status status)
 {
     pthread_mutex_lock(&job->lock);
     if (job->status == SYNCED_MEM_OK) {
@@ -70,7 +70,7 @@ static void fail(struct job *job, synced_mem_status status)
     pthread_mutex_unlock(&job->lock);
 }
 
-static synced_mem_status status_of(struct job *job)
+static synced_mem_status get_job_status(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
     const synced_mem_status status = job->status;
@@ -80,14 +80,14 @@ static synced_mem_status status_of(struct job *job)
 
 /* ---- Chunks ---- */
 
-static bool get_buffer(const struct job *job, struct buffer *buffer)
+static bool get_staging_buffer(const struct job *job, struct buffer *buffer)
 {
     if (!buffer->data && sm_host_pool_alloc(job->internal->device, job->chunk, &buffer->memory) == SYNCED_MEM_OK)
         buffer->data = buffer->memory.data;
     return buffer->data != NULL;
 }
 
-static void put_buffer(const struct job *job, struct buffer *buffer)
+static void free_staging_buffer(const struct job *job, struct buffer *buffer)
 {
     if (buffer->stray)
         sm_count_up(SM_COUNT_quarantined, 1);
@@ -96,7 +96,7 @@ static void put_buffer(const struct job *job, struct buffer *buffer)
 }
 
 /* Waits until the device is done with the buffer. If that cannot be known, the buffer is stray. */
-static synced_mem_status wait_for_device(const struct job *job, struct buffer *buffer)
+static synced_mem_status wait_for_buffer(const struct job *job, struct buffer *buffer)
 {
     synced_mem_status status = buffer->fence ? sm_fence_wait(buffer->fence) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && sm_fence_is_open(buffer->fence)) {
@@ -108,25 +108,25 @@ static synced_mem_status wait_for_device(const struct job *job, struct buffer *b
     return status;
 }
 
-static void copy_traced(const struct job *job, void *to, const void *from, size_t bytes)
+static void copy_part(const struct job *job, void *to, const void *from, size_t bytes)
 {
     const uint64_t since = sm_trace_begin();
     memcpy(to, from, bytes);
     sm_trace_part(since, &job->who, bytes, job->up);
 }
 
-static synced_mem_status empty(const struct job *job, struct buffer *buffer)
+static synced_mem_status empty_buffer(const struct job *job, struct buffer *buffer)
 {
     if (buffer->bytes == 0)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = wait_for_device(job, buffer);
+    const synced_mem_status status = wait_for_buffer(job, buffer);
     if (status == SYNCED_MEM_OK && !job->up)
-        copy_traced(job, job->host + buffer->offset, buffer->data, buffer->bytes);
+        copy_part(job, job->host + buffer->offset, buffer->data, buffer->bytes);
     buffer->bytes = 0;
     return status;
 }
 
-static synced_mem_status queue_copy(const struct job *job, void *host, size_t offset, size_t bytes)
+static synced_mem_status queue_chunk(const struct job *job, void *host, size_t offset, size_t bytes)
 {
     const struct sm_stream *const internal = job->internal;
     const struct sm_trace_moved moved = {
@@ -141,19 +141,19 @@ static synced_mem_status queue_copy(const struct job *job, void *host, size_t of
 
 /* Copies a chunk without a buffer, as the runtime copies pageable memory. The caller may have page-locked the memory
  * since its query, so the stream is synchronized. */
-static synced_mem_status copy_without_buffer(const struct job *job, size_t offset, size_t bytes)
+static synced_mem_status transfer_without_buffer(const struct job *job, size_t offset, size_t bytes)
 {
-    const synced_mem_status status = queue_copy(job, job->host + offset, offset, bytes);
+    const synced_mem_status status = queue_chunk(job, job->host + offset, offset, bytes);
     return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->internal->device, job->internal->handle) : status;
 }
 
-static synced_mem_status load(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
+static synced_mem_status load_buffer(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
 {
-    if (!get_buffer(job, buffer))
-        return copy_without_buffer(job, offset, bytes);
+    if (!get_staging_buffer(job, buffer))
+        return transfer_without_buffer(job, offset, bytes);
     if (job->up)
-        copy_traced(job, buffer->data, job->host + offset, bytes);
-    SM_TRY(queue_copy(job, buffer->data, offset, bytes));
+        copy_part(job, buffer->data, job->host + offset, bytes);
+    SM_TRY(queue_chunk(job, buffer->data, offset, bytes));
     synced_mem_status status = sm_transfer_follow(job->internal, &buffer->fence, &buffer->stray);
     if (status == SYNCED_MEM_OK) {
         buffer->offset = offset;
@@ -165,7 +165,7 @@ static synced_mem_status load(const struct job *job, struct buffer *buffer, size
 /* ---- A thread's part ---- */
 
 /* Counts the thread as a worker, also to end a transfer that failed before any thread worked on it. */
-static bool enter(struct job *job)
+static bool enter_job(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
     const bool is_open = !job->over && (job->taken < job->size || job->status != SYNCED_MEM_OK);
@@ -174,7 +174,7 @@ static bool enter(struct job *job)
     return is_open;
 }
 
-static size_t take(struct job *job, size_t *offset)
+static size_t take_chunk(struct job *job, size_t *offset)
 {
     pthread_mutex_lock(&job->lock);
     const size_t left = job->status == SYNCED_MEM_OK ? job->size - job->taken : 0;
@@ -185,16 +185,16 @@ static size_t take(struct job *job, size_t *offset)
     return bytes;
 }
 
-static void tell(struct job *job)
+static void signal_progress(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
     pthread_cond_broadcast(&job->progress);
     pthread_mutex_unlock(&job->lock);
 }
 
-/* Once the last chunk is queued, a stream can wait for the device's part. If no event could be recorded, conclude()
+/* Once the last chunk is queued, a stream can wait for the device's part. If no event could be recorded, end_job()
  * waits for that part. */
-static void count_queued(struct job *job, size_t bytes)
+static void count_queued_bytes(struct job *job, size_t bytes)
 {
     pthread_mutex_lock(&job->lock);
     job->queued += bytes;
@@ -205,7 +205,7 @@ static void count_queued(struct job *job, size_t bytes)
     (void)sm_fence_queued(job->device_fence, job->internal->handle);
     if (job->up)
         sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    tell(job);
+    signal_progress(job);
 }
 
 /* Waits for a device's part without an event: a chunk was not queued, or the event was not recorded. */
@@ -215,34 +215,34 @@ static void end_device_part(struct job *job)
     const synced_mem_status status = sm_device_stream_sync(internal->device, internal->handle);
     const bool stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
     if (status != SYNCED_MEM_OK)
-        fail(job, status);
-    const bool lost = stray || (job->up && status_of(job) != SYNCED_MEM_OK);
+        fail_job(job, status);
+    const bool lost = stray || (job->up && get_job_status(job) != SYNCED_MEM_OK);
     sm_fence_close(job->device_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, stray);
 }
 
-static void give_up_fences(struct job *job)
+static void release_fences(struct job *job)
 {
-    tell(job);
+    signal_progress(job);
     sm_copy_threads_remove(&job->task);
     sm_fence_drop(job->device_fence);
     sm_fence_drop(job->host_fence);
 }
 
 /* Ends the fences. The last worker calls it. */
-static void conclude(struct job *job)
+static void end_job(struct job *job)
 {
     if (sm_fence_state(job->device_fence) == SM_FENCE_QUEUEING)
         end_device_part(job);
-    else if (!job->up && status_of(job) == SYNCED_MEM_OK) /* each chunk was waited for */
+    else if (!job->up && get_job_status(job) == SYNCED_MEM_OK) /* each chunk was waited for */
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
     if (sm_fence_state(job->host_fence) == SM_FENCE_QUEUEING) {
-        const bool lost = !job->up && status_of(job) != SYNCED_MEM_OK;
+        const bool lost = !job->up && get_job_status(job) != SYNCED_MEM_OK;
         sm_fence_close(job->host_fence, lost ? SM_FENCE_LOST : SM_FENCE_DONE, false);
     }
-    give_up_fences(job);
+    release_fences(job);
 }
 
-static void leave(struct job *job)
+static void leave_job(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
     job->workers--;
@@ -250,36 +250,36 @@ static void leave(struct job *job)
     job->over = job->over || is_last;
     pthread_mutex_unlock(&job->lock);
     if (is_last)
-        conclude(job);
+        end_job(job);
 }
 
-static void work_on(struct job *job)
+static void work_on_job(struct job *job)
 {
     struct buffer buffers[2] = {{.data = NULL}, {.data = NULL}};
     size_t offset;
     size_t bytes;
-    if (!enter(job))
+    if (!enter_job(job))
         return;
-    for (unsigned turn = 0; (bytes = take(job, &offset)) > 0; turn++) {
+    for (unsigned turn = 0; (bytes = take_chunk(job, &offset)) > 0; turn++) {
         struct buffer *const buffer = &buffers[turn % 2];
-        synced_mem_status status = empty(job, buffer);
+        synced_mem_status status = empty_buffer(job, buffer);
         if (status == SYNCED_MEM_OK)
-            status = load(job, buffer, offset, bytes);
+            status = load_buffer(job, buffer, offset, bytes);
         if (status == SYNCED_MEM_OK)
-            count_queued(job, bytes);
+            count_queued_bytes(job, bytes);
         else
-            fail(job, status);
+            fail_job(job, status);
     }
     for (int i = 0; i < 2; i++) {
-        const synced_mem_status status = empty(job, &buffers[i]);
+        const synced_mem_status status = empty_buffer(job, &buffers[i]);
         if (status != SYNCED_MEM_OK)
-            fail(job, status);
-        put_buffer(job, &buffers[i]);
+            fail_job(job, status);
+        free_staging_buffer(job, &buffers[i]);
     }
-    leave(job);
+    leave_job(job);
 }
 
-static bool end_unbegun(struct job *job)
+static bool end_unbegun_job(struct job *job)
 {
     pthread_mutex_lock(&job->lock);
     const bool ends = !job->over && job->workers == 0 && job->taken == 0;
@@ -291,41 +291,41 @@ static bool end_unbegun(struct job *job)
 /* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
 void sm_staged_cancel(struct sm_fence *arrival)
 {
-    struct job *const job = job_of_work(arrival->work);
-    if (sm_staged_goes_on() || !end_unbegun(job))
+    struct job *const job = get_job_of_work(arrival->work);
+    if (sm_staged_goes_on() || !end_unbegun_job(job))
         return;
     if (!job->up)
         sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
     else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
         end_device_part(job);
     sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    give_up_fences(job);
+    release_fences(job);
 }
 
-static void wait_for_source(struct job *job)
+static void wait_for_source_write(struct job *job)
 {
     const synced_mem_status status = job->after ? sm_fence_wait(job->after) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
-        fail(job, status);
+        fail_job(job, status);
 }
 
-static void work_as_task(struct sm_task *task)
+static void run_task(struct sm_task *task)
 {
-    struct job *const job = job_of_task(task);
+    struct job *const job = get_job_of_task(task);
     sm_device_stay(job->internal->device);
-    work_on(job);
+    work_on_job(job);
 }
 
-static void wait_as_task(struct sm_task *task)
+static void wait_for_task_source(struct sm_task *task)
 {
-    struct job *const job = job_of_task(task);
+    struct job *const job = get_job_of_task(task);
     sm_device_stay(job->internal->device);
-    wait_for_source(job);
+    wait_for_source_write(job);
 }
 
-static void free_job(struct sm_task *task)
+static void free_task_job(struct sm_task *task)
 {
-    struct job *const job = job_of_task(task);
+    struct job *const job = get_job_of_task(task);
     sm_fence_drop(job->after);
     pthread_cond_destroy(&job->progress);
     pthread_mutex_destroy(&job->lock);
@@ -336,13 +336,13 @@ static void free_job(struct sm_task *task)
 
 /* A thread that waits takes part. So the transfer makes progress even while the copy threads wait for something
  * else. */
-static synced_mem_status finish(struct sm_host_work *work, const struct sm_fence *fence)
+static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_fence *fence)
 {
-    struct job *const job = job_of_work(work);
+    struct job *const job = get_job_of_work(work);
     if (sm_fence_state(fence) == SM_FENCE_QUEUEING) {
-        wait_for_source(job);
+        wait_for_source_write(job);
         sm_copy_threads_ready(&job->task);
-        work_on(job);
+        work_on_job(job);
     }
     pthread_mutex_lock(&job->lock);
     while (sm_fence_state(fence) == SM_FENCE_QUEUEING)
@@ -354,9 +354,9 @@ static synced_mem_status finish(struct sm_host_work *work, const struct sm_fence
     return status;
 }
 
-static void drop(struct sm_host_work *work)
+static void drop_work(struct sm_host_work *work)
 {
-    sm_task_drop(&job_of_work(work)->task);
+    sm_task_drop(&get_job_of_work(work)->task);
 }
 
 /* ---- Beginning ---- */
@@ -380,7 +380,7 @@ void sm_staged_shutdown(void)
 
 /* One chunk for every thread, but none larger than a buffer. None is so small that queueing it takes longer than
  * copying it. */
-static size_t chunk_for(size_t size)
+static size_t choose_chunk_size(size_t size)
 {
     const size_t largest = sm_staging_buffer();
     const size_t parts = (size_t)sm_staging_threads() + 1;
@@ -389,16 +389,16 @@ static size_t chunk_for(size_t size)
     return chunk < largest ? chunk : largest;
 }
 
-static struct job *create(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
+static struct job *create_job(const struct sm_transfer *transfer, struct sm_stream *internal, struct sm_fence *after)
 {
     struct job *const job = calloc(1, sizeof *job);
     if (!job) {
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for the record of a transfer");
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer");
         return NULL;
     }
     const bool up = transfer->direction == SM_H2D;
-    job->task = (struct sm_task){.work = work_as_task, .wait = wait_as_task, .free = free_job, .holders = 1};
-    job->work = (struct sm_host_work){.finish = finish, .drop = drop};
+    job->task = (struct sm_task){.work = run_task, .wait = wait_for_task_source, .free = free_task_job, .holders = 1};
+    job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
     job->up = up;
     job->internal = internal;
     job->host = sm_copy_data(up ? transfer->from : transfer->to);
@@ -406,7 +406,7 @@ static struct job *create(const struct sm_transfer *transfer, struct sm_stream *
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->size = transfer->size;
-    job->chunk = chunk_for(transfer->size);
+    job->chunk = choose_chunk_size(transfer->size);
     job->after = after ? sm_fence_hold(after) : NULL;
     pthread_mutex_init(&job->lock, NULL);
     pthread_cond_init(&job->progress, NULL);
@@ -432,7 +432,7 @@ static synced_mem_status open_fences(struct job *job)
     return status;
 }
 
-static void count(const struct job *job)
+static void count_staged_transfer(const struct job *job)
 {
     sm_count_up(SM_COUNT_staged_transfers, 1);
     sm_count_up(job->up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
@@ -443,7 +443,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
                                   struct sm_fence *after)
 {
     struct sm_use *const read = sm_inflight_reserve();
-    struct job *const job = read ? create(transfer, internal, after) : NULL;
+    struct job *const job = read ? create_job(transfer, internal, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
         if (job)
@@ -455,7 +455,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;
-    count(job);
+    count_staged_transfer(job);
     sm_trace_staged_begun(transfer->direction, transfer->size, &job->who);
     sm_copy_threads_add(&job->task, !after, job->size >= sm_staging_minimum() ? sm_staging_threads() : 0);
     sm_task_drop(&job->task);

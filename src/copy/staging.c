@@ -19,46 +19,46 @@ static struct {
 
 /* Four threads fill a link of 55 GB/s on one machine. Eight do on all machines that were measured, and more gain
  * nothing. Half of the processors are left to the program. */
-static unsigned threads_for_machine(void)
+static unsigned choose_thread_count(void)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     const long half = processors > 3 ? processors / 2 : 1;
     return (unsigned)(half < BUSY_LINK ? half : BUSY_LINK);
 }
 
-static void put(unsigned threads, size_t buffer, size_t minimum)
+static void store_settings(unsigned threads, size_t buffer, size_t minimum)
 {
     atomic_store_explicit(&settings.threads, threads, memory_order_relaxed);
     atomic_store_explicit(&settings.buffer, buffer, memory_order_relaxed);
     atomic_store_explicit(&settings.minimum, minimum, memory_order_relaxed);
 }
 
-static void put_defaults(void)
+static void store_defaults(void)
 {
-    put(threads_for_machine(), BUFFER, MINIMUM);
+    store_settings(choose_thread_count(), BUFFER, MINIMUM);
 }
 
-static void start(void)
+static void init_settings(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, put_defaults);
+    (void)pthread_once(&once, store_defaults);
 }
 
 unsigned sm_staging_threads(void)
 {
-    start();
+    init_settings();
     return atomic_load_explicit(&settings.threads, memory_order_relaxed);
 }
 
 size_t sm_staging_buffer(void)
 {
-    start();
+    init_settings();
     return atomic_load_explicit(&settings.buffer, memory_order_relaxed);
 }
 
 size_t sm_staging_minimum(void)
 {
-    start();
+    init_settings();
     return atomic_load_explicit(&settings.minimum, memory_order_relaxed);
 }
 
@@ -78,12 +78,12 @@ void sm_staging_get(synced_mem_staging *staging)
 synced_mem_status sm_staging_set(const synced_mem_staging *staging)
 {
     if (staging->threads > MAX_THREADS)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%u copy threads are more than %d", staging->threads,
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "threads is %u, but at most %d are possible", staging->threads,
                        MAX_THREADS);
     if (staging->buffer_bytes < SMALLEST_BUFFER || staging->buffer_bytes > LARGEST_BUFFER)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "a buffer of %zu bytes is not between %d and %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "buffer_bytes is %zu, but must be from %d to %d",
                        staging->buffer_bytes, SMALLEST_BUFFER, LARGEST_BUFFER);
-    start();
-    put(staging->threads, staging->buffer_bytes, staging->minimum_bytes);
+    init_settings();
+    store_settings(staging->threads, staging->buffer_bytes, staging->minimum_bytes);
     return SYNCED_MEM_OK;
 }

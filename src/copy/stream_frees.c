@@ -13,13 +13,13 @@ synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *fre
     return status;
 }
 
-static bool is_freeing(const struct sm_stream *stream, int device)
+static bool has_pending_frees(const struct sm_stream *stream, int device)
 {
     return stream->device == device && atomic_load_explicit(&stream->frees, memory_order_relaxed) !=
                                            atomic_load_explicit(&stream->awaited, memory_order_relaxed);
 }
 
-static void wait_for_its_frees(struct sm_stream *stream)
+static void wait_for_stream_frees(struct sm_stream *stream)
 {
     struct sm_fence *fence = NULL;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
@@ -31,32 +31,32 @@ static void wait_for_its_frees(struct sm_stream *stream)
 
 /* The runtime counts a free as done once a synchronization has shown it. Synchronizing a stream that has nothing to do
  * does not wait. Source: CUDA Runtime API, cudaMemPoolTrimTo. */
-static bool see_frees(const struct sm_stream *stream)
+static bool poll_frees(const struct sm_stream *stream)
 {
     bool done = false;
     const synced_mem_status status = sm_device_stream_query(stream->device, stream->handle, &done);
     return status == SYNCED_MEM_OK && done && sm_device_stream_sync(stream->device, stream->handle) == SYNCED_MEM_OK;
 }
 
-static void look_at_its_frees(struct sm_stream *stream)
+static void poll_stream_frees(struct sm_stream *stream)
 {
     synced_mem_status status;
     const unsigned frees = atomic_load_explicit(&stream->frees, memory_order_relaxed);
     if (sm_stream_lock_if_free(stream, &status)) {
-        if (see_frees(stream))
+        if (poll_frees(stream))
             atomic_store_explicit(&stream->awaited, frees, memory_order_relaxed);
         sm_stream_unlock(stream);
     }
 }
 
-void sm_stream_look_at_frees(int device)
+void sm_stream_poll_frees(int device)
 {
     for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
         const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
-            (void)see_frees(stream);
+            (void)poll_frees(stream);
     }
-    sm_stream_each(is_freeing, device, look_at_its_frees);
+    sm_stream_each(has_pending_frees, device, poll_stream_frees);
 }
 
 void sm_stream_wait_for_frees(int device)
@@ -66,5 +66,5 @@ void sm_stream_wait_for_frees(int device)
         if (stream)
             (void)sm_device_stream_sync(device, stream->handle);
     }
-    sm_stream_each(is_freeing, device, wait_for_its_frees);
+    sm_stream_each(has_pending_frees, device, wait_for_stream_frees);
 }

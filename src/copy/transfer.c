@@ -18,13 +18,13 @@ synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence *
     return waited;
 }
 
-static void finish(struct sm_copy *to, struct sm_fence *fence)
+static void record_write(struct sm_copy *to, struct sm_fence *fence)
 {
     sm_inflight_written(to, fence);
     to->arriving = fence != NULL;
 }
 
-static synced_mem_status queue(const struct sm_transfer *transfer, const struct sm_stream *stream)
+static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
     const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
@@ -41,19 +41,19 @@ static synced_mem_status queue(const struct sm_transfer *transfer, const struct 
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-static synced_mem_status queue_traced(const struct sm_transfer *transfer, const struct sm_stream *stream)
+static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     const struct sm_trace_moved moved = {.direction = transfer->direction,
                                          .bytes = transfer->size,
                                          .from = transfer->from->source,
                                          .to = transfer->to->source};
     const struct sm_trace_copy traced = sm_trace_copy_begin(sm_stream_traced(stream));
-    const synced_mem_status status = queue(transfer, stream);
+    const synced_mem_status status = queue_transfer(transfer, stream);
     sm_trace_copy_end(&traced, &moved, sm_stream_traced(stream), status);
     return status;
 }
 
-static void count(const struct sm_transfer *transfer)
+static void count_transfer(const struct sm_transfer *transfer)
 {
     if (transfer->size == 0 || transfer->direction == SM_D2D)
         return;
@@ -64,7 +64,7 @@ static void count(const struct sm_transfer *transfer)
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. */
-static void let_go(struct sm_transfer *transfer, struct sm_fence *fence)
+static void release_source(struct sm_transfer *transfer, struct sm_fence *fence)
 {
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
@@ -83,7 +83,7 @@ static bool has_pageable_source(const struct sm_transfer *transfer)
 }
 
 /* Gets a bounce buffer, or else a reservation for the read. */
-static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int device)
+static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, int device)
 {
     transfer->read = NULL;
     transfer->bounce =
@@ -93,7 +93,7 @@ static synced_mem_status get_bounce_or_read(struct sm_transfer *transfer, int de
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
-static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream)
+static void untrack_copies(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
     sm_inflight_untrack(transfer->to, SM_UNTRACKED_WRITE, stream);
     if (!transfer->bounce)
@@ -101,11 +101,11 @@ static void untrack(const struct sm_transfer *transfer, struct sm_stream *stream
 }
 
 /* Without a bounce buffer the source has been read only when the copy is done. */
-static synced_mem_status wait_for_source(const struct sm_transfer *transfer, struct sm_stream *stream)
+static synced_mem_status wait_for_source_read(const struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_device_stream_sync(stream->device, stream->handle);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        untrack(transfer, stream);
+        untrack_copies(transfer, stream);
     return status;
 }
 
@@ -117,36 +117,36 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    synced_mem_status status = get_bounce_or_read(transfer, stream->device);
+    synced_mem_status status = reserve_bounce_or_read(transfer, stream->device);
     if (status == SYNCED_MEM_OK)
         status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
-        status = queue_traced(transfer, stream);
+        status = queue_traced_transfer(transfer, stream);
     if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
-        status = wait_for_source(transfer, stream);
+        status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
-        let_go(transfer, NULL);
+        release_source(transfer, NULL);
     return status;
 }
 
-static void enter(struct sm_transfer *transfer, struct sm_fence *fence)
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence)
 {
-    count(transfer);
-    let_go(transfer, fence);
-    finish(transfer->to, fence ? sm_fence_hold(fence) : NULL);
+    count_transfer(transfer);
+    release_source(transfer, fence);
+    record_write(transfer->to, fence ? sm_fence_hold(fence) : NULL);
 }
 
-static void give_up(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
+static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
 {
     if (untracked)
-        untrack(transfer, stream);
+        untrack_copies(transfer, stream);
     if (untracked && transfer->bounce) {
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
-    let_go(transfer, NULL);
+    release_source(transfer, NULL);
 }
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
@@ -156,9 +156,9 @@ synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count,
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter(&transfers[i], fence);
+            enter_transfer(&transfers[i], fence);
         else
-            give_up(&transfers[i], untracked, stream);
+            give_up_transfer(&transfers[i], untracked, stream);
     }
     sm_fence_drop(fence);
     return status;
@@ -181,6 +181,6 @@ synced_mem_status sm_transfer_none(struct sm_copy *to, struct sm_stream *stream)
     if (untracked)
         sm_inflight_untrack(to, SM_UNTRACKED_WRITE, stream);
     if (status == SYNCED_MEM_OK)
-        finish(to, fence);
+        record_write(to, fence);
     return status;
 }

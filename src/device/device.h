@@ -18,7 +18,7 @@
  * - Any thread may call them. They leave the caller's current device and stream capture mode as they were. The
  *   runtime's last error stays too, unless a call of the library fails.
  * - They disturb no capture under way, provided that no function gets a stream that captures. The legacy stream counts
- *   as one while sm_device_stream_look() reports that it captures.
+ *   as one while sm_device_stream_query_capture() reports that it captures.
  * - device is a number below sm_device_count(). sm_device_resolve() checks it before any other function gets it.
  * - Streams are the runtime's handles; NULL is the device's legacy stream.
  * - In a forked child of a process that used a GPU, a function that needs the runtime returns ERR_FORKED.
@@ -69,7 +69,7 @@ struct sm_pointer_facts {
     bool concurrent; /* managed memory that the host may access while kernels run */
 };
 /* Queries the runtime for the memory's kind, with the device current. device: -1 for the caller's current device. */
-synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts);
+synced_mem_status sm_device_query_pointer(int device, const void *data, struct sm_pointer_facts *facts);
 
 /* Writes the device's address on the PCI bus: "0000:3B:00.0". */
 enum { SM_PCI_ID_BYTES = 32 };
@@ -169,7 +169,7 @@ struct sm_stream_facts {
 };
 /* Queries whether the stream captures, and its id. Disturbs no capture. device: the stream's, or the one whose legacy
  * or per-thread stream is meant. */
-synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts);
+synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts);
 /* Finds the device of a created stream, which must not capture. likely: the device tried first if the runtime can't
  * report it. */
 synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device);

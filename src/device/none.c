@@ -3,7 +3,7 @@
 
 #include "base/status.h"
 
-static synced_mem_status no_gpu(void)
+static synced_mem_status fail_without_gpu(void)
 {
     return sm_fail(SYNCED_MEM_ERR_NO_GPU, "this library was built without CUDA");
 }
@@ -21,7 +21,7 @@ bool sm_device_in_use(void)
 synced_mem_status sm_device_resolve(int wanted, int *device)
 {
     (void)wanted, (void)device;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 void sm_device_stay(int device)
@@ -29,10 +29,10 @@ void sm_device_stay(int device)
     (void)device;
 }
 
-synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
+synced_mem_status sm_device_query_pointer(int device, const void *data, struct sm_pointer_facts *facts)
 {
     (void)device, (void)data, (void)facts;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_shutdown(void)
@@ -43,44 +43,44 @@ synced_mem_status sm_device_shutdown(void)
 synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info)
 {
     (void)wanted, (void)info;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 {
     (void)device, (void)free, (void)total;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 {
     (void)device, (void)id;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked)
 {
     (void)device, (void)data, (void)size;
     *locked = 0;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked)
 {
     (void)device, (void)data, (void)size, (void)locked;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
     (void)device, (void)size, (void)stream, (void)out;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 bool sm_device_frees_in_order(int device)
@@ -92,180 +92,180 @@ bool sm_device_frees_in_order(int device)
 synced_mem_status sm_device_pool_set_threshold(int device, uint64_t bytes)
 {
     (void)device, (void)bytes;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies)
 {
     (void)device, (void)policies;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
 {
     (void)device, (void)peer, (void)allow;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
     (void)device, (void)keep;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pool_reset_peaks(int device)
 {
     (void)device;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *numbers)
 {
     (void)device, (void)numbers;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_unified_facts(int device, struct sm_unified_facts *facts)
 {
     (void)device, (void)facts;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_check_mapped(int device, void *data)
 {
     (void)device, (void)data;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_managed_alloc(int device, size_t size, void **out)
 {
     (void)device, (void)size, (void)out;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_managed_free(int device, void *data)
 {
     (void)device, (void)data;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_t size, bool host,
                                              synced_mem_stream stream)
 {
     (void)device, (void)data, (void)size, (void)host, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size)
 {
     (void)device, (void)data, (void)size;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
     (void)device, (void)out;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 {
     (void)device, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
-synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     (void)device, (void)stream, (void)facts;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int *device)
 {
     (void)stream, (void)likely, (void)device;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
 {
     (void)device, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     (void)device, (void)stream, (void)event;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
 {
     (void)device, (void)stream, (void)done;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)value, (void)size, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
     (void)device, (void)out;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
     (void)device, (void)event;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
     (void)device, (void)event, (void)stream;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_event_sync(int device, sm_event event)
 {
     (void)device, (void)event;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 {
     (void)device, (void)event, (void)done;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_timing_create(int device, sm_event *out)
 {
     (void)device, (void)out;
-    return no_gpu();
+    return fail_without_gpu();
 }
 
 synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint64_t *nanoseconds)
 {
     (void)device, (void)from, (void)to, (void)nanoseconds;
-    return no_gpu();
+    return fail_without_gpu();
 }

@@ -5,7 +5,7 @@
 
 static struct held {
     _Atomic uint64_t now, high;
-    _Atomic uint64_t spare; /* in the device cache, and not in now */
+    _Atomic uint64_t cached; /* in the device cache, and not in now */
 } held[SM_MAX_DEVICES];
 
 void sm_gpu_obtained(int device, size_t bytes)
@@ -27,15 +27,15 @@ void sm_gpu_freed(int device, size_t bytes)
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
 }
 
-void sm_gpu_kept(int device, size_t bytes)
+void sm_gpu_cached(int device, size_t bytes)
 {
-    atomic_fetch_add_explicit(&held[device].spare, bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&held[device].cached, bytes, memory_order_relaxed);
     sm_count_up(SM_COUNT_gpu_spare_bytes, bytes);
 }
 
-void sm_gpu_kept_no_more(int device, size_t bytes)
+void sm_gpu_uncached(int device, size_t bytes)
 {
-    atomic_fetch_sub_explicit(&held[device].spare, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&held[device].cached, bytes, memory_order_relaxed);
     sm_count_down(SM_COUNT_gpu_spare_bytes, bytes);
 }
 
@@ -63,7 +63,7 @@ synced_mem_status sm_gpu_numbers(int device, struct sm_pool_numbers *numbers)
         return status;
     numbers->used = atomic_load_explicit(&held[device].now, memory_order_relaxed);
     numbers->used_high = atomic_load_explicit(&held[device].high, memory_order_relaxed);
-    numbers->reserved = numbers->used + atomic_load_explicit(&held[device].spare, memory_order_relaxed);
+    numbers->reserved = numbers->used + atomic_load_explicit(&held[device].cached, memory_order_relaxed);
     numbers->reserved_high = numbers->used_high > numbers->reserved ? numbers->used_high : numbers->reserved;
     return SYNCED_MEM_OK;
 }

@@ -9,8 +9,8 @@ void sm_gpu_obtained(int device, size_t bytes);
 void sm_gpu_freed(int device, size_t bytes);
 
 /* Count device memory that enters the device cache, and leaves it. */
-void sm_gpu_kept(int device, size_t bytes);
-void sm_gpu_kept_no_more(int device, size_t bytes);
+void sm_gpu_cached(int device, size_t bytes);
+void sm_gpu_uncached(int device, size_t bytes);
 
 /* Set the peak to the bytes held now, on one device and on all. */
 void sm_gpu_begin_peak(int device);

@@ -24,7 +24,7 @@ static struct {
 
 static _Atomic(const struct sm_allocator *) of_all[SM_SIDES];
 
-static const char *name_of(enum sm_side side)
+static const char *get_side_name(enum sm_side side)
 {
     return side == SM_CPU ? "host" : "device";
 }
@@ -33,18 +33,18 @@ static const char *name_of(enum sm_side side)
 
 static synced_mem_status check_table(const synced_mem_allocator *table, enum sm_side side)
 {
-    const char *const name = name_of(side);
+    const char *const name = get_side_name(side);
     SM_TRY(SM_CHECK_STRUCT(table, side == SM_CPU ? "the host allocator" : "the device allocator"));
     if (!table->alloc || !table->free)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has no %s function", name,
                        table->alloc ? "free" : "alloc");
     if (table->flags & ~(unsigned)KNOWN_FLAGS)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has flags %#x that nobody knows", name,
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the %s allocator has unknown flags %#x", name,
                        table->flags & ~(unsigned)KNOWN_FLAGS);
     return SYNCED_MEM_OK;
 }
 
-static bool is_equal(const struct sm_allocator *record, const synced_mem_allocator *table, enum sm_side side)
+static bool has_equal_table(const struct sm_allocator *record, const synced_mem_allocator *table, enum sm_side side)
 {
     return record->side == side && record->table.alloc == table->alloc && record->table.free == table->free &&
            record->table.user == table->user && record->table.flags == table->flags;
@@ -52,11 +52,11 @@ static bool is_equal(const struct sm_allocator *record, const synced_mem_allocat
 
 /* Returns the record of an equal table, or a new one. NULL: no memory. The records are locked. The hash is of the user
  * pointer, since many tables differ in that only. */
-static struct sm_allocator *find_or_make(const synced_mem_allocator *table, enum sm_side side)
+static struct sm_allocator *find_or_make_record(const synced_mem_allocator *table, enum sm_side side)
 {
     struct sm_allocator **const bucket = &records.buckets[((uintptr_t)table->user >> 4) % BUCKETS];
     struct sm_allocator *record = *bucket;
-    while (record && !is_equal(record, table, side))
+    while (record && !has_equal_table(record, table, side))
         record = record->next;
     if (record)
         return record;
@@ -76,9 +76,10 @@ synced_mem_status sm_allocator_record(const synced_mem_allocator *table, enum sm
         return SYNCED_MEM_OK;
     SM_TRY(check_table(table, side));
     sm_lock(&records.lock);
-    *out = find_or_make(table, side);
+    *out = find_or_make_record(table, side);
     sm_unlock(&records.lock);
-    return *out ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an allocator's record");
+    return *out ? SYNCED_MEM_OK
+                : sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an allocator's record");
 }
 
 synced_mem_status sm_allocator_set_for_all(const synced_mem_allocator *cpu, const synced_mem_allocator *gpu)
@@ -122,11 +123,12 @@ void sm_allocator_shutdown(void)
 
 /* Returns whether the memory fits the request. Queries the runtime for its kind, unless the process uses no device.
  * The allocator is trusted where the runtime can't report it. */
-static bool is_of_use(const struct sm_allocator *from, const struct sm_request *request, const void *data, bool *pinned)
+static bool fits_request(const struct sm_allocator *from, const struct sm_request *request, const void *data,
+                         bool *pinned)
 {
     struct sm_pointer_facts facts;
     *pinned = from->side == SM_CPU && (from->table.flags & SYNCED_MEM_ALLOCATOR_PINNED);
-    if (!sm_device_in_use() || sm_device_look_at(request->device, data, &facts) != SYNCED_MEM_OK)
+    if (!sm_device_in_use() || sm_device_query_pointer(request->device, data, &facts) != SYNCED_MEM_OK)
         return true;
     *pinned = *pinned && facts.kind == SM_POINTER_PINNED;
     if (facts.kind == SM_POINTER_MANAGED)
@@ -136,10 +138,10 @@ static bool is_of_use(const struct sm_allocator *from, const struct sm_request *
     return facts.kind != SM_POINTER_DEVICE;
 }
 
-static synced_mem_status no_memory(const struct sm_allocator *from, const struct sm_request *request)
+static synced_mem_status fail_no_memory(const struct sm_allocator *from, const struct sm_request *request)
 {
     return sm_fail(from->side == SM_CPU ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "the %s allocator (user %p) gave no memory for %zu bytes, device %d", name_of(from->side),
+                   "the %s allocator (user %p) returned NULL for %zu bytes, device %d", get_side_name(from->side),
                    from->table.user, request->size, request->device);
 }
 
@@ -152,17 +154,17 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
     const char *wrong = NULL;
     sm_caller_put_back(before);
     if (!data)
-        return no_memory(from, request);
+        return fail_no_memory(from, request);
     if ((uintptr_t)data % request->alignment != 0)
         wrong = "is not aligned";
-    else if (!is_of_use(from, request, data, pinned))
-        wrong = from->side == SM_CPU ? "is no memory of the host" : "is no memory of that device";
+    else if (!fits_request(from, request, data, pinned))
+        wrong = from->side == SM_CPU ? "is not host memory" : "is not memory of that device";
     if (wrong) {
         sm_allocator_give(from, request, data);
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "what the %s allocator (user %p) gave for %zu bytes aligned to %zu, device %d, %s: %p",
-                       name_of(from->side), table->user, request->size, request->alignment, request->device, wrong,
-                       data);
+                       "the %s allocator (user %p) returned %p for %zu bytes aligned to %zu, device %d: the memory %s",
+                       get_side_name(from->side), table->user, data, request->size, request->alignment, request->device,
+                       wrong);
     }
     *out = data;
     return SYNCED_MEM_OK;

@@ -34,12 +34,12 @@ static struct {
     size_t page;
     size_t used;         /* guards */
     bool off;            /* nothing is protected any more */
-    bool told;           /* there was a notice about unprotected memory */
+    bool noted;          /* there was a notice about unprotected memory */
     char notice[NOTICE]; /* printed after unlocking */
 } guards = {.lock = SM_LOCK_INITIALIZER};
 
 /* Returns the guard that protects the address, or NULL. Safe in a signal handler. */
-static const struct sm_guard *find(uintptr_t address)
+static const struct sm_guard *find_guard_at(uintptr_t address)
 {
     for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
@@ -54,7 +54,7 @@ static const struct sm_guard *find(uintptr_t address)
 void sm_guard_start(void)
 {
     guards.page = (size_t)sysconf(_SC_PAGESIZE);
-    sm_guard_catch_faults(find);
+    sm_guard_catch_faults(find_guard_at);
     atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_guard_flag, true, memory_order_relaxed);
 }
@@ -66,20 +66,20 @@ size_t sm_guard_whole_pages(size_t bytes)
 
 /* ---- With the lock held ---- */
 
-static struct sm_guard **bucket_of(const void *key)
+static struct sm_guard **get_guard_bucket(const void *key)
 {
     return &guards.buckets[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u >> 54];
 }
 
-static struct sm_guard *look_up(const void *key)
+static struct sm_guard *find_guard(const void *key)
 {
-    struct sm_guard *guard = *bucket_of(key);
+    struct sm_guard *guard = *get_guard_bucket(key);
     while (guard && guard->key != key)
         guard = guard->next;
     return guard;
 }
 
-static bool grow(void)
+static bool add_guard_chunk(void)
 {
     struct chunk *const chunk = calloc(1, sizeof *chunk);
     if (!chunk)
@@ -93,34 +93,33 @@ static bool grow(void)
     return true;
 }
 
-static void tell_once(const struct sm_guard *guard, const char *why)
+static void note_unprotected(const struct sm_guard *guard, const char *why)
 {
     sm_count_up(SM_COUNT_unprotected, 1);
-    if (!guards.told)
-        (void)snprintf(
-            guards.notice, sizeof guards.notice,
-            "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; nor may "
-            "others be, which synced_mem_print_stats() counts\n",
-            guard->name, guard->size, why);
-    guards.told = true;
+    if (!guards.noted)
+        (void)snprintf(guards.notice, sizeof guards.notice,
+                       "synced_mem: SYNCED_MEM_DEBUG: the host copy of '%s' (%zu bytes) is not protected, as %s; "
+                       "synced_mem_print_stats() counts all such copies\n",
+                       guard->name, guard->size, why);
+    guards.noted = true;
 }
 
-static bool change(const struct sm_guard *guard, int allowed)
+static bool change_protection(const struct sm_guard *guard, int allowed)
 {
     const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
     return mprotect((void *)start, atomic_load_explicit(&guard->end, memory_order_relaxed) - start, allowed) == 0;
 }
 
-static enum sm_protection protection_of(const struct sm_guard *guard)
+static enum sm_protection get_protection(const struct sm_guard *guard)
 {
     return (enum sm_protection)atomic_load_explicit(&guard->protection, memory_order_relaxed);
 }
 
-static bool open_now(struct sm_guard *guard)
+static bool try_open_guard(struct sm_guard *guard)
 {
-    if (protection_of(guard) == SM_PROTECT_NOTHING)
+    if (get_protection(guard) == SM_PROTECT_NOTHING)
         return true;
-    if (!change(guard, PROT_READ | PROT_WRITE))
+    if (!change_protection(guard, PROT_READ | PROT_WRITE))
         return false;
     atomic_store(&guard->protection, SM_PROTECT_NOTHING);
     return true;
@@ -128,15 +127,15 @@ static bool open_now(struct sm_guard *guard)
 
 /* Opens all guards and turns protection off, since the system has no mapping left. Opening a part of a mapping would
  * need one more. But a mapping that opens may merge with its neighbours. So all are tried again while any succeeds. */
-static void open_all(void)
+static void open_all_guards(void)
 {
     for (bool changed = true; changed;) {
         changed = false;
         for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
             for (int i = 0; i < GUARDS; i++) {
                 struct sm_guard *const guard = &chunk->guards[i];
-                const bool was_closed = guard->key && protection_of(guard) != SM_PROTECT_NOTHING;
-                changed = (was_closed && open_now(guard)) || changed;
+                const bool was_closed = guard->key && get_protection(guard) != SM_PROTECT_NOTHING;
+                changed = (was_closed && try_open_guard(guard)) || changed;
                 guard->hopeless = true;
             }
     }
@@ -145,14 +144,14 @@ static void open_all(void)
 
 static void open_guard(struct sm_guard *guard)
 {
-    if (open_now(guard))
+    if (try_open_guard(guard))
         return;
-    tell_once(guard, "the system refuses to change what was protected");
-    open_all();
+    note_unprotected(guard, "the system refuses to lift a protection");
+    open_all_guards();
 }
 
 /* Records the cause of the protection. The handler may read it meanwhile. */
-static void set_since(struct sm_guard *guard)
+static void record_cause(struct sm_guard *guard)
 {
     struct sm_by by;
     sm_by_caller(&by);
@@ -164,19 +163,19 @@ static void set_since(struct sm_guard *guard)
 
 static void close_guard(struct sm_guard *guard, enum sm_protection protection)
 {
-    set_since(guard);
+    record_cause(guard);
     atomic_store(&guard->protection, (unsigned char)protection);
-    if (change(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
+    if (change_protection(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
         return;
-    tell_once(guard, "mprotect() failed");
+    note_unprotected(guard, "mprotect() failed");
     guard->hopeless = true;
-    if (!open_now(guard)) /* a part of it may be closed */
-        open_all();
+    if (!try_open_guard(guard)) /* a part of it may be closed */
+        open_all_guards();
 }
 
-static void set(struct sm_guard *guard, enum sm_protection protection)
+static void set_protection(struct sm_guard *guard, enum sm_protection protection)
 {
-    if (guard->hopeless || protection_of(guard) == protection)
+    if (guard->hopeless || get_protection(guard) == protection)
         return;
     if (protection == SM_PROTECT_NOTHING)
         open_guard(guard);
@@ -184,35 +183,35 @@ static void set(struct sm_guard *guard, enum sm_protection protection)
         close_guard(guard, protection);
 }
 
-static void give_up(struct sm_guard *guard, const char *why)
+static void give_up_guard(struct sm_guard *guard, const char *why)
 {
     if (guard->hopeless)
         return;
     open_guard(guard);
     guard->hopeless = true;
-    tell_once(guard, why);
+    note_unprotected(guard, why);
 }
 
 /* Returns whether the guard's pages overlap the bytes from first to past. */
-static bool covers(const struct sm_guard *one, uintptr_t first, uintptr_t past)
+static bool overlaps_bytes(const struct sm_guard *one, uintptr_t first, uintptr_t past)
 {
     return one->start < past && first < one->end;
 }
 
-static void give_up_overlaps(struct sm_guard *with)
+static void give_up_overlapping_guards(struct sm_guard *with)
 {
     bool any = false;
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
             if (guard == with || !guard->key ||
-                (!covers(guard, with->first, with->past) && !covers(with, guard->first, guard->past)))
+                (!overlaps_bytes(guard, with->first, with->past) && !overlaps_bytes(with, guard->first, guard->past)))
                 continue;
-            give_up(guard, "another object has the same memory");
+            give_up_guard(guard, "another object has the same memory");
             any = true;
         }
     if (any)
-        give_up(with, "another object has the same memory");
+        give_up_guard(with, "another object has the same memory");
 }
 
 bool sm_guard_pool_has_pages(void)
@@ -221,7 +220,7 @@ bool sm_guard_pool_has_pages(void)
 }
 
 /* Sets the pages to protect. If the range is not alone on its pages, these are only the pages that lie inside it. */
-static void measure(struct sm_guard *guard, const struct sm_guarded *range)
+static void set_pages(struct sm_guard *guard, const struct sm_guarded *range)
 {
     const size_t page = guards.page;
     const uintptr_t data = (uintptr_t)range->base;
@@ -233,44 +232,44 @@ static void measure(struct sm_guard *guard, const struct sm_guarded *range)
     atomic_store(&guard->end, end > start ? end : start);
 }
 
-static void add(struct sm_guard *guard, const struct sm_guarded *range)
+static void init_guard(struct sm_guard *guard, const struct sm_guarded *range)
 {
-    struct sm_guard **const bucket = bucket_of(range->key);
+    struct sm_guard **const bucket = get_guard_bucket(range->key);
     guard->key = range->key;
     guard->data = range->data;
     guard->hopeless = guards.off;
     memcpy(guard->name, sm_name_text(range->name).text, sizeof guard->name);
     guard->size = range->size;
-    measure(guard, range);
+    set_pages(guard, range);
     guard->next = *bucket;
     *bucket = guard;
     if (range->shared)
-        give_up(guard, "the device uses the same memory");
+        give_up_guard(guard, "the device uses the same memory");
     else if (guard->start == guard->end)
-        give_up(guard, "the caller's memory has no page of its own");
+        give_up_guard(guard, "the caller's memory fills no whole page");
     else if (guards.used > MOST_GUARDS)
-        give_up(guard, "there are too many");
+        give_up_guard(guard, "too many copies are protected");
     if (!range->alone)
-        give_up_overlaps(guard);
+        give_up_overlapping_guards(guard);
 }
 
-static struct sm_guard *find_or_add(const struct sm_guarded *range)
+static struct sm_guard *find_or_add_guard(const struct sm_guarded *range)
 {
-    struct sm_guard *guard = look_up(range->key);
+    struct sm_guard *guard = find_guard(range->key);
     if (guard)
         return guard;
-    if (!guards.free && !grow())
+    if (!guards.free && !add_guard_chunk())
         return NULL;
     guard = guards.free;
     guards.free = guard->next;
     guards.used++;
-    add(guard, range);
+    init_guard(guard, range);
     return guard;
 }
 
-static void forget(struct sm_guard *guard)
+static void forget_guard(struct sm_guard *guard)
 {
-    struct sm_guard **link = bucket_of(guard->key);
+    struct sm_guard **link = get_guard_bucket(guard->key);
     open_guard(guard);
     while (*link != guard)
         link = &(*link)->next;
@@ -282,7 +281,7 @@ static void forget(struct sm_guard *guard)
 }
 
 /* Unlocks, and then prints the notice if there is one. */
-static void unlock(void)
+static void unlock_and_print(void)
 {
     char notice[NOTICE];
     memcpy(notice, guards.notice, sizeof notice);
@@ -297,39 +296,39 @@ static void unlock(void)
 bool sm_guard_knows(const void *key)
 {
     sm_lock(&guards.lock);
-    const bool known = look_up(key) != NULL;
-    unlock();
+    const bool known = find_guard(key) != NULL;
+    unlock_and_print();
     return known;
 }
 
 void sm_guard_set(const struct sm_guarded *range, enum sm_protection protection)
 {
     sm_lock(&guards.lock);
-    struct sm_guard *const guard = find_or_add(range);
+    struct sm_guard *const guard = find_or_add_guard(range);
     if (guard) {
         guard->size = range->size;
-        set(guard, protection);
+        set_protection(guard, protection);
     }
-    unlock();
+    unlock_and_print();
 }
 
-static void with_guard(const void *key, void (*act)(struct sm_guard *guard))
+static void call_with_guard(const void *key, void (*act)(struct sm_guard *guard))
 {
     sm_lock(&guards.lock);
-    struct sm_guard *const guard = look_up(key);
+    struct sm_guard *const guard = find_guard(key);
     if (guard)
         act(guard);
-    unlock();
+    unlock_and_print();
 }
 
 void sm_guard_open_now(const void *key)
 {
-    with_guard(key, open_guard);
+    call_with_guard(key, open_guard);
 }
 
 void sm_guard_forget_now(const void *key)
 {
-    with_guard(key, forget);
+    call_with_guard(key, forget_guard);
 }
 
 void sm_guard_open_range(const void *data, size_t bytes)
@@ -338,8 +337,8 @@ void sm_guard_open_range(const void *data, size_t bytes)
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
-            if (guard->key && covers(guard, (uintptr_t)data, (uintptr_t)data + bytes))
+            if (guard->key && overlaps_bytes(guard, (uintptr_t)data, (uintptr_t)data + bytes))
                 open_guard(guard);
         }
-    unlock();
+    unlock_and_print();
 }

@@ -12,14 +12,14 @@
 #include <unistd.h>
 
 static struct sigaction before;
-static const struct sm_guard *(*find)(uintptr_t address);
+static const struct sm_guard *(*find_protecting_guard)(uintptr_t address);
 
 struct text {
     size_t used;
     char bytes[2048];
 };
 
-static void add(struct text *text, const char *more)
+static void add_text(struct text *text, const char *more)
 {
     while (*more && text->used < sizeof text->bytes)
         text->bytes[text->used++] = *more++;
@@ -34,11 +34,11 @@ static void add_number(struct text *text, uintptr_t number, unsigned base)
         digits[--at] = "0123456789abcdef"[number % base];
         number /= base;
     } while (number > 0);
-    add(text, digits + at);
+    add_text(text, digits + at);
 }
 
 /* Adds a line: "synced_mem: that call was made in 'train/conv1' at forward+0x1f < main+0x88". */
-static void add_since(struct text *text, const struct sm_guard *guard)
+static void add_cause(struct text *text, const struct sm_guard *guard)
 {
     char scope[SM_SCOPE_TEXT];
     const struct sm_place *const place = atomic_load(&guard->place);
@@ -46,41 +46,41 @@ static void add_since(struct text *text, const struct sm_guard *guard)
         scope[i] = atomic_load_explicit(&guard->scope[i], memory_order_relaxed);
     scope[sizeof scope - 1] = 0;
     const bool known = place || scope[0];
-    add(text, known ? "synced_mem: that call was made" : "");
-    add(text, scope[0] ? " in '" : "");
-    add(text, scope);
-    add(text, scope[0] ? "'" : "");
-    add(text, place ? " at " : "");
-    add(text, place ? place->text : "");
-    add(text, known ? "\n" : "");
+    add_text(text, known ? "synced_mem: that call was made" : "");
+    add_text(text, scope[0] ? " in '" : "");
+    add_text(text, scope);
+    add_text(text, scope[0] ? "'" : "");
+    add_text(text, place ? " at " : "");
+    add_text(text, place ? place->text : "");
+    add_text(text, known ? "\n" : "");
 }
 
 /* Prints: "synced_mem: 'conv1.weight' (4096 bytes): its host copy at 0x7f00 is stale since synced_mem_mutable_gpu_data;
  * the pointer used at 0x7f08 expired then". */
-static void say(const struct sm_guard *guard, uintptr_t address)
+static void print_fault(const struct sm_guard *guard, uintptr_t address)
 {
     struct text text = {.used = 0};
     const char *const since = atomic_load(&guard->since);
     const bool stale = atomic_load(&guard->protection) == SM_PROTECT_ALL;
-    add(&text, guard->name[0] ? "synced_mem: '" : "synced_mem: an object without a name");
-    add(&text, guard->name);
-    add(&text, guard->name[0] ? "' (" : " (");
+    add_text(&text, guard->name[0] ? "synced_mem: '" : "synced_mem: an object without a name");
+    add_text(&text, guard->name);
+    add_text(&text, guard->name[0] ? "' (" : " (");
     add_number(&text, guard->size, 10);
-    add(&text, " bytes): its host copy at 0x");
+    add_text(&text, " bytes): its host copy at 0x");
     add_number(&text, (uintptr_t)guard->data, 16);
-    add(&text, stale ? " is stale since " : " is to be read only since ");
-    add(&text, since ? since : "a call of the library");
-    add(&text, "; the pointer used at 0x");
+    add_text(&text, stale ? " is stale since " : " is read-only since ");
+    add_text(&text, since ? since : "a call of the library");
+    add_text(&text, "; the pointer used at 0x");
     add_number(&text, address, 16);
-    add(&text, " expired then\n");
-    add_since(&text, guard);
+    add_text(&text, " expired then\n");
+    add_cause(&text, guard);
     const ssize_t wrote = write(STDERR_FILENO, text.bytes, text.used);
     (void)wrote;
 }
 
 /* Restores the program's action. A real fault repeats at its instruction, with the default action. A signal that a
  * process sent is raised again. */
-static void by_default(int number, const siginfo_t *info)
+static void restore_action(int number, const siginfo_t *info)
 {
     (void)sigaction(number, &before, NULL);
     if (info->si_code <= 0)
@@ -88,7 +88,7 @@ static void by_default(int number, const siginfo_t *info)
 }
 
 /* Returns the program's handler. One with SA_RESETHAND gets only the first fault; the next has the default action. */
-static struct sigaction next_handler(void)
+static struct sigaction get_next_handler(void)
 {
     const struct sigaction next = before;
     if (next.sa_flags & SA_RESETHAND) {
@@ -98,35 +98,35 @@ static struct sigaction next_handler(void)
     return next;
 }
 
-static void pass_on(int number, siginfo_t *info, void *context)
+static void pass_on_fault(int number, siginfo_t *info, void *context)
 {
-    const struct sigaction next = next_handler();
+    const struct sigaction next = get_next_handler();
     if (next.sa_flags & SA_SIGINFO)
         next.sa_sigaction(number, info, context);
     else if (next.sa_handler == SIG_DFL || (next.sa_handler == SIG_IGN && info->si_code > 0))
-        by_default(number, info);
+        restore_action(number, info);
     else if (next.sa_handler != SIG_IGN)
         next.sa_handler(number);
 }
 
-static void on_fault(int number, siginfo_t *info, void *context)
+static void handle_fault(int number, siginfo_t *info, void *context)
 {
     const int error = errno;
     const uintptr_t address = (uintptr_t)info->si_addr;
-    const struct sm_guard *const guard = info->si_code > 0 ? find(address) : NULL;
+    const struct sm_guard *const guard = info->si_code > 0 ? find_protecting_guard(address) : NULL;
     if (guard)
-        say(guard, address);
+        print_fault(guard, address);
     errno = error;
-    pass_on(number, info, context);
+    pass_on_fault(number, info, context);
 }
 
 void sm_guard_catch_faults(const struct sm_guard *(*finder)(uintptr_t address))
 {
-    find = finder;
+    find_protecting_guard = finder;
     struct sigaction action;
     (void)sigaction(SIGSEGV, NULL, &before);
     memset(&action, 0, sizeof action);
-    action.sa_sigaction = on_fault;
+    action.sa_sigaction = handle_fault;
     action.sa_mask = before.sa_mask;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | (before.sa_flags & (SA_NODEFER | SA_RESTART));
     (void)sigaction(SIGSEGV, &action, NULL);

@@ -13,40 +13,40 @@
 /* From this size on, glibc does not use its heap. */
 enum { OWN_PAGES_BYTES = 33554432 };
 
-static bool has_own_pages(size_t size)
+static bool needs_own_pages(size_t size)
 {
     return size >= OWN_PAGES_BYTES || sm_guard_on();
 }
 
 /* The heap aligns to 16 bytes only. The start of its memory is stored in front of the aligned pointer. */
-static void **front_of(void *data)
+static void **get_base_slot(void *data)
 {
     return (void **)data - 1;
 }
 
-static void *take_from_heap(size_t size, size_t alignment, bool zeroed)
+static void *alloc_from_heap(size_t size, size_t alignment, bool zeroed)
 {
     const size_t room = alignment > sizeof(void *) ? alignment : sizeof(void *);
     char *const base = zeroed ? calloc(1, size + room) : malloc(size + room);
     if (!base)
         return NULL;
     void *const data = base + room - (uintptr_t)base % room;
-    *front_of(data) = base;
+    *get_base_slot(data) = base;
     return data;
 }
 
 void *sm_host_memory_alloc(size_t size, size_t alignment, bool zeroed)
 {
-    if (!has_own_pages(size))
-        return take_from_heap(size, alignment, zeroed);
+    if (!needs_own_pages(size))
+        return alloc_from_heap(size, alignment, zeroed);
     void *const pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return pages == MAP_FAILED ? NULL : pages;
 }
 
 void sm_host_memory_free(void *data, size_t size)
 {
-    if (!has_own_pages(size))
-        free(*front_of(data));
+    if (!needs_own_pages(size))
+        free(*get_base_slot(data));
     else
         (void)munmap(data, size);
 }

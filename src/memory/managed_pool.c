@@ -30,7 +30,7 @@ static struct {
 /* Bytes of managed memory by device: in use, kept, or being allocated. */
 static atomic_size_t held[SM_MAX_DEVICES];
 
-static size_t rounded(size_t size)
+static size_t round_block_size(size_t size)
 {
     size_t step = SMALLEST_STEP;
     while (size > 2 * STEPS * step)
@@ -41,14 +41,14 @@ static size_t rounded(size_t size)
 /* ---- Kept blocks ---- */
 
 /* With the pool locked. */
-static void take_at(unsigned i, struct block *out)
+static void remove_kept_block(unsigned i, struct block *out)
 {
     *out = pool.kept[i];
     pool.kept[i] = pool.kept[--pool.count];
     pool.bytes -= out->bytes;
 }
 
-static bool take(int device, size_t bytes, struct block *out)
+static bool take_kept_block(int device, size_t bytes, struct block *out)
 {
     unsigned i = 0;
     sm_lock(&pool.lock);
@@ -56,22 +56,22 @@ static bool take(int device, size_t bytes, struct block *out)
         i++;
     const bool found = i < pool.count;
     if (found)
-        take_at(i, out);
+        remove_kept_block(i, out);
     sm_unlock(&pool.lock);
     return found;
 }
 
-static bool take_any(struct block *out)
+static bool take_any_kept_block(struct block *out)
 {
     sm_lock(&pool.lock);
     const bool found = pool.count > 0;
     if (found)
-        take_at(0, out);
+        remove_kept_block(0, out);
     sm_unlock(&pool.lock);
     return found;
 }
 
-static bool keep(const struct block *block)
+static bool keep_block(const struct block *block)
 {
     sm_lock(&pool.lock);
     const bool has_room = pool.count < MOST_KEPT && block->bytes <= MOST_KEPT_BYTES - pool.bytes;
@@ -104,13 +104,13 @@ static synced_mem_status check_room(int device, size_t before, size_t bytes)
     if (elsewhere <= left && bytes <= left - elsewhere)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY,
-                   "%zu bytes of managed memory for device %d: of %zu bytes there %zu are free, for these and for %zu "
-                   "of managed memory that is elsewhere",
-                   bytes, device, total, left, elsewhere);
+                   "%zu bytes of managed memory do not fit on device %d: %zu of its %zu bytes are free, and %zu bytes "
+                   "of managed memory that is elsewhere may move there",
+                   bytes, device, left, total, elsewhere);
 }
 
 /* Allocates a block. It counts as held during the call, so another thread may be refused memory meanwhile. */
-static synced_mem_status ask(int device, size_t bytes, void **out)
+static synced_mem_status alloc_block(int device, size_t bytes, void **out)
 {
     sm_hands_fill();
     const size_t before = atomic_fetch_add_explicit(&held[device], bytes, memory_order_relaxed);
@@ -124,16 +124,16 @@ static synced_mem_status ask(int device, size_t bytes, void **out)
 }
 
 /* Allocates a block and advises its location. The advice is a hint, so a failure of it is ignored. */
-static synced_mem_status obtain(int device, size_t bytes, void **out)
+static synced_mem_status alloc_and_advise_block(int device, size_t bytes, void **out)
 {
-    SM_TRY(ask(device, bytes, out));
+    SM_TRY(alloc_block(device, bytes, out));
     sm_count_up(SM_COUNT_managed_bytes, bytes);
     (void)sm_device_managed_advise(device, *out, bytes);
     return SYNCED_MEM_OK;
 }
 
 /* Frees a block. On a lost device it is gone already. */
-static synced_mem_status give_back(const struct block *block)
+static synced_mem_status free_block(const struct block *block)
 {
     const synced_mem_status status = sm_device_managed_free(block->device, block->data);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
@@ -143,22 +143,22 @@ static synced_mem_status give_back(const struct block *block)
     return SYNCED_MEM_OK;
 }
 
-static void keep_or_leave(const struct block *block)
+static void keep_or_quarantine_block(const struct block *block)
 {
-    if (!keep(block))
+    if (!keep_block(block))
         sm_count_up(SM_COUNT_quarantined, 1);
 }
 
 /* Frees all kept blocks. *any: a block was taken off the list. */
-static synced_mem_status give_back_all(bool *any)
+static synced_mem_status free_kept_blocks(bool *any)
 {
     struct block block;
     *any = false;
-    while (take_any(&block)) {
+    while (take_any_kept_block(&block)) {
         *any = true;
-        const synced_mem_status status = give_back(&block);
+        const synced_mem_status status = free_block(&block);
         if (status != SYNCED_MEM_OK) {
-            keep_or_leave(&block);
+            keep_or_quarantine_block(&block);
             return status;
         }
     }
@@ -168,7 +168,7 @@ static synced_mem_status give_back_all(bool *any)
 synced_mem_status sm_managed_pool_shutdown(void)
 {
     bool any;
-    return give_back_all(&any);
+    return free_kept_blocks(&any);
 }
 
 bool sm_managed_pool_reclaim(void)
@@ -176,28 +176,28 @@ bool sm_managed_pool_reclaim(void)
     bool any;
     const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
     sm_hands_fill();
-    (void)give_back_all(&any);
+    (void)free_kept_blocks(&any);
     sm_hands_empty(any);
     return sm_count_of(SM_COUNT_managed_bytes) < before;
 }
 
 synced_mem_status sm_managed_pool_alloc(int device, size_t size, void **out)
 {
-    const size_t bytes = rounded(size);
+    const size_t bytes = round_block_size(size);
     struct block block;
-    if (take(device, bytes, &block)) {
+    if (take_kept_block(device, bytes, &block)) {
         *out = block.data;
         return SYNCED_MEM_OK;
     }
-    const synced_mem_status status = obtain(device, bytes, out);
+    const synced_mem_status status = alloc_and_advise_block(device, bytes, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY || !sm_managed_pool_reclaim())
         return status;
-    return obtain(device, bytes, out);
+    return alloc_and_advise_block(device, bytes, out);
 }
 
 void sm_managed_pool_free(int device, void *data, size_t size)
 {
-    const struct block block = {.data = data, .bytes = rounded(size), .device = device};
-    if (!keep(&block) && give_back(&block) != SYNCED_MEM_OK)
-        keep_or_leave(&block);
+    const struct block block = {.data = data, .bytes = round_block_size(size), .device = device};
+    if (!keep_block(&block) && free_block(&block) != SYNCED_MEM_OK)
+        keep_or_quarantine_block(&block);
 }

@@ -10,7 +10,7 @@
 
 /* ---- Accesses that end on the host ---- */
 
-static struct sm_stream *asking(const struct synced_mem *mem, enum sm_side side)
+static struct sm_stream *get_accessing_stream(const struct synced_mem *mem, enum sm_side side)
 {
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
@@ -25,24 +25,25 @@ static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum 
 }
 
 /* Returns the work to wait for. An overwrite ignores lost contents. */
-static struct sm_fence *blocker(const struct sm_copy *copy, enum sm_mode mode)
+static struct sm_fence *find_blocker(const struct sm_copy *copy, enum sm_mode mode)
 {
     return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
 }
 
 /* Finds the next fence that an access without a stream waits for, once its side has memory and contents. Uses that a
  * lost device has ended need no event. Contents that were arriving may be lost with the device. */
-static synced_mem_status next_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, struct sm_fence **wait)
+static synced_mem_status find_access_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                          struct sm_fence **wait)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
-    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, asking(mem, side));
+    synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(mem, side));
     if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode, status))
         status = SYNCED_MEM_OK;
-    *wait = status == SYNCED_MEM_OK ? blocker(copy, mode) : NULL;
+    *wait = status == SYNCED_MEM_OK ? find_blocker(copy, mode) : NULL;
     return status;
 }
 
-static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+static synced_mem_status make_copy_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][side][mode].work;
@@ -51,7 +52,7 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
         if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
             continue;
         if (status == SYNCED_MEM_OK && !wait) {
-            status = next_wait(mem, side, mode, &wait);
+            status = find_access_wait(mem, side, mode, &wait);
             if (!wait)
                 return status;
         }
@@ -65,13 +66,13 @@ static synced_mem_status make_ready(struct synced_mem *mem, enum sm_side side, e
 }
 
 /* Reserves a place among the readers of the device copy, for an access that reads. */
-static synced_mem_status reserve(enum sm_mode mode, struct sm_use **out)
+static synced_mem_status reserve_read(enum sm_mode mode, struct sm_use **out)
 {
     *out = mode == SM_READ ? sm_inflight_reserve() : NULL;
     return mode != SM_READ || *out ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
-static void *finish(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+static void *finish_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
@@ -89,51 +90,52 @@ static bool is_to_be_filled(enum sm_mode mode)
 /* Most work that the host's contents came after is over then, so its fences are polled. */
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
-    SM_TRY(make_ready(mem, SM_CPU, mode));
+    SM_TRY(make_copy_ready(mem, SM_CPU, mode));
     sm_close_write(mem);
     if (sm_copy_of(mem, SM_GPU))
-        sm_inflight_ask(sm_copy_of(mem, SM_GPU));
+        sm_inflight_poll_write(sm_copy_of(mem, SM_GPU));
     if (is_to_be_filled(mode))
         sm_fill_unwritten_host(mem);
-    *out = finish(mem, SM_CPU, mode);
+    *out = finish_access(mem, SM_CPU, mode);
     return SYNCED_MEM_OK;
 }
 
-/* The second make_ready() waits for the fill. */
+/* The second make_copy_ready() waits for the fill. */
 static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode)
 {
-    const synced_mem_status status = make_ready(mem, SM_GPU, mode);
+    const synced_mem_status status = make_copy_ready(mem, SM_GPU, mode);
     if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
         return status;
     sm_fill_unwritten_device(mem, NULL);
-    return make_ready(mem, SM_GPU, mode);
+    return make_copy_ready(mem, SM_GPU, mode);
 }
 
 static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     struct sm_use *use;
-    synced_mem_status status = reserve(mode, &use);
+    synced_mem_status status = reserve_read(mode, &use);
     if (status == SYNCED_MEM_OK)
         status = make_device_ready(mem, mode);
     if (status != SYNCED_MEM_OK) {
         free(use);
         return status;
     }
-    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, asking(mem, SM_GPU), mode != SM_READ);
-    *out = finish(mem, SM_GPU, mode);
+    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, get_accessing_stream(mem, SM_GPU), mode != SM_READ);
+    *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
 
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    return sm_leave_and_reap(&call, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    return sm_leave_and_reap(&transaction,
+                             side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
 }
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
-    struct sm_reclaim reclaim = {.asked = 0};
+    struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     do
         status = access_once(mem, side, mode, out);
@@ -152,13 +154,13 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (step->work != SM_NOTHING || step->next != head || copy->untracked == SM_UNTRACKED_WRITE)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                       "the stream is capturing, and this access would need a transfer, a fill or memory, or change "
-                       "the head: make it before the capture");
+                       "the stream is capturing, and this access needs a transfer, a fill or memory, or changes the "
+                       "head: access the object before the capture");
     *out = sm_copy_data(copy);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status make_copy_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
     for (;;) {
         const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][SM_GPU][mode].work;
@@ -184,17 +186,17 @@ static synced_mem_status make_ready_on(struct synced_mem *mem, enum sm_mode mode
 /* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
 static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
-    const synced_mem_status status = make_ready_on(mem, mode, stream);
+    const synced_mem_status status = make_copy_ready_on(mem, mode, stream);
     if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
         return status;
     sm_fill_unwritten_device(mem, stream);
-    return make_ready_on(mem, mode, stream);
+    return make_copy_ready_on(mem, mode, stream);
 }
 
 static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
 {
     struct sm_use *use;
-    synced_mem_status status = reserve(mode, &use);
+    synced_mem_status status = reserve_read(mode, &use);
     if (status == SYNCED_MEM_OK)
         status = make_device_ready_on(mem, mode, stream);
     if (status != SYNCED_MEM_OK) {
@@ -202,39 +204,39 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
         return status;
     }
     sm_inflight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
-    *out = finish(mem, SM_GPU, mode);
+    *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
 
 /* Returns the pointer again to a stream that has it to read. The hot path does the same, but knows only the last of
  * several streams. */
-static bool give_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
+static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
-    *out = finish(mem, SM_GPU, SM_READ);
+    *out = finish_access(mem, SM_GPU, SM_READ);
     return true;
 }
 
 static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct sm_stream *stream = NULL;
-    SM_TRY(sm_enter(&call, mem));
-    if (mode == SM_READ && give_again(mem, handle, out))
-        return sm_leave(&call, SYNCED_MEM_OK);
+    SM_TRY(sm_enter(&transaction, mem));
+    if (mode == SM_READ && give_pointer_again(mem, handle, out))
+        return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
-    status = sm_leave_and_reap(&call, status);
+    status = sm_leave_and_reap(&transaction, status);
     sm_stream_drop(stream);
     return status;
 }
 
 synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced_mem_stream handle, void **out)
 {
-    struct sm_reclaim reclaim = {.asked = 0};
+    struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     do
         status = access_on_once(mem, mode, handle, out);
@@ -242,14 +244,15 @@ synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced
     return status;
 }
 
-static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handle)
+static synced_mem_status end_stream_use(struct synced_mem *mem, synced_mem_stream handle)
 {
     struct sm_stream *stream;
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status != SYNCED_MEM_OK)
         return status;
     if (!stream)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "the stream is capturing, so no event can be recorded on it: call after the capture");
     if (sm_copy_of(mem, SM_GPU))
         status = sm_inflight_end(sm_copy_of(mem, SM_GPU), stream);
     sm_stream_drop(stream);
@@ -258,15 +261,15 @@ static synced_mem_status end_use(struct synced_mem *mem, synced_mem_stream handl
 
 synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    call.ends_nothing = true;
-    return sm_leave(&call, end_use(mem, handle));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    transaction.ends_nothing = true;
+    return sm_leave(&transaction, end_stream_use(mem, handle));
 }
 
 /* ---- The library's own work ---- */
 
-static struct sm_fence *any_transfer(const struct synced_mem *mem)
+static struct sm_fence *find_any_transfer(const struct synced_mem *mem)
 {
     struct sm_fence *fence = NULL;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
@@ -279,12 +282,12 @@ static struct sm_fence *any_transfer(const struct synced_mem *mem)
 }
 
 /* Polls the library's work. A query reports lost contents once: they are then no longer the object's. */
-static synced_mem_status ask(struct synced_mem *mem, bool *pending)
+static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
 {
     struct sm_fence *fence;
     bool over;
     *pending = false;
-    while ((fence = any_transfer(mem)) != NULL && !*pending) {
+    while ((fence = find_any_transfer(mem)) != NULL && !*pending) {
         *pending = sm_fence_pending(fence);
         if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
             return sm_wait_unlocked(mem, fence, &over);
@@ -292,23 +295,23 @@ static synced_mem_status ask(struct synced_mem *mem, bool *pending)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status wait_for_all(struct synced_mem *mem)
+static synced_mem_status wait_for_transfers(struct synced_mem *mem)
 {
     struct sm_fence *fence;
     bool over;
     synced_mem_status status = SYNCED_MEM_OK;
-    while (status == SYNCED_MEM_OK && (fence = any_transfer(mem)) != NULL)
+    while (status == SYNCED_MEM_OK && (fence = find_any_transfer(mem)) != NULL)
         status = sm_wait_unlocked(mem, fence, &over);
     return status;
 }
 
-synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending)
+synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
-    call.ends_nothing = true;
-    const synced_mem_status lost = call.lost ? sm_fence_wait(call.lost) : SYNCED_MEM_OK;
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    transaction.ends_nothing = true;
+    const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
-        return sm_leave_and_reap(&call, lost);
-    return sm_leave_and_reap(&call, wait ? wait_for_all(mem) : ask(mem, pending));
+        return sm_leave_and_reap(&transaction, lost);
+    return sm_leave_and_reap(&transaction, wait ? wait_for_transfers(mem) : poll_transfers(mem, pending));
 }

@@ -24,6 +24,6 @@ synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle
 
 /* Stores whether the library's own work on the object is pending. wait: blocks until it has ended instead, and pending
  * may be NULL. If contents were lost on arrival, returns why. */
-synced_mem_status sm_pending(struct synced_mem *mem, bool wait, bool *pending);
+synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending);
 
 #endif

@@ -36,7 +36,7 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
     return sm_refusal_note(status, -1, size); /* the refusal no longer matters */
 }
 
-static void put_new(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
+static void put_new_copy(struct synced_mem *mem, enum sm_side side, struct sm_copy *copy)
 {
     sm_put_copy(mem, side, copy);
     if (sm_copy_of(mem, SM_GPU) == copy)
@@ -49,7 +49,7 @@ static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, b
     *fresh = !copy;
     const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
     if (status == SYNCED_MEM_OK && *fresh)
-        put_new(mem, SM_CPU, copy);
+        put_new_copy(mem, SM_CPU, copy);
     return status;
 }
 
@@ -71,7 +71,7 @@ static synced_mem_status make_device_memory(struct synced_mem *mem, const struct
         return SYNCED_MEM_OK;
     const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
     if (status == SYNCED_MEM_OK) {
-        put_new(mem, SM_GPU, copy);
+        put_new_copy(mem, SM_GPU, copy);
         *fresh = !sm_copy_is_shared(copy);
     }
     return status;
@@ -86,7 +86,9 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
     if (sm_copy_is_of_user(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
-        return sm_fail(SYNCED_MEM_ERR_CUDA, "nobody can tell when earlier work on %p ends", sm_copy_data(copy));
+        return sm_fail(SYNCED_MEM_ERR_CUDA,
+                       "the end of earlier work on %p is unknown, as no event could be recorded behind it",
+                       sm_copy_data(copy));
     sm_copy_quarantine(sm_take_copy(mem, side));
     return SYNCED_MEM_OK;
 }
@@ -94,7 +96,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
 /* ---- Contents ---- */
 
 /* After a failure, new memory stays as capacity. Its next user has to come after its allocation. */
-static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *stream, synced_mem_status status)
+static synced_mem_status keep_fresh_copy(struct synced_mem *mem, struct sm_stream *stream, synced_mem_status status)
 {
     struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (status != SYNCED_MEM_OK && copy && !copy->untracked) {
@@ -105,14 +107,14 @@ static synced_mem_status keep_fresh(struct synced_mem *mem, struct sm_stream *st
     return status;
 }
 
-static bool is_staged(const struct synced_mem *mem, enum sm_side side)
+static bool is_move_staged(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
     return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
 }
 
 /* Settles the copy, and finds the work that is left to wait for. */
-static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
+static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conflicting, struct sm_fence **wait)
 {
     const synced_mem_status status = sm_inflight_settle(copy, conflicting, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, conflicting) : NULL;
@@ -121,8 +123,8 @@ static synced_mem_status blocker_of(struct sm_copy *copy, bool conflicting, stru
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                 bool *staged)
+static synced_mem_status find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                        bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
@@ -134,27 +136,27 @@ static synced_mem_status unready(struct synced_mem *mem, enum sm_side side, bool
     synced_mem_status status = host ? sm_pin_query(host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_staged(mem, side);
+    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
         *wait = sm_inflight_queueing(to, true);
     if (*wait || !*staged)
         return status;
     if (to)
-        status = blocker_of(to, true, wait);
+        status = settle_and_find_blocker(to, true, wait);
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
-        status = blocker_of(from, false, wait);
+        status = settle_and_find_blocker(from, false, wait);
     return status;
 }
 
-synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait)
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait)
 {
     bool staged;
-    return unready(mem, side, callers, wait, &staged);
+    return find_move_wait(mem, side, callers, wait, &staged);
 }
 
 /* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
  * transfer, and its next write must come after the transfer. */
-static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
+static synced_mem_status record_source_fence(struct sm_copy *from, struct sm_stream *stream, struct sm_fence **after)
 {
     synced_mem_status status = sm_inflight_settle(from, false, NULL);
     if (status == SYNCED_MEM_OK)
@@ -162,13 +164,13 @@ static synced_mem_status fence_of_source(struct sm_copy *from, struct sm_stream 
     return status == SYNCED_MEM_OK ? sm_stream_queued(stream, after) : status;
 }
 
-static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_stream *internal,
-                                      struct sm_stream *stream)
+static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct sm_stream *internal,
+                                           struct sm_stream *stream)
 {
     struct sm_fence *after = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
     if (transfer->direction == SM_D2H && stream->kind != SM_STREAM_INTERNAL)
-        status = fence_of_source(transfer->from, stream, &after);
+        status = record_source_fence(transfer->from, stream, &after);
     if (transfer->direction == SM_H2D)
         status = sm_transfer_order(transfer->to, internal);
     if (status == SYNCED_MEM_OK)
@@ -185,10 +187,10 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh = false;
     bool staged = false;
     *wait = NULL;
-    sm_caller_is_about(mem, sm_object_name(mem));
+    sm_caller_set_object(mem, sm_object_name(mem));
     synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
-        status = unready(mem, side, callers, wait, &staged);
+        status = find_move_wait(mem, side, callers, wait, &staged);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     if (staged)
@@ -204,12 +206,12 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .staged = staged};
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
-    status = staged ? begin_staged(transfer, on, stream) : sm_transfer_queue(transfer, stream);
-    return fresh && side == SM_GPU ? keep_fresh(mem, on, status) : status;
+    status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
+    return fresh && side == SM_GPU ? keep_fresh_copy(mem, on, status) : status;
 }
 
-static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                              struct sm_fence **wait)
+static synced_mem_status move_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                       struct sm_fence **wait)
 {
     struct sm_transfer transfer;
     const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
@@ -219,7 +221,7 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
 }
 
 /* Moves the contents of a shared copy, without a transfer. stream: an internal one; NULL: none. */
-static synced_mem_status share(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+static synced_mem_status move_shared_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_unified_move(mem, side, stream);
     if (status == SYNCED_MEM_OK && side == SM_CPU)
@@ -252,12 +254,12 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
-    return fresh ? keep_fresh(mem, stream, status) : status;
+    return fresh ? keep_fresh_copy(mem, stream, status) : status;
 }
 
 /* On a caller's stream no fence follows the allocation. The stream writes next, and whoever waits for that write is
  * behind the allocation too. */
-static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
+static synced_mem_status make_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;
     if (side == SM_CPU)
@@ -268,18 +270,18 @@ static synced_mem_status only_memory(struct synced_mem *mem, enum sm_side side, 
     return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
 }
 
-static synced_mem_status provide_on(struct synced_mem *mem, enum sm_side side, enum sm_work work,
+static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                     struct sm_stream *stream, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     switch (work) {
     case SM_NOTHING:
-        return only_memory(mem, side, stream);
+        return make_memory(mem, side, stream);
     case SM_ZERO:
         status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream, wait);
         break;
     case SM_MOVE:
-        status = sm_shared_copy(mem) ? share(mem, side, stream) : move(mem, side, stream, wait);
+        status = sm_shared_copy(mem) ? move_shared_contents(mem, side, stream) : move_contents(mem, side, stream, wait);
         break;
     }
     if (status == SYNCED_MEM_OK && !*wait)
@@ -303,19 +305,19 @@ void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
     sm_detail_set(&first);
 }
 
-static bool is_mapped(const struct synced_mem *mem)
+static bool is_copy_mapped(const struct synced_mem *mem)
 {
     const struct sm_copy *const shared = sm_shared_copy(mem);
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
 /* Picks the internal stream for the work. NULL: the host does it, or there is nothing to do. */
-static synced_mem_status internal_for(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
-                                      struct sm_stream **stream)
+static synced_mem_status pick_internal_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+                                              struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
-    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_mapped(mem)))
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(mem)))
         return SYNCED_MEM_OK;
     SM_TRY(sm_device_resolve(sm_device(mem), &device));
     if (work != SM_MOVE)
@@ -331,8 +333,8 @@ synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_wo
     if (work == SM_NOTHING && sm_copy_of(mem, side))
         return status;
     if (status == SYNCED_MEM_OK && !stream)
-        status = internal_for(mem, side, work, &stream);
+        status = pick_internal_stream(mem, side, work, &stream);
     if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, side))
         return sm_user_allocator_obtain(mem, side, stream, wait);
-    return status == SYNCED_MEM_OK ? provide_on(mem, side, work, stream, wait) : status;
+    return status == SYNCED_MEM_OK ? fetch_side(mem, side, work, stream, wait) : status;
 }

@@ -18,7 +18,7 @@ synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
  * callers: the transfer is for a stream of the caller's. Does not block. */
-synced_mem_status sm_unready(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait);
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait);
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */

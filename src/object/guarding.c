@@ -7,7 +7,7 @@
 
 /* The runtime writes pageable memory until the transfer is done, and copy threads touch it until they are done. A
  * device that writes page-locked memory is not hindered. */
-static enum sm_protection allowed_by_work(const struct sm_copy *copy)
+static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
 {
     if (!copy->pinned && sm_fence_is_open(copy->write))
         return SM_PROTECT_NOTHING;
@@ -16,24 +16,24 @@ static enum sm_protection allowed_by_work(const struct sm_copy *copy)
     return sm_fence_state(copy->write) == SM_FENCE_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
 }
 
-static enum sm_protection wanted(const struct synced_mem *mem, const struct sm_copy *copy)
+static enum sm_protection choose_protection(const struct synced_mem *mem, const struct sm_copy *copy)
 {
     const unsigned head = sm_head(mem);
     const enum sm_protection by_head = head == SYNCED_MEM_AT_CPU ? SM_PROTECT_NOTHING
                                        : head & sm_bit(SM_CPU)   ? SM_PROTECT_WRITES
                                                                  : SM_PROTECT_ALL;
-    const enum sm_protection by_work = allowed_by_work(copy);
+    const enum sm_protection by_work = get_protection_by_work(copy);
     return by_work < by_head ? by_work : by_head;
 }
 
 /* Protection of managed memory would hinder the device. */
-static bool is_managed(const struct sm_copy *copy)
+static bool is_memory_managed(const struct sm_copy *copy)
 {
     struct sm_pointer_facts facts;
     if (!sm_device_in_use() || !sm_copy_is_of_user(copy))
         return false;
     const struct sm_detail first = sm_detail_get();
-    const synced_mem_status status = sm_device_look_at(-1, sm_copy_data(copy), &facts);
+    const synced_mem_status status = sm_device_query_pointer(-1, sm_copy_data(copy), &facts);
     sm_detail_set(&first);
     return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
 }
@@ -57,6 +57,7 @@ void sm_protect(const struct synced_mem *mem)
                                      .size = sm_size(mem),
                                      .name = sm_object_name(mem),
                                      .alone = has_own_pages(copy),
-                                     .shared = !sm_guard_knows(copy) && (is_managed(copy) || sm_copy_is_shared(copy))};
-    sm_guard_set(&range, wanted(mem, copy));
+                                     .shared =
+                                         !sm_guard_knows(copy) && (is_memory_managed(copy) || sm_copy_is_shared(copy))};
+    sm_guard_set(&range, choose_protection(mem, copy));
 }

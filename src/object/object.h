@@ -24,11 +24,11 @@
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
 struct sm_extras {
-    size_t asked; /* the alignment in the options; 0: memory of the caller may have any */
+    size_t requested_alignment; /* the alignment in the options; 0: memory of the caller may have any */
     size_t alignment;
     void *user;
     const struct sm_allocator *allocators[SM_SIDES]; /* NULL: the allocators of all objects serve */
-    unsigned char asked_placement;                   /* synced_mem_placement_kind */
+    unsigned char requested_placement;               /* synced_mem_placement_kind */
     atomic_uchar placement; /* the same until it is decided, then the one in effect; written with the lock held */
     bool placed;            /* the placement is decided; guarded by the lock */
     char name[48];
@@ -45,7 +45,7 @@ struct sm_extras {
  *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
  *    on[writing] is set                =>  the head has no other bit, and that stream may write now
  *
- * Only sm_set_head() in transaction.c writes head. Only publish() there writes ready and on.
+ * Only sm_set_head() in transaction.c writes head. Only publish_pointers() there writes ready and on.
  */
 struct synced_mem {
     /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a side
@@ -78,7 +78,7 @@ static inline size_t sm_object_alignment(const struct synced_mem *mem)
 static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
 {
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
-    const bool separate = !mem->extras || mem->extras->asked_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
+    const bool separate = !mem->extras || mem->extras->requested_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
     return own || !separate ? own : sm_allocator_of_all(side);
 }
 

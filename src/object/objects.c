@@ -44,14 +44,14 @@ enum { MOST_VISITS = 1 << 22 }; /* the most threads that Linux allows */
 static atomic_uint releases_waiting;
 static struct sm_events visits_ended;
 
-static unsigned no_visits(void)
+static unsigned get_zero_visits(void)
 {
     return sm_process_generation() * MOST_VISITS;
 }
 
-static unsigned visits_in(unsigned count)
+static unsigned count_visits(unsigned count)
 {
-    return count - no_visits() < MOST_VISITS ? count - no_visits() : 0;
+    return count - get_zero_visits() < MOST_VISITS ? count - get_zero_visits() : 0;
 }
 
 static void begin_visit(struct synced_mem *mem)
@@ -59,7 +59,7 @@ static void begin_visit(struct synced_mem *mem)
     unsigned count = atomic_load(&mem->visits);
     unsigned more;
     do
-        more = no_visits() + visits_in(count) + 1;
+        more = get_zero_visits() + count_visits(count) + 1;
     while (!atomic_compare_exchange_weak(&mem->visits, &count, more));
 }
 
@@ -73,7 +73,7 @@ static void end_visit(struct synced_mem *mem)
 
 static bool is_visited(const struct synced_mem *mem)
 {
-    return visits_in(atomic_load(&mem->visits)) > 0;
+    return count_visits(atomic_load(&mem->visits)) > 0;
 }
 
 void sm_objects_wait_for_walks(const struct synced_mem *mem)
@@ -95,7 +95,7 @@ struct filter {
 };
 
 /* With the slab locked. A cell without a reference is no object, or one that is being destroyed. */
-static bool visit(void *cell, const void *argument)
+static bool begin_visit_if_wanted(void *cell, const void *argument)
 {
     struct synced_mem *const mem = cell;
     const struct filter *const filter = argument;
@@ -109,13 +109,13 @@ static bool visit(void *cell, const void *argument)
 }
 
 bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
-                     void (*look)(const struct synced_mem *mem, void *user), void *user)
+                     void (*visit)(const struct synced_mem *mem, void *user), void *user)
 {
     const struct filter filter = {.wanted = wanted, .user = user};
-    struct synced_mem *const mem = sm_slab_find(&objects, walk, visit, &filter);
+    struct synced_mem *const mem = sm_slab_find(&objects, walk, begin_visit_if_wanted, &filter);
     if (!mem)
         return false;
-    look(mem, user);
+    visit(mem, user);
     end_visit(mem);
     return true;
 }
@@ -151,7 +151,7 @@ static bool is_large(const struct synced_mem *mem, void *user)
 }
 
 /* Inserts the object before the first that is smaller. */
-static void name(const struct synced_mem *mem, void *user)
+static void insert_object_by_size(const struct synced_mem *mem, void *user)
 {
     struct names *const names = user;
     const size_t size = sm_size(mem);
@@ -161,14 +161,15 @@ static void name(const struct synced_mem *mem, void *user)
     names->first[at] = (struct named){.mem = mem, .size = size, .name = sm_name_text(sm_object_name(mem))};
 }
 
-static struct sm_objects_text text_of(const struct names *names, bool (*wanted)(const struct synced_mem *, void *))
+static struct sm_objects_text describe_objects(const struct names *names,
+                                               bool (*wanted)(const struct synced_mem *, void *))
 {
     struct sm_objects_text out = {.text = "none"};
     struct sm_slab_walk walk = {.begun = false};
     struct names found = *names;
     size_t used = 0;
     unsigned named = 0;
-    while (sm_objects_next(&walk, wanted, name, &found))
+    while (sm_objects_next(&walk, wanted, insert_object_by_size, &found))
         continue;
     for (; named < NAMED && found.first[named].mem; named++) {
         const struct named *const each = &found.first[named];
@@ -186,11 +187,11 @@ static struct sm_objects_text text_of(const struct names *names, bool (*wanted)(
 struct sm_objects_text sm_objects_alive(void)
 {
     const struct names names = {.side = SM_SIDES};
-    return text_of(&names, is_alive);
+    return describe_objects(&names, is_alive);
 }
 
 struct sm_objects_text sm_objects_largest(int device)
 {
     const struct names names = {.side = device < 0 ? SM_CPU : SM_GPU, .device = device};
-    return text_of(&names, is_large);
+    return describe_objects(&names, is_large);
 }

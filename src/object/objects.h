@@ -16,14 +16,14 @@ void sm_objects_trim(void);
 void sm_objects_add(struct synced_mem *mem);
 
 /*
- * Finds the next living object that is wanted, and calls look() for it. Returns false if there are no more.
+ * Finds the next living object that is wanted, and calls visit() for it. Returns false if there are no more.
  *
- * wanted() runs with a lock held and may only read atomics. look() runs without a lock. The object stays until look()
- * returns: a thread that releases the last reference waits. So look() calls no code of the caller's, and waits for
+ * wanted() runs with a lock held and may only read atomics. visit() runs without a lock. The object stays until visit()
+ * returns: a thread that releases the last reference waits. So visit() calls no code of the caller's, and waits for
  * nothing but the object's lock.
  */
 bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
-                     void (*look)(const struct synced_mem *mem, void *user), void *user);
+                     void (*visit)(const struct synced_mem *mem, void *user), void *user);
 
 /* Waits until no walk visits the object. Blocks. The last reference is gone, so no new visit begins. */
 void sm_objects_wait_for_walks(const struct synced_mem *mem);

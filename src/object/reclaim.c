@@ -13,8 +13,8 @@
 #include "copy/retired.h"
 #include "base/stats.h"
 
-enum { REAP, WAIT, TRIM, ASK };
-enum { MOST_ASKED = 16, MOST_ROUNDS = 16 };
+enum { REAP, WAIT, TRIM, CALL_HANDLER };
+enum { MOST_HANDLER_CALLS = 16, MOST_ROUNDS = 16 };
 
 static struct {
     struct sm_lock lock; /* guards the pair, so that a handler gets its own user pointer */
@@ -34,14 +34,14 @@ void sm_reclaim_set_handler(synced_mem_out_of_memory_handler call, void *user)
 
 /* ---- The steps ---- */
 
-static void reap(const struct sm_refusal *refusal)
+static void reap_ended_copies(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_reaps, 1);
     (void)sm_copy_reap(false);
     if (refusal->device < 0)
         return;
-    (void)sm_copy_free_spares(refusal->device);
-    sm_stream_look_at_frees(refusal->device);
+    (void)sm_copy_free_cached(refusal->device);
+    sm_stream_poll_frees(refusal->device);
 }
 
 static void wait_for_pending(const struct sm_refusal *refusal)
@@ -55,7 +55,7 @@ static void wait_for_pending(const struct sm_refusal *refusal)
     }
 }
 
-static void trim(const struct sm_refusal *refusal)
+static void trim_pools(const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_trims, 1);
     if (refusal->device < 0) {
@@ -66,16 +66,18 @@ static void trim(const struct sm_refusal *refusal)
     }
 }
 
-static bool ask(struct sm_reclaim *reclaim, const struct sm_refusal *refusal)
+static bool call_memory_handler(struct sm_reclaim *reclaim, const struct sm_refusal *refusal)
 {
     sm_lock(&handler.lock);
     const synced_mem_out_of_memory_handler call = handler.call;
     void *const user = handler.user;
     sm_unlock(&handler.lock);
-    if (!call || in_handler || reclaim->asked == MOST_ASKED)
+    if (!call || in_handler || reclaim->handler_calls == MOST_HANDLER_CALLS)
         return false;
-    const synced_mem_out_of_memory request = {
-        .struct_size = sizeof request, .device = refusal->device, .attempt = ++reclaim->asked, .bytes = refusal->bytes};
+    const synced_mem_out_of_memory request = {.struct_size = sizeof request,
+                                              .device = refusal->device,
+                                              .attempt = ++reclaim->handler_calls,
+                                              .bytes = refusal->bytes};
     sm_count_up(SM_COUNT_oom_callbacks, 1);
     const struct sm_caller before = sm_caller_put_aside();
     in_handler = true;
@@ -87,7 +89,7 @@ static bool ask(struct sm_reclaim *reclaim, const struct sm_refusal *refusal)
 
 /* ---- Nothing has helped ---- */
 
-static void say_who_holds_host_memory(const struct sm_detail *first)
+static void describe_host_holders(const struct sm_detail *first)
 {
     const struct sm_objects_text largest = sm_objects_largest(-1);
     (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
@@ -100,7 +102,7 @@ static void say_who_holds_host_memory(const struct sm_detail *first)
 }
 
 /* Numbers that cannot be queried are printed as 0. */
-static void say_who_holds_device_memory(const struct sm_detail *first, int device)
+static void describe_device_holders(const struct sm_detail *first, int device)
 {
     const struct sm_objects_text largest = sm_objects_largest(device);
     struct sm_pool_numbers numbers = {.known = false};
@@ -119,19 +121,19 @@ static void say_who_holds_device_memory(const struct sm_detail *first, int devic
                   (unsigned long long)sm_count_of(SM_COUNT_pinned_bytes), total, free, largest.text);
 }
 
-static void fail(const struct sm_detail *first, const struct sm_refusal *refusal)
+static void fail_with_holders(const struct sm_detail *first, const struct sm_refusal *refusal)
 {
     sm_count_up(SM_COUNT_oom_failures, 1);
     if (refusal->device >= 0)
-        say_who_holds_device_memory(first, refusal->device);
+        describe_device_holders(first, refusal->device);
     else
-        say_who_holds_host_memory(first);
+        describe_host_holders(first);
 }
 
 /* Returns whether another thread had memory in its hands during the steps, or has passed some since they began. The
  * steps may have missed that memory. The number of rounds is limited: other threads may pass memory without end, and
  * the call may want more than there is. */
-static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
+static bool may_have_missed_memory(struct sm_reclaim *reclaim, uint64_t passed)
 {
     if (reclaim->rounds == MOST_ROUNDS || !sm_hands_wait(passed))
         return false;
@@ -140,7 +142,7 @@ static bool may_have_missed_some(struct sm_reclaim *reclaim, uint64_t passed)
 }
 
 /* After the handler has freed something all steps are taken again, as the memory may still be in flight. */
-bool sm_reclaim_climb(struct sm_reclaim *reclaim)
+bool sm_reclaim_take_step(struct sm_reclaim *reclaim)
 {
     struct sm_refusal refusal;
     if (!sm_refusal_take(&refusal))
@@ -151,20 +153,20 @@ bool sm_reclaim_climb(struct sm_reclaim *reclaim)
     switch ((*step)++) {
     case REAP:
         *passed = sm_hands_passed();
-        reap(&refusal);
+        reap_ended_copies(&refusal);
         return true;
     case WAIT:
         wait_for_pending(&refusal);
         return true;
     case TRIM:
-        trim(&refusal);
+        trim_pools(&refusal);
         return true;
     default:
         break;
     }
     *step = REAP;
-    if (may_have_missed_some(reclaim, *passed) || ask(reclaim, &refusal))
+    if (may_have_missed_memory(reclaim, *passed) || call_memory_handler(reclaim, &refusal))
         return true;
-    fail(&first, &refusal);
+    fail_with_holders(&first, &refusal);
     return false;
 }

@@ -42,7 +42,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 /* ---- Releasing one side ---- */
 
 /* Finds the wait for the contents on the other side, if this side is the last that has them. */
-static synced_mem_status next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -58,7 +58,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
 {
     while (sm_copy_of(mem, side)) {
         struct sm_fence *wait;
-        synced_mem_status status = next_arrival(mem, side, &wait);
+        synced_mem_status status = find_next_arrival(mem, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
             status = sm_blocker_of_borrowed(sm_copy_of(mem, side), &wait);
@@ -73,26 +73,26 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status release_side(struct synced_mem *mem, enum sm_side side)
+static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_transaction call;
-    SM_TRY(sm_enter(&call, mem));
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
     synced_mem_status status = make_dispensable(mem, side);
     if (status == SYNCED_MEM_OK) {
         sm_close_write(mem);
         if (!sm_shared_copy(mem))
-            sm_let_go(&call, side);
+            sm_detach_copy(&transaction, side);
         sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
     }
-    return sm_leave_and_reap(&call, status);
+    return sm_leave_and_reap(&transaction, status);
 }
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 {
-    struct sm_reclaim reclaim = {.asked = 0};
+    struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     do
-        status = release_side(mem, side);
+        status = release_side_once(mem, side);
     while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
@@ -101,7 +101,7 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
 
 /* Returns whether the incoming memory begins in memory of the object's. That is not the caller's to hand in, and would
  * be given up. */
-static bool owns(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
+static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const struct sm_copy *incoming)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
     if (!copy || copy->source == SYNCED_MEM_SOURCE_BORROWED)
@@ -110,9 +110,9 @@ static bool owns(const struct synced_mem *mem, enum sm_side side, const struct s
     return into < copy->bytes;
 }
 
-static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *const incoming[SM_SIDES])
+static synced_mem_status replace_copies(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
     const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
@@ -123,20 +123,20 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
     if (status != SYNCED_MEM_OK)
         return status;
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "memory of device %d for an object of device %d", gpu->device,
-                       sm_device(mem));
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the memory is on device %d, but the object is on device %d",
+                       gpu->device, sm_device(mem));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side] && sm_copy_capacity(incoming[side]) < sm_size(mem))
-            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was resized by another call meanwhile");
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "another call has made the object larger than the memory");
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (incoming[side] && (owns(mem, SM_CPU, incoming[side]) || owns(mem, SM_GPU, incoming[side])))
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is memory of the object's own",
+        if (incoming[side] && (owns_memory(mem, SM_CPU, incoming[side]) || owns_memory(mem, SM_GPU, incoming[side])))
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object already owns the memory at %p",
                            sm_copy_data(incoming[side]));
     sm_close_write(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
-        sm_let_go(call, side);
+        sm_detach_copy(transaction, side);
         sm_put_copy(mem, side, incoming[side]);
         head |= incoming[side] ? sm_bit(side) : 0;
     }
@@ -149,18 +149,19 @@ static synced_mem_status replace(struct sm_transaction *call, struct sm_copy *co
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu)
 {
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
-    struct sm_transaction call;
-    const synced_mem_status status = sm_enter(&call, mem);
-    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&call, replace(&call, incoming)) : status;
+    struct sm_transaction transaction;
+    const synced_mem_status status = sm_enter(&transaction, mem);
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&transaction, replace_copies(&transaction, incoming)) : status;
 }
 
 /* Records a fence for all work queued on the stream until now. */
-static synced_mem_status fence_of_stream(int device, synced_mem_stream handle, struct sm_fence **out)
+static synced_mem_status record_stream_fence(int device, synced_mem_stream handle, struct sm_fence **out)
 {
     struct sm_stream *stream;
     SM_TRY(sm_stream_find(device, handle, &stream));
     if (!stream)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING, "the stream is capturing: no event can be recorded on it");
+        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                       "the stream is capturing, so no event can be recorded on it: call after the capture");
     synced_mem_status status = sm_stream_queued(stream, out);
     sm_stream_drop(stream);
     return status;
@@ -171,7 +172,7 @@ synced_mem_status sm_replace_on(struct synced_mem *mem, struct sm_copy *cpu, str
 {
     struct sm_fence *fence;
     const int device = sm_device(mem);
-    SM_TRY(fence_of_stream(device < 0 && gpu ? gpu->device : device, handle, &fence));
+    SM_TRY(record_stream_fence(device < 0 && gpu ? gpu->device : device, handle, &fence));
     if (cpu)
         sm_inflight_filled(cpu, sm_fence_hold(fence));
     if (gpu)

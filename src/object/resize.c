@@ -16,21 +16,21 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
     return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
 }
 
-static void set_size(struct sm_transaction *call, size_t size, unsigned head)
+static void set_size(struct sm_transaction *transaction, size_t size, unsigned head)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     sm_close_write(mem);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
-            sm_let_go(call, side);
+            sm_detach_copy(transaction, side);
     sm_set_head(mem, head);
 }
 
 /* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed
  * back, and an allocator is called with nothing locked. So this outlives an unlock. */
 struct growth {
-    struct sm_copy *spare[SM_SIDES]; /* with undefined contents */
+    struct sm_copy *empty[SM_SIDES]; /* with undefined contents */
     struct sm_copy *larger;          /* with the contents of from */
     const struct sm_copy *from;
     unsigned writes; /* the writes of from when it was read */
@@ -40,7 +40,7 @@ struct growth {
 static void drop_growth(struct growth *growth)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        sm_copy_retire(growth->spare[side]);
+        sm_copy_retire(growth->empty[side]);
     sm_copy_retire(growth->larger);
 }
 
@@ -52,35 +52,35 @@ static synced_mem_status allocate_growth(struct synced_mem *mem, enum sm_side si
     const struct sm_allocator *const allocator = sm_object_allocator(mem, side);
     struct sm_stream *stream = NULL;
     synced_mem_status status = SYNCED_MEM_OK;
-    if (growth->spare[side] || growth->larger || !allocator)
+    if (growth->empty[side] || growth->larger || !allocator)
         return SYNCED_MEM_OK;
     if (side == SM_GPU)
         status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK)
-        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->spare[side]);
+        status = sm_user_allocator_obtain_unlocked(mem, allocator, size, stream, &growth->empty[side]);
     if (status == SYNCED_MEM_OK)
         *wait = sm_fence_done;
     return status;
 }
 
-static struct sm_copy *take_spare(struct growth *growth, enum sm_side side)
+static struct sm_copy *take_empty_copy(struct growth *growth, enum sm_side side)
 {
-    struct sm_copy *const spare = growth->spare[side];
-    growth->spare[side] = NULL;
-    return spare;
+    struct sm_copy *const empty = growth->empty[side];
+    growth->empty[side] = NULL;
+    return empty;
 }
 
 /* Moves the contents to larger host memory, or to memory that both sides use, and appends zeros. */
-static synced_mem_status grow_host(struct sm_transaction *call, size_t size, struct growth *growth)
+static synced_mem_status grow_host(struct sm_transaction *transaction, size_t size, struct growth *growth)
 {
-    struct synced_mem *const mem = call->mem;
-    struct sm_copy *larger = take_spare(growth, SM_CPU);
+    struct synced_mem *const mem = transaction->mem;
+    struct sm_copy *larger = take_empty_copy(growth, SM_CPU);
     const bool zeroed = !larger;
     SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_host(mem, size, true, &larger));
     memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
     if (!zeroed)
         memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
-    sm_let_go(call, SM_CPU);
+    sm_detach_copy(transaction, SM_CPU);
     sm_put_copy(mem, SM_CPU, larger);
     return SYNCED_MEM_OK;
 }
@@ -99,10 +99,10 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
 }
 
 /* Copies the contents to larger device memory on an internal stream, and appends zeros. */
-static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
+static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
-    struct sm_copy *larger = take_spare(growth, SM_GPU);
+    struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
     synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
     if (status == SYNCED_MEM_OK && !larger)
         status = sm_obtain_device(mem, size, stream, &larger);
@@ -118,18 +118,18 @@ static synced_mem_status copy_to_larger(struct synced_mem *mem, size_t size, str
     return status;
 }
 
-static synced_mem_status grow_device(struct sm_transaction *call, size_t size, struct growth *growth,
+static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth,
                                      struct sm_fence **wait)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
     if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
         /* The earlier copy is stale, but its memory serves for another try. */
         if (growth->larger)
-            growth->spare[SM_GPU] = growth->larger;
+            growth->empty[SM_GPU] = growth->larger;
         growth->larger = NULL;
-        status = copy_to_larger(mem, size, growth);
+        status = transfer_to_larger(mem, size, growth);
     }
     if (status != SYNCED_MEM_OK)
         return status;
@@ -139,19 +139,19 @@ static synced_mem_status grow_device(struct sm_transaction *call, size_t size, s
     status = sm_blocker_of_borrowed(from, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    sm_let_go(call, SM_GPU);
+    sm_detach_copy(transaction, SM_GPU);
     sm_put_copy(mem, SM_GPU, growth->larger);
     growth->larger = NULL;
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status grow_side(struct sm_transaction *call, enum sm_side side, size_t size, struct growth *growth,
-                                   struct sm_fence **wait)
+static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_side side, size_t size,
+                                   struct growth *growth, struct sm_fence **wait)
 {
-    const synced_mem_status status = allocate_growth(call->mem, side, size, growth, wait);
+    const synced_mem_status status = allocate_growth(transaction->mem, side, size, growth, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
-    return side == SM_GPU ? grow_device(call, size, growth, wait) : grow_host(call, size, growth);
+    return side == SM_GPU ? grow_device(transaction, size, growth, wait) : grow_host(transaction, size, growth);
 }
 
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
@@ -162,9 +162,9 @@ static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 }
 
 /* The host's part comes last: it cannot fail once the host copy may be written. */
-static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, unsigned sides)
+static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t size, unsigned sides)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     const synced_mem_status status = sides & sm_bit(SM_GPU) ? zero_device_tail(mem, size) : SYNCED_MEM_OK;
     const bool done = sm_shared_copy(mem) && (sides & sm_bit(SM_GPU));
     if (status == SYNCED_MEM_OK && (sides & sm_bit(SM_CPU)) && !done) {
@@ -179,7 +179,7 @@ static synced_mem_status zero_tails(struct sm_transaction *call, size_t size, un
  * contents are the host's work where they are AT_CPU. Moving mapped memory always is, as the runtime would copy it by
  * the host too.
  */
-static bool is_hosts_work(const struct synced_mem *mem, size_t size)
+static bool is_host_work(const struct synced_mem *mem, size_t size)
 {
     const struct sm_copy *const shared = sm_shared_copy(mem);
     const unsigned head = sm_head(mem);
@@ -192,9 +192,10 @@ static bool is_hosts_work(const struct synced_mem *mem, size_t size)
 
 /* Grows the object. Sides with room keep the contents and get zeros behind them. If none has room, one side gets larger
  * memory. *wait: not done yet, and the host waits for that first. */
-static synced_mem_status grow(struct sm_transaction *call, size_t size, struct growth *growth, struct sm_fence **wait)
+static synced_mem_status grow_object(struct sm_transaction *transaction, size_t size, struct growth *growth,
+                                     struct sm_fence **wait)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     const unsigned head = sm_head(mem);
     const unsigned room =
         (has_room(mem, SM_CPU, size) ? sm_bit(SM_CPU) : 0) | (has_room(mem, SM_GPU, size) ? sm_bit(SM_GPU) : 0);
@@ -202,19 +203,19 @@ static synced_mem_status grow(struct sm_transaction *call, size_t size, struct g
     synced_mem_status status = SYNCED_MEM_OK;
     if (head != SYNCED_MEM_UNINITIALIZED && next == 0) {
         next = head & sm_bit(SM_GPU) ? sm_bit(SM_GPU) : sm_bit(SM_CPU);
-        status = grow_side(call, is_hosts_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
+        status = grow_side(transaction, is_host_work(mem, size) ? SM_CPU : SM_GPU, size, growth, wait);
     } else {
-        status = zero_tails(call, size, next);
+        status = zero_tails(transaction, size, next);
     }
     if (status == SYNCED_MEM_OK && !*wait)
-        set_size(call, size, next);
+        set_size(transaction, size, next);
     return status;
 }
 
 /* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
  * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
  * host copy. */
-static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
+static synced_mem_status find_resize_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -223,24 +224,25 @@ static synced_mem_status next_wait(struct synced_mem *mem, size_t size, bool gro
             status = sm_blocker_of_borrowed(sm_copy_of(mem, side), wait);
     if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
         *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
-    if (status != SYNCED_MEM_OK || *wait || !growing || !is_hosts_work(mem, size))
+    if (status != SYNCED_MEM_OK || *wait || !growing || !is_host_work(mem, size))
         return status;
     status = sm_inflight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
     return status;
 }
 
-static synced_mem_status resize(struct sm_transaction *call, size_t size, bool keep, struct growth *growth)
+static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
+                                       struct growth *growth)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     for (;;) {
         const bool growing = keep && size > sm_size(mem);
         struct sm_fence *wait;
-        synced_mem_status status = next_wait(mem, size, growing, &wait);
+        synced_mem_status status = find_resize_wait(mem, size, growing, &wait);
         if (status == SYNCED_MEM_OK && !wait && growing)
-            status = grow(call, size, growth, &wait);
+            status = grow_object(transaction, size, growth, &wait);
         else if (status == SYNCED_MEM_OK && !wait)
-            set_size(call, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
+            set_size(transaction, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
         bool over;
@@ -252,10 +254,10 @@ static synced_mem_status resize(struct sm_transaction *call, size_t size, bool k
 
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_transaction call;
+    struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
-    SM_TRY(sm_enter(&call, mem));
-    synced_mem_status status = sm_leave(&call, resize(&call, size, keep, &growth));
+    SM_TRY(sm_enter(&transaction, mem));
+    synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by();
@@ -265,7 +267,7 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 
 synced_mem_status sm_resize(struct synced_mem *mem, size_t size, bool keep)
 {
-    struct sm_reclaim reclaim = {.asked = 0};
+    struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
     do
         status = resize_once(mem, size, keep);

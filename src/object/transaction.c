@@ -16,7 +16,7 @@ static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY}
 
 /* ---- The head, and the pointers that the hot path returns ---- */
 
-static bool is_published_rightly(const struct synced_mem *mem, bool writing)
+static bool is_publication_valid(const struct synced_mem *mem, bool writing)
 {
     const unsigned head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -46,7 +46,7 @@ bool sm_object_is_valid(const struct synced_mem *mem)
     }
     if (gpu && (gpu->device < 0 || gpu->device != sm_device(mem)))
         return false;
-    return is_published_rightly(mem, false) && is_published_rightly(mem, true);
+    return is_publication_valid(mem, false) && is_publication_valid(mem, true);
 }
 
 /*
@@ -64,7 +64,7 @@ bool sm_object_is_valid(const struct synced_mem *mem)
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool writing)
+static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
     if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
@@ -78,7 +78,7 @@ static void *ready_for(const struct synced_mem *mem, enum sm_side side, bool wri
 
 /* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
  * that the call has queued. */
-static struct sm_stream *on_for(const struct synced_mem *mem, bool writing)
+static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
@@ -92,11 +92,13 @@ static void publish_side(struct synced_mem *mem, enum sm_side side)
 {
     const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
     const bool to_write = valid && !sm_guard_on();
-    atomic_store_explicit(&mem->ready[side][false], valid ? ready_for(mem, side, false) : NULL, memory_order_release);
-    atomic_store_explicit(&mem->ready[side][true], to_write ? ready_for(mem, side, true) : NULL, memory_order_release);
+    atomic_store_explicit(&mem->ready[side][false], valid ? choose_ready_pointer(mem, side, false) : NULL,
+                          memory_order_release);
+    atomic_store_explicit(&mem->ready[side][true], to_write ? choose_ready_pointer(mem, side, true) : NULL,
+                          memory_order_release);
 }
 
-static void publish(struct synced_mem *mem)
+static void publish_pointers(struct synced_mem *mem)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side))
@@ -107,8 +109,8 @@ static void publish(struct synced_mem *mem)
     publish_side(mem, SM_GPU);
     const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
     const bool to_write = valid && !sm_guard_on();
-    atomic_store_explicit(&mem->on[false], valid ? on_for(mem, false) : &no_stream, memory_order_release);
-    atomic_store_explicit(&mem->on[true], to_write ? on_for(mem, true) : &no_stream, memory_order_release);
+    atomic_store_explicit(&mem->on[false], valid ? choose_ready_stream(mem, false) : &no_stream, memory_order_release);
+    atomic_store_explicit(&mem->on[true], to_write ? choose_ready_stream(mem, true) : &no_stream, memory_order_release);
 }
 
 /* Only this function writes the head. A copy without the contents has none arriving. */
@@ -128,7 +130,7 @@ void sm_object_init(struct synced_mem *mem)
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(mem, side, NULL);
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
-    publish(mem);
+    publish_pointers(mem);
 }
 
 /* ---- The lock ---- */
@@ -139,10 +141,10 @@ void sm_lock_object(struct synced_mem *mem)
     sm_mutex_lock(&mem->lock);
 }
 
-/* Until publish() the hot path returns the pointers that were valid when the lock was taken. */
+/* Until publish_pointers() the hot path returns the pointers that were valid when the lock was taken. */
 void sm_unlock_object(struct synced_mem *mem)
 {
-    publish(mem);
+    publish_pointers(mem);
     assert(sm_object_is_valid(mem));
     sm_mutex_unlock(&mem->lock);
     sm_process_leave();
@@ -165,7 +167,7 @@ bool sm_is_lost(const struct synced_mem *mem)
 /* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. */
-static void lose(struct synced_mem *mem, struct sm_fence **lost)
+static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -180,63 +182,64 @@ static void lose(struct synced_mem *mem, struct sm_fence **lost)
     }
 }
 
-static synced_mem_status wait_with(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
-                                   struct sm_fence *fence, bool *over)
+static synced_mem_status wait_for_fence_unlocked(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
+                                                 struct sm_fence *fence, bool *over)
 {
     sm_fence_hold(fence);
     sm_unlock_object(mem);
     const synced_mem_status status = wait(fence);
     sm_lock_object(mem);
     *over = !sm_fence_is_open(fence);
-    lose(mem, NULL);
+    drop_lost_contents(mem, NULL);
     sm_fence_drop(fence);
     return status;
 }
 
 synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
 {
-    return wait_with(sm_fence_wait, mem, fence, over);
+    return wait_for_fence_unlocked(sm_fence_wait, mem, fence, over);
 }
 
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
 {
-    return wait_with(sm_fence_wait_queued, mem, fence, over);
+    return wait_for_fence_unlocked(sm_fence_wait_queued, mem, fence, over);
 }
 
 /* ---- Calls ---- */
 
-static unsigned given(const struct synced_mem *mem, enum sm_side side)
+static unsigned count_given(const struct synced_mem *mem, enum sm_side side)
 {
     return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
 }
 
-synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem)
+synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object is the parent process's");
-    sm_caller_is_about(mem, sm_object_name(mem));
+        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
+                                              "its valid host copy, or release it");
+    sm_caller_set_object(mem, sm_object_name(mem));
     sm_lock_object(mem);
-    *call = (struct sm_transaction){.mem = mem};
-    lose(mem, &call->lost);
-    call->head = sm_head(mem);
+    *transaction = (struct sm_transaction){.mem = mem};
+    drop_lost_contents(mem, &transaction->lost);
+    transaction->head = sm_head(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        call->given[side] = given(mem, side);
+        transaction->given[side] = count_given(mem, side);
     return SYNCED_MEM_OK;
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. Device
  * pointers that were returned earlier are still good, so their uses are open again. */
-static void put_back(const struct sm_transaction *call)
+static void restore_head(const struct sm_transaction *transaction)
 {
-    struct synced_mem *const mem = call->mem;
-    lose(mem, NULL);
+    struct synced_mem *const mem = transaction->mem;
+    drop_lost_contents(mem, NULL);
     unsigned head = sm_head(mem);
-    if (sm_copy_of(mem, SM_GPU) && !call->ends_nothing)
+    if (sm_copy_of(mem, SM_GPU) && !transaction->ends_nothing)
         sm_inflight_reopen(sm_copy_of(mem, SM_GPU));
-    const bool still = (head & call->head) == call->head;
+    const bool still = (head & transaction->head) == transaction->head;
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
-        if (!(call->head & sm_bit(side)) && call->given[side] == given(mem, side))
+        if (!(transaction->head & sm_bit(side)) && transaction->given[side] == count_given(mem, side))
             head &= ~sm_bit(side);
     sm_set_head(mem, head);
 }
@@ -247,15 +250,15 @@ void sm_close_write(struct synced_mem *mem)
         sm_inflight_close(sm_copy_of(mem, SM_GPU));
 }
 
-synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status)
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
 {
-    struct synced_mem *const mem = call->mem;
+    struct synced_mem *const mem = transaction->mem;
     if (status != SYNCED_MEM_OK)
-        put_back(call);
+        restore_head(transaction);
     sm_unlock_object(mem);
-    sm_fence_drop(call->lost);
+    sm_fence_drop(transaction->lost);
     for (int i = 0; i < SM_SIDES; i++)
-        sm_copy_retire(call->let_go[i]);
+        sm_copy_retire(transaction->detached[i]);
     return status;
 }
 
@@ -272,13 +275,13 @@ synced_mem_status sm_reap_after(synced_mem_status status)
     return status;
 }
 
-synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status)
+synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status)
 {
-    return sm_reap_after(sm_leave(call, status));
+    return sm_reap_after(sm_leave(transaction, status));
 }
 
-void sm_let_go(struct sm_transaction *call, enum sm_side side)
+void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side)
 {
-    call->let_go[side] = sm_take_copy(call->mem, side);
-    sm_guard_forget(call->let_go[side]); /* the same memory may be allocated again at once */
+    transaction->detached[side] = sm_take_copy(transaction->mem, side);
+    sm_guard_forget(transaction->detached[side]); /* the same memory may be allocated again at once */
 }

@@ -11,22 +11,22 @@
 /* The record of one call. */
 struct sm_transaction {
     struct synced_mem *mem;
-    unsigned head;                    /* at the beginning */
-    bool ends_nothing;                /* its failure reopens no uses, which another call may want to end */
-    unsigned given[SM_SIDES];         /* how often each copy's pointer had been given out at the beginning */
-    struct sm_copy *let_go[SM_SIDES]; /* the copies that sm_leave() retires */
-    struct sm_fence *lost;            /* held: the fence of contents that were lost on arrival before the call began */
-    bool moves;                       /* its transfer is queued, see push_pull.c */
-    unsigned writes;                  /* writes to the device copy when the head was set, see push_pull.c */
+    unsigned head;                      /* at the beginning */
+    bool ends_nothing;                  /* its failure reopens no uses, which another call may want to end */
+    unsigned given[SM_SIDES];           /* how often each copy's pointer had been given out at the beginning */
+    struct sm_copy *detached[SM_SIDES]; /* the copies that sm_leave() retires */
+    struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
+    bool moves;            /* its transfer is queued, see push_pull.c */
+    unsigned writes;       /* writes to the device copy when the head was set, see push_pull.c */
 };
 
 /* Begins a call: takes the object's lock, and takes lost contents out of the head. Waits only for the lock. On failure
  * nothing is locked. ERR_FORKED: the object is the parent process's, and a child cannot know who holds its lock. */
-synced_mem_status sm_enter(struct sm_transaction *call, struct synced_mem *mem);
+synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 
 /* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the
  * head and reopens the uses that the call has settled. Returns status. Waits for no work. */
-synced_mem_status sm_leave(struct sm_transaction *call, synced_mem_status status);
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
 /* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
  * does so: the fence may be another call's that can still fail. */
@@ -37,10 +37,10 @@ void sm_close_write(struct synced_mem *mem);
 synced_mem_status sm_reap_after(synced_mem_status status);
 
 /* Does the same as sm_leave() and then sm_reap_after(). For calls that may block. */
-synced_mem_status sm_leave_and_reap(struct sm_transaction *call, synced_mem_status status);
+synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status);
 
 /* Takes the side's copy out of the object. sm_leave() retires it. */
-void sm_let_go(struct sm_transaction *call, enum sm_side side);
+void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side);
 
 /* Sets the head. No other function changes it. A copy that loses the contents has none arriving either. */
 void sm_set_head(struct synced_mem *mem, unsigned head);

@@ -15,7 +15,7 @@ synced_mem_placement_kind sm_placement(const struct synced_mem *mem)
     return (synced_mem_placement_kind)atomic_load_explicit(&mem->extras->placement, memory_order_relaxed);
 }
 
-static void settle(const struct synced_mem *mem, synced_mem_placement_kind placement)
+static void set_placement(const struct synced_mem *mem, synced_mem_placement_kind placement)
 {
     if (!mem->extras)
         return;
@@ -23,17 +23,17 @@ static void settle(const struct synced_mem *mem, synced_mem_placement_kind place
     mem->extras->placed = true;
 }
 
-static synced_mem_status decide_on(int device, synced_mem_placement_kind *placement)
+static synced_mem_status choose_placement_on(int device, synced_mem_placement_kind *placement)
 {
     struct sm_unified_facts facts;
     if (*placement == SYNCED_MEM_PLACEMENT_MAPPED)
         return SYNCED_MEM_OK;
     SM_TRY(sm_device_unified_facts(device, &facts));
     if (*placement == SYNCED_MEM_PLACEMENT_MANAGED && !facts.managed)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "managed placement: device %d has no managed memory that the host may touch while kernels run "
-                       "(concurrentManagedAccess is 0); mapped placement works there",
-                       device);
+        return sm_fail(
+            SYNCED_MEM_ERR_INVALID_STATE,
+            "device %d does not support managed placement (concurrentManagedAccess is 0): use mapped placement",
+            device);
     if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC && !facts.integrated)
         *placement = SYNCED_MEM_PLACEMENT_SEPARATE;
     if (*placement == SYNCED_MEM_PLACEMENT_AUTOMATIC)
@@ -48,8 +48,8 @@ static bool has_no_device(synced_mem_status status)
            status == SYNCED_MEM_ERR_INVALID_DEVICE || status == SYNCED_MEM_ERR_DEVICE_LOST;
 }
 
-static synced_mem_status decide(const struct synced_mem *mem, int wanted, synced_mem_placement_kind *placement,
-                                int *device)
+static synced_mem_status choose_placement(const struct synced_mem *mem, int wanted,
+                                          synced_mem_placement_kind *placement, int *device)
 {
     *placement = sm_placement(mem);
     *device = sm_device(mem);
@@ -60,7 +60,7 @@ static synced_mem_status decide(const struct synced_mem *mem, int wanted, synced
         *placement = SYNCED_MEM_PLACEMENT_SEPARATE;
         return SYNCED_MEM_OK;
     }
-    return status == SYNCED_MEM_OK ? decide_on(*device, placement) : status;
+    return status == SYNCED_MEM_OK ? choose_placement_on(*device, placement) : status;
 }
 
 synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, size_t size, bool zeroed,
@@ -69,12 +69,12 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
     synced_mem_placement_kind placement;
     int device;
     *out = NULL;
-    synced_mem_status status = decide(mem, wanted, &placement, &device);
+    synced_mem_status status = choose_placement(mem, wanted, &placement, &device);
     if (status == SYNCED_MEM_OK && placement != SYNCED_MEM_PLACEMENT_SEPARATE)
         status = sm_copy_obtain_shared(size, sm_object_alignment(mem), device,
                                        placement == SYNCED_MEM_PLACEMENT_MANAGED, zeroed, out);
     if (status == SYNCED_MEM_OK)
-        settle(mem, placement);
+        set_placement(mem, placement);
     return status;
 }
 
@@ -84,17 +84,17 @@ synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
     int device;
     if (!mem->extras)
         return SYNCED_MEM_OK;
-    const synced_mem_placement_kind asked = (synced_mem_placement_kind)mem->extras->asked_placement;
-    if (asked == SYNCED_MEM_PLACEMENT_AUTOMATIC) {
-        const synced_mem_status status = decide(mem, sm_device(mem), &placement, &device);
+    const synced_mem_placement_kind requested = (synced_mem_placement_kind)mem->extras->requested_placement;
+    if (requested == SYNCED_MEM_PLACEMENT_AUTOMATIC) {
+        const synced_mem_status status = choose_placement(mem, sm_device(mem), &placement, &device);
         if (status != SYNCED_MEM_OK)
             return status;
     }
-    if (asked == SYNCED_MEM_PLACEMENT_MAPPED || asked == SYNCED_MEM_PLACEMENT_MANAGED ||
+    if (requested == SYNCED_MEM_PLACEMENT_MAPPED || requested == SYNCED_MEM_PLACEMENT_MANAGED ||
         placement != SYNCED_MEM_PLACEMENT_SEPARATE)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                       "the object's placement is unified: host and device share memory of the library's own");
-    settle(mem, placement);
+                       "the object's placement is unified: only an object with separate placement can use this memory");
+    set_placement(mem, placement);
     return SYNCED_MEM_OK;
 }
 
@@ -109,7 +109,8 @@ static synced_mem_status check_contents(const struct sm_copy *shared)
 }
 
 /* Prefetching is a hint: if it fails, pages move when they are touched. Only a lost device is a failure. */
-static synced_mem_status prefetch(const struct sm_copy *shared, size_t size, bool host, const struct sm_stream *stream)
+static synced_mem_status prefetch_copy(const struct sm_copy *shared, size_t size, bool host,
+                                       const struct sm_stream *stream)
 {
     if (size == 0)
         return SYNCED_MEM_OK;
@@ -135,19 +136,19 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     if (status == SYNCED_MEM_OK && stream)
         status = sm_inflight_order(shared, false, stream);
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)
-        return prefetch(shared, sm_size(mem), side == SM_CPU, stream);
+        return prefetch_copy(shared, sm_size(mem), side == SM_CPU, stream);
     if (status == SYNCED_MEM_OK && side == SM_GPU && !stream)
         return sm_device_check_mapped(shared->device, shared->base);
     return status;
 }
 
 /* Returns whether there is a write besides the open write: a fill that was untracked for a while. */
-static bool has_write(const struct sm_copy *shared)
+static bool has_other_write(const struct sm_copy *shared)
 {
     return !shared->write_is_covered && sm_fence_is_open(shared->write);
 }
 
-static struct sm_stream *internal_behind(struct sm_copy *shared)
+static struct sm_stream *order_internal_stream(struct sm_copy *shared)
 {
     struct sm_stream *internal;
     synced_mem_status status = sm_internal_stream(shared->device, SM_INTERNAL_D2H, &internal);
@@ -160,10 +161,10 @@ static struct sm_stream *internal_behind(struct sm_copy *shared)
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream)
 {
     struct sm_stream *const behind =
-        stream || !shared->writer_fence || !has_write(shared) ? stream : internal_behind(shared);
+        stream || !shared->writer_fence || !has_other_write(shared) ? stream : order_internal_stream(shared);
     struct sm_fence *fence;
     if (behind && sm_stream_queued(behind, &fence) == SYNCED_MEM_OK)
         sm_inflight_arrives(shared, fence);
-    else if (shared->writer_fence && !has_write(shared))
+    else if (shared->writer_fence && !has_other_write(shared))
         sm_inflight_arrives(shared, sm_fence_hold(shared->writer_fence));
 }

@@ -23,7 +23,7 @@ const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem
 }
 
 /* Other streams may use the memory only behind the work queued on this stream until now. */
-static synced_mem_status follow_allocation(struct sm_copy *copy, struct sm_stream *stream)
+static synced_mem_status enter_allocation(struct sm_copy *copy, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_transfer_none(copy, stream);
     if (status != SYNCED_MEM_OK) {
@@ -35,14 +35,14 @@ static synced_mem_status follow_allocation(struct sm_copy *copy, struct sm_strea
 }
 
 /* Calls the allocator. No lock is held. */
-static synced_mem_status obtain(const struct synced_mem *mem, const struct sm_allocator *allocator, size_t size,
-                                struct sm_stream *stream, struct sm_copy **out)
+static synced_mem_status call_allocator(const struct synced_mem *mem, const struct sm_allocator *allocator, size_t size,
+                                        struct sm_stream *stream, struct sm_copy **out)
 {
     const bool host = sm_allocator_is_of_host(allocator);
     const int device = host ? sm_device_for_host(mem) : stream->device;
     const synced_mem_status status =
         sm_copy_obtain_from(allocator, size, sm_object_alignment(mem), device, host ? NULL : stream->handle, out);
-    return status == SYNCED_MEM_OK && !host ? follow_allocation(*out, stream) : status;
+    return status == SYNCED_MEM_OK && !host ? enter_allocation(*out, stream) : status;
 }
 
 synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, const struct sm_allocator *allocator,
@@ -50,7 +50,7 @@ synced_mem_status sm_user_allocator_obtain_unlocked(struct synced_mem *mem, cons
 {
     struct sm_copy *obtained = NULL;
     sm_unlock_object(mem);
-    const synced_mem_status status = obtain(mem, allocator, size, stream, &obtained);
+    const synced_mem_status status = call_allocator(mem, allocator, size, stream, &obtained);
     sm_lock_object(mem);
     if (status == SYNCED_MEM_OK)
         *out = obtained;
@@ -64,7 +64,7 @@ static bool is_still_wanted(const struct synced_mem *mem, enum sm_side side, con
     return here && !sm_copy_of(mem, side) && sm_copy_capacity(copy) >= sm_size(mem);
 }
 
-static void give_back_unlocked(struct synced_mem *mem, struct sm_copy *copy)
+static void retire_copy_unlocked(struct synced_mem *mem, struct sm_copy *copy)
 {
     sm_unlock_object(mem);
     sm_copy_retire(copy);
@@ -77,8 +77,9 @@ static synced_mem_status check_stream(const struct synced_mem *mem, const struct
     const int device = sm_device(mem);
     if (device < 0 || device == stream->device || stream->kind == SM_STREAM_INTERNAL)
         return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the stream is one of device %d, the object took device %d meanwhile",
-                   stream->device, device);
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                   "the stream is on device %d, but another call has put the object on device %d", stream->device,
+                   device);
 }
 
 synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -92,7 +93,7 @@ synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side 
     if (status != SYNCED_MEM_OK || !copy)
         return status;
     if (!is_still_wanted(mem, side, copy)) {
-        give_back_unlocked(mem, copy);
+        retire_copy_unlocked(mem, copy);
         return side == SM_GPU ? check_stream(mem, stream) : SYNCED_MEM_OK;
     }
     sm_put_copy(mem, side, copy);

@@ -13,7 +13,7 @@ static struct {
     struct sm_fence *idle[SM_MAX_DEVICES]; /* fences that nobody holds; their events exist */
 } pool = {.lock = SM_LOCK_INITIALIZER};
 
-static struct sm_fence *take_idle(int device)
+static struct sm_fence *take_idle_fence(int device)
 {
     sm_lock(&pool.lock);
     struct sm_fence *const fence = pool.idle[device];
@@ -23,7 +23,7 @@ static struct sm_fence *take_idle(int device)
     return fence;
 }
 
-static void give_idle(struct sm_fence *fence)
+static void give_idle_fence(struct sm_fence *fence)
 {
     sm_lock(&pool.lock);
     fence->next = pool.idle[fence->device];
@@ -31,11 +31,11 @@ static void give_idle(struct sm_fence *fence)
     sm_unlock(&pool.lock);
 }
 
-static synced_mem_status create(int device, struct sm_fence **out)
+static synced_mem_status create_fence(int device, struct sm_fence **out)
 {
     struct sm_fence *const fence = sm_slab_take(&fences);
     if (!fence)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for an event's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an event's record");
     const synced_mem_status status = sm_device_event_create(device, &fence->event);
     if (status != SYNCED_MEM_OK) {
         sm_slab_give(&fences, fence);
@@ -47,10 +47,10 @@ static synced_mem_status create(int device, struct sm_fence **out)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status take(int device, uint64_t stream, struct sm_fence **out)
+static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
 {
-    struct sm_fence *fence = take_idle(device);
-    SM_TRY(fence ? SYNCED_MEM_OK : create(device, &fence));
+    struct sm_fence *fence = take_idle_fence(device);
+    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
     fence->stream = stream;
     fence->work = NULL;
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
@@ -71,18 +71,18 @@ synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream hand
 synced_mem_status sm_fence_record(int device, synced_mem_stream handle, uint64_t stream, struct sm_fence **out)
 {
     struct sm_fence *fence;
-    SM_TRY(take(device, stream, &fence));
+    SM_TRY(take_fence(device, stream, &fence));
     synced_mem_status status = sm_fence_queued(fence, handle);
     if (status == SYNCED_MEM_OK)
         *out = fence;
     else
-        give_idle(fence);
+        give_idle_fence(fence);
     return status;
 }
 
 synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work *work, struct sm_fence **out)
 {
-    const synced_mem_status status = take(device, serial, out);
+    const synced_mem_status status = take_fence(device, serial, out);
     if (status == SYNCED_MEM_OK)
         (*out)->work = work;
     return status;
@@ -108,12 +108,12 @@ void sm_fence_drop(struct sm_fence *fence)
     if (!fence || atomic_fetch_sub_explicit(&fence->holders, 1, memory_order_acq_rel) > 1)
         return;
     struct sm_host_work *const work = fence->work;
-    give_idle(fence);
+    give_idle_fence(fence);
     if (work)
         work->drop(work);
 }
 
-static void end(struct sm_fence *fence, synced_mem_status status)
+static void end_fence(struct sm_fence *fence, synced_mem_status status)
 {
     if (status == SYNCED_MEM_OK)
         atomic_store_explicit(&fence->state, SM_FENCE_DONE, memory_order_release);
@@ -122,19 +122,19 @@ static void end(struct sm_fence *fence, synced_mem_status status)
 }
 
 /* The library's part may succeed where the device's part fails. */
-static synced_mem_status why_lost(const struct sm_fence *fence)
+static synced_mem_status explain_loss(const struct sm_fence *fence)
 {
     SM_TRY(fence->work ? fence->work->finish(fence->work, fence) : SYNCED_MEM_OK);
     return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost while it worked on this memory", fence->device);
 }
 
-static synced_mem_status wait_queued(struct sm_fence *fence)
+static synced_mem_status wait_until_fence_queued(struct sm_fence *fence)
 {
     switch (sm_fence_state(fence)) {
     case SM_FENCE_QUEUEING:
         return fence->work->finish(fence->work, fence);
     case SM_FENCE_LOST:
-        return why_lost(fence);
+        return explain_loss(fence);
     case SM_FENCE_PENDING:
     case SM_FENCE_DONE:
         break;
@@ -142,14 +142,14 @@ static synced_mem_status wait_queued(struct sm_fence *fence)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status wait_done(struct sm_fence *fence)
+static synced_mem_status wait_until_fence_done(struct sm_fence *fence)
 {
-    const synced_mem_status queued = wait_queued(fence);
+    const synced_mem_status queued = wait_until_fence_queued(fence);
     if (queued != SYNCED_MEM_OK || sm_fence_state(fence) == SM_FENCE_DONE)
         return queued;
     sm_count_up(SM_COUNT_host_waits, 1);
     const synced_mem_status status = sm_device_event_sync(fence->device, fence->event);
-    end(fence, status);
+    end_fence(fence, status);
     return status;
 }
 
@@ -163,7 +163,7 @@ static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 {
     const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? sm_trace_wait_begin() : 0;
-    const synced_mem_status status = wait_queued(fence);
+    const synced_mem_status status = wait_until_fence_queued(fence);
     end_traced_wait(since, fence);
     return status;
 }
@@ -171,7 +171,7 @@ synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 synced_mem_status sm_fence_wait(struct sm_fence *fence)
 {
     const uint64_t since = sm_fence_is_open(fence) ? sm_trace_wait_begin() : 0;
-    const synced_mem_status status = wait_done(fence);
+    const synced_mem_status status = wait_until_fence_done(fence);
     end_traced_wait(since, fence);
     return status;
 }
@@ -184,18 +184,18 @@ bool sm_fence_pending(struct sm_fence *fence)
     const synced_mem_status status = sm_device_event_query(fence->device, fence->event, &done);
     if (status == SYNCED_MEM_OK && !done)
         return true;
-    end(fence, status);
+    end_fence(fence, status);
     return sm_fence_state(fence) == SM_FENCE_PENDING;
 }
 
 /* An event that cannot be destroyed stays in the pool for a later try. An event of a lost device is gone with it. */
-static synced_mem_status destroy_idle(int device)
+static synced_mem_status destroy_idle_fences(int device)
 {
     struct sm_fence *fence;
-    while ((fence = take_idle(device)) != NULL) {
+    while ((fence = take_idle_fence(device)) != NULL) {
         const synced_mem_status status = sm_device_event_destroy(device, fence->event);
         if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST) {
-            give_idle(fence);
+            give_idle_fence(fence);
             return status;
         }
         sm_count_down(SM_COUNT_events, 1);
@@ -208,7 +208,7 @@ synced_mem_status sm_fence_shutdown(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
-        const synced_mem_status status = destroy_idle(device);
+        const synced_mem_status status = destroy_idle_fences(device);
         first = first != SYNCED_MEM_OK ? first : status;
     }
     sm_slab_trim(&fences);

@@ -23,16 +23,16 @@ static pthread_key_t thread_end;
 
 static void orphan_streams(void *thread);
 
-static void watch_threads(void)
+static void watch_thread_ends(void)
 {
     (void)pthread_key_create(&thread_end, orphan_streams);
 }
 
-static uint64_t thread_number(void)
+static uint64_t get_thread_number(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (this_thread == 0) {
-        (void)pthread_once(&once, watch_threads);
+        (void)pthread_once(&once, watch_thread_ends);
         this_thread = atomic_fetch_add_explicit(&last_thread, 1, memory_order_relaxed) + 1;
         (void)pthread_setspecific(thread_end, (void *)(uintptr_t)this_thread);
     }
@@ -44,7 +44,7 @@ static uint64_t thread_number(void)
 static struct sm_stream legacy[SM_MAX_DEVICES];
 static struct sm_stream any[SM_MAX_DEVICES];
 
-static void describe_all(void)
+static void describe_uncreated_streams(void)
 {
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         sm_stream_describe(&legacy[device], SM_STREAM_LEGACY, device, NULL);
@@ -52,16 +52,16 @@ static void describe_all(void)
     }
 }
 
-static struct sm_stream *described(struct sm_stream *of_devices, int device)
+static struct sm_stream *get_uncreated_stream(struct sm_stream *of_devices, int device)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
-    (void)pthread_once(&once, describe_all);
+    (void)pthread_once(&once, describe_uncreated_streams);
     return &of_devices[device];
 }
 
 struct sm_stream *sm_stream_any(int device)
 {
-    return described(any, device);
+    return get_uncreated_stream(any, device);
 }
 
 /* ---- Callers' streams ---- */
@@ -75,23 +75,23 @@ static struct bucket {
     struct sm_stream *first;
 } buckets[BUCKETS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})};
 
-static struct bucket *bucket_of(synced_mem_stream handle, uint64_t thread)
+static struct bucket *get_bucket(synced_mem_stream handle, uint64_t thread)
 {
     const uint64_t mixed = ((uint64_t)(uintptr_t)handle >> 4 ^ thread) * 0x9e3779b97f4a7c15u;
     return &buckets[mixed >> 60];
 }
 
-static struct bucket *bucket_of_stream(const struct sm_stream *stream)
+static struct bucket *get_stream_bucket(const struct sm_stream *stream)
 {
-    return bucket_of(stream->handle, stream->thread);
+    return get_bucket(stream->handle, stream->thread);
 }
 
-static enum state state_of(const struct sm_stream *stream)
+static enum state get_state(const struct sm_stream *stream)
 {
     return (enum state)atomic_load_explicit(&stream->state, memory_order_acquire);
 }
 
-static void unlink_from(struct bucket *bucket, const struct sm_stream *stream)
+static void unlink_stream(struct bucket *bucket, const struct sm_stream *stream)
 {
     struct sm_stream **link = &bucket->first;
     while (*link && *link != stream)
@@ -105,29 +105,29 @@ static bool is_known_while_held(const struct sm_stream *stream)
     return stream->kind == SM_STREAM_PER_THREAD || stream->id == 0;
 }
 
-static bool is_counted(const struct sm_stream *stream)
+static bool has_counted_holders(const struct sm_stream *stream)
 {
     return stream->kind == SM_STREAM_CREATED || stream->kind == SM_STREAM_PER_THREAD;
 }
 
 struct sm_stream *sm_stream_hold(struct sm_stream *stream)
 {
-    if (is_counted(stream))
+    if (has_counted_holders(stream))
         atomic_fetch_add_explicit(&stream->holders, 1, memory_order_relaxed);
     return stream;
 }
 
 void sm_stream_drop(struct sm_stream *stream)
 {
-    if (!stream || !is_counted(stream))
+    if (!stream || !has_counted_holders(stream))
         return;
-    struct bucket *const bucket = bucket_of_stream(stream);
+    struct bucket *const bucket = get_stream_bucket(stream);
     const bool can_be_found = is_known_while_held(stream);
     if (can_be_found)
         sm_lock(&bucket->lock);
     const bool gone = atomic_fetch_sub_explicit(&stream->holders, 1, memory_order_acq_rel) == 1;
     if (can_be_found && gone)
-        unlink_from(bucket, stream);
+        unlink_stream(bucket, stream);
     if (can_be_found)
         sm_unlock(&bucket->lock);
     if (gone)
@@ -135,15 +135,15 @@ void sm_stream_drop(struct sm_stream *stream)
 }
 
 /* With the bucket locked. Makes the stream unknown. Its record lives as long as somebody refers to it. */
-static void forget(struct bucket *bucket, struct sm_stream *stream, enum state state)
+static void forget_stream_in_bucket(struct bucket *bucket, struct sm_stream *stream, enum state state)
 {
-    unlink_from(bucket, stream);
+    unlink_stream(bucket, stream);
     atomic_store_explicit(&stream->hot, SM_NO_HANDLE, memory_order_relaxed);
     atomic_store_explicit(&stream->state, (unsigned char)state, memory_order_release);
 }
 
-/* With the bucket unlocked, after forget(). Gives up the bucket's hold. */
-static void drop_known(struct sm_stream *stream)
+/* With the bucket unlocked, after forget_stream_in_bucket(). Gives up the bucket's hold. */
+static void drop_bucket_hold(struct sm_stream *stream)
 {
     if (stream && !is_known_while_held(stream))
         sm_stream_drop(stream);
@@ -156,7 +156,7 @@ static void drop_known(struct sm_stream *stream)
 static void orphan_streams(void *thread)
 {
     this_thread = 0;
-    struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
+    struct bucket *const bucket = get_bucket(SM_HANDLE_PER_THREAD, (uintptr_t)thread);
     sm_lock(&bucket->lock);
     for (struct sm_stream *stream = bucket->first; stream; stream = stream->next)
         if (stream->thread == (uintptr_t)thread)
@@ -164,7 +164,8 @@ static void orphan_streams(void *thread)
     sm_unlock(&bucket->lock);
 }
 
-static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
+static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, synced_mem_stream handle, uint64_t thread,
+                                               int device)
 {
     struct sm_stream *stream = bucket->first;
     while (stream &&
@@ -175,14 +176,14 @@ static struct sm_stream *look_up(const struct bucket *bucket, synced_mem_stream 
 
 /* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
  * record. */
-static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
-                              struct sm_stream **out)
+static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
+                                    struct sm_stream **out)
 {
     const bool created = handle != SM_HANDLE_PER_THREAD;
-    const uint64_t thread = created ? 0 : thread_number();
+    const uint64_t thread = created ? 0 : get_thread_number();
     struct sm_stream *fresh = sm_stream_record_take();
     if (!fresh)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a stream's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a stream's record");
     sm_stream_describe(fresh, created ? SM_STREAM_CREATED : SM_STREAM_PER_THREAD, device,
                        created ? handle : SM_NO_HANDLE);
     fresh->handle = handle;
@@ -193,7 +194,7 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);
     atomic_store_explicit(&fresh->holders, is_known_while_held(fresh) ? 0 : 1, memory_order_relaxed);
     sm_lock(&bucket->lock);
-    struct sm_stream *stream = look_up(bucket, handle, thread, device);
+    struct sm_stream *stream = find_stream_in_bucket(bucket, handle, thread, device);
     if (!stream) {
         fresh->next = bucket->first;
         bucket->first = stream = fresh;
@@ -205,70 +206,71 @@ static synced_mem_status meet(struct bucket *bucket, synced_mem_stream handle, u
     return SYNCED_MEM_OK;
 }
 
-static struct sm_stream *find_held(struct bucket *bucket, synced_mem_stream handle, uint64_t thread, int device)
+static struct sm_stream *find_and_hold_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t thread,
+                                              int device)
 {
     sm_lock(&bucket->lock);
-    struct sm_stream *const stream = look_up(bucket, handle, thread, device);
+    struct sm_stream *const stream = find_stream_in_bucket(bucket, handle, thread, device);
     if (stream)
         sm_stream_hold(stream);
     sm_unlock(&bucket->lock);
     return stream;
 }
 
-static synced_mem_status find_per_thread(int device, struct sm_stream **out)
+static synced_mem_status find_per_thread_stream(int device, struct sm_stream **out)
 {
-    struct bucket *const bucket = bucket_of(SM_HANDLE_PER_THREAD, thread_number());
-    *out = find_held(bucket, SM_HANDLE_PER_THREAD, thread_number(), device);
-    return *out ? SYNCED_MEM_OK : meet(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
+    struct bucket *const bucket = get_bucket(SM_HANDLE_PER_THREAD, get_thread_number());
+    *out = find_and_hold_stream(bucket, SM_HANDLE_PER_THREAD, get_thread_number(), device);
+    return *out ? SYNCED_MEM_OK : add_stream(bucket, SM_HANDLE_PER_THREAD, 0, device, out);
 }
 
-static bool is_another(const struct sm_stream *stream, uint64_t id)
+static bool names_another_stream(const struct sm_stream *stream, uint64_t id)
 {
     return stream->id != 0 && id != 0 && stream->id != id;
 }
 
-static void vanish(struct sm_stream *stream)
+static void forget_vanished_stream(struct sm_stream *stream)
 {
-    struct bucket *const bucket = bucket_of_stream(stream);
+    struct bucket *const bucket = get_stream_bucket(stream);
     sm_lock(&bucket->lock);
-    const bool known = state_of(stream) == KNOWN;
+    const bool known = get_state(stream) == KNOWN;
     if (known)
-        forget(bucket, stream, VANISHED);
+        forget_stream_in_bucket(bucket, stream, VANISHED);
     sm_unlock(&bucket->lock);
     if (known)
-        drop_known(stream);
+        drop_bucket_hold(stream);
 }
 
 /* Returns the stream that is known by this handle, held. NULL: none is known, or the handle names another stream
  * now. */
-static struct sm_stream *find_known(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
+static struct sm_stream *find_known_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id)
 {
-    struct sm_stream *const stream = find_held(bucket, handle, 0, 0);
-    if (!stream || !is_another(stream, id))
+    struct sm_stream *const stream = find_and_hold_stream(bucket, handle, 0, 0);
+    if (!stream || !names_another_stream(stream, id))
         return stream;
-    vanish(stream);
+    forget_vanished_stream(stream);
     sm_stream_drop(stream);
     return NULL;
 }
 
-static synced_mem_status meet_created(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
-                                      struct sm_stream **out)
+static synced_mem_status add_created_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int likely,
+                                            struct sm_stream **out)
 {
     int device;
     const synced_mem_status status = sm_device_of_stream(handle, likely, &device);
-    return status == SYNCED_MEM_OK ? meet(bucket, handle, id, device, out) : status;
+    return status == SYNCED_MEM_OK ? add_stream(bucket, handle, id, device, out) : status;
 }
 
-static synced_mem_status find_created(int device, int likely, synced_mem_stream handle, uint64_t id,
-                                      struct sm_stream **out)
+static synced_mem_status find_created_stream(int device, int likely, synced_mem_stream handle, uint64_t id,
+                                             struct sm_stream **out)
 {
-    struct bucket *const bucket = bucket_of(handle, 0);
-    struct sm_stream *stream = find_known(bucket, handle, id);
-    SM_TRY(stream ? SYNCED_MEM_OK : meet_created(bucket, handle, id, likely, &stream));
+    struct bucket *const bucket = get_bucket(handle, 0);
+    struct sm_stream *stream = find_known_stream(bucket, handle, id);
+    SM_TRY(stream ? SYNCED_MEM_OK : add_created_stream(bucket, handle, id, likely, &stream));
     const int its = stream->device;
     if (device >= 0 && its != device) {
         sm_stream_drop(stream);
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "stream %p is one of device %d, the object is on device %d",
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "stream %p is on device %d, but the object is on device %d",
                        (void *)handle, its, device);
     }
     *out = stream;
@@ -280,10 +282,10 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
     int resolved;
     struct sm_stream_facts facts = {.capturing = false};
     if (handle == SM_HANDLE_OF_NONE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "no stream has the handle %p", (void *)handle);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%p is no stream handle", (void *)handle);
     synced_mem_status status = sm_device_resolve(device, &resolved);
     if (status == SYNCED_MEM_OK)
-        status = sm_device_stream_look(resolved, handle, &facts);
+        status = sm_device_stream_query_capture(resolved, handle, &facts);
     if (status != SYNCED_MEM_OK)
         return status;
     const bool is_legacy = !handle || handle == SM_HANDLE_LEGACY;
@@ -295,10 +297,10 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
         return SYNCED_MEM_OK;
     }
     if (handle == SM_HANDLE_PER_THREAD)
-        return find_per_thread(resolved, out);
+        return find_per_thread_stream(resolved, out);
     if (!is_legacy)
-        return find_created(device, resolved, handle, facts.id, out);
-    *out = described(legacy, resolved);
+        return find_created_stream(device, resolved, handle, facts.id, out);
+    *out = get_uncreated_stream(legacy, resolved);
     atomic_store_explicit(&(*out)->hot, handle, memory_order_relaxed); /* both handles name the legacy stream */
     return SYNCED_MEM_OK;
 }
@@ -313,20 +315,20 @@ synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **o
 /* Returns the stream whose event covers the stream's work. A thread cannot record an event on another thread's default
  * stream. The legacy stream waits for such streams as for all blocking ones, so it stands for them. It also stands for
  * the stream of an access that names none. */
-static struct sm_stream *recordable(struct sm_stream *stream)
+static struct sm_stream *get_recordable_stream(struct sm_stream *stream)
 {
-    const bool others = stream->kind == SM_STREAM_PER_THREAD && stream->thread != thread_number();
-    return others || stream->kind == SM_STREAM_ANY ? described(legacy, stream->device) : stream;
+    const bool others = stream->kind == SM_STREAM_PER_THREAD && stream->thread != get_thread_number();
+    return others || stream->kind == SM_STREAM_ANY ? get_uncreated_stream(legacy, stream->device) : stream;
 }
 
-static synced_mem_status vanished(const struct sm_stream *stream)
+static synced_mem_status fail_vanished(const struct sm_stream *stream)
 {
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is forgotten",
+                   "stream %p was destroyed without synced_mem_forget_stream(): its work on this object is not tracked",
                    (void *)stream->handle);
 }
 
-static synced_mem_status last_of(struct sm_stream *stream, struct sm_fence **out)
+static synced_mem_status hold_last_fence(struct sm_stream *stream, struct sm_fence **out)
 {
     struct sm_fence *const last = atomic_load_explicit(&stream->last, memory_order_acquire);
     if (!last)
@@ -337,46 +339,46 @@ static synced_mem_status last_of(struct sm_stream *stream, struct sm_fence **out
 }
 
 /* With the stream locked. A caller that is done with the stream may destroy it as soon as the lock is free. */
-static synced_mem_status end_use(struct sm_stream *stream, struct sm_fence **out)
+static synced_mem_status record_use_end(struct sm_stream *stream, struct sm_fence **out)
 {
-    switch (state_of(stream)) {
+    switch (get_state(stream)) {
     case DONE:
-        return last_of(stream, out);
+        return hold_last_fence(stream, out);
     case VANISHED:
-        return vanished(stream);
+        return fail_vanished(stream);
     case KNOWN:
         break;
     }
-    struct sm_stream *const on = recordable(stream);
+    struct sm_stream *const on = get_recordable_stream(stream);
     struct sm_stream_facts facts;
-    SM_TRY(sm_device_stream_look(on->device, on->handle, &facts));
+    SM_TRY(sm_device_stream_query_capture(on->device, on->handle, &facts));
     if (facts.capturing)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
                        (void *)on->handle);
-    if (is_another(on, facts.id) && on->kind == SM_STREAM_CREATED) {
-        vanish(stream);
-        return vanished(stream);
+    if (names_another_stream(on, facts.id) && on->kind == SM_STREAM_CREATED) {
+        forget_vanished_stream(stream);
+        return fail_vanished(stream);
     }
     return sm_stream_queued(on, out);
 }
 
-static void lock(struct sm_stream *stream)
+static void lock_stream(struct sm_stream *stream)
 {
-    if (is_counted(stream))
+    if (has_counted_holders(stream))
         sm_mutex_lock(&stream->lock);
 }
 
-static void unlock(struct sm_stream *stream)
+static void unlock_stream(struct sm_stream *stream)
 {
-    if (is_counted(stream))
+    if (has_counted_holders(stream))
         sm_mutex_unlock(&stream->lock);
 }
 
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out)
 {
-    lock(stream);
-    const synced_mem_status status = end_use(stream, out);
-    unlock(stream);
+    lock_stream(stream);
+    const synced_mem_status status = record_use_end(stream, out);
+    unlock_stream(stream);
     return status;
 }
 
@@ -392,19 +394,20 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
 }
 
 /* Blocking streams wait for the work that the legacy stream waits for. */
-static bool hold_back(struct sm_stream *stream, struct sm_fence *fence)
+static bool make_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
-    struct sm_stream *const on = recordable(stream);
+    struct sm_stream *const on = get_recordable_stream(stream);
     struct sm_stream_facts facts;
-    return state_of(stream) == KNOWN && sm_device_stream_look(on->device, on->handle, &facts) == SYNCED_MEM_OK &&
-           !facts.capturing && !is_another(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
+    return get_state(stream) == KNOWN &&
+           sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK && !facts.capturing &&
+           !names_another_stream(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
 }
 
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
 {
-    lock(stream);
-    const bool held = hold_back(stream, fence);
-    unlock(stream);
+    lock_stream(stream);
+    const bool held = make_stream_wait(stream, fence);
+    unlock_stream(stream);
     return held;
 }
 
@@ -413,22 +416,22 @@ bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
 bool sm_stream_lock_if_free(struct sm_stream *stream, synced_mem_status *status)
 {
     struct sm_stream_facts facts = {.capturing = true};
-    lock(stream);
-    const bool known = state_of(stream) == KNOWN;
-    *status = known ? sm_device_stream_look(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
-    if (known && *status == SYNCED_MEM_OK && !facts.capturing && !is_another(stream, facts.id))
+    lock_stream(stream);
+    const bool known = get_state(stream) == KNOWN;
+    *status = known ? sm_device_stream_query_capture(stream->device, stream->handle, &facts) : SYNCED_MEM_OK;
+    if (known && *status == SYNCED_MEM_OK && !facts.capturing && !names_another_stream(stream, facts.id))
         return true;
-    unlock(stream);
+    unlock_stream(stream);
     return false;
 }
 
 void sm_stream_unlock(struct sm_stream *stream)
 {
-    unlock(stream);
+    unlock_stream(stream);
 }
 
-static struct sm_stream *next_in(struct bucket *bucket, bool (*wanted)(const struct sm_stream *, int), int device,
-                                 uint64_t below)
+static struct sm_stream *find_next_wanted_stream(struct bucket *bucket, bool (*wanted)(const struct sm_stream *, int),
+                                                 int device, uint64_t below)
 {
     struct sm_stream *found = NULL;
     sm_lock(&bucket->lock);
@@ -447,7 +450,7 @@ void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), 
     for (int i = 0; i < BUCKETS; i++) {
         struct sm_stream *stream;
         uint64_t below = UINT64_MAX;
-        while ((stream = next_in(&buckets[i], wanted, device, below)) != NULL) {
+        while ((stream = find_next_wanted_stream(&buckets[i], wanted, device, below)) != NULL) {
             below = stream->serial;
             visit(stream);
             sm_stream_drop(stream);
@@ -459,35 +462,35 @@ void sm_stream_each(bool (*wanted)(const struct sm_stream *stream, int device), 
 
 bool sm_stream_is_over(const struct sm_stream *stream)
 {
-    return state_of(stream) == DONE ||
-           (is_counted(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
+    return get_state(stream) == DONE ||
+           (has_counted_holders(stream) && atomic_load_explicit(&stream->orphaned, memory_order_relaxed));
 }
 
 /* Returns whether the stream was given any use. The caller holds the stream. */
-static bool has_uses(const struct sm_stream *stream)
+static bool has_given_uses(const struct sm_stream *stream)
 {
     const unsigned others = is_known_while_held(stream) ? 1 : 2;
     return atomic_load_explicit(&stream->holders, memory_order_relaxed) > others;
 }
 
 /* On a lost device nothing runs, and the stream's handle may be invalid by the next query. So the stream is done. */
-static synced_mem_status end(struct bucket *bucket, struct sm_stream *stream)
+static synced_mem_status end_stream(struct bucket *bucket, struct sm_stream *stream)
 {
     struct sm_fence *last = NULL;
-    if (state_of(stream) != KNOWN)
+    if (get_state(stream) != KNOWN)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = has_uses(stream) ? end_use(stream, &last) : SYNCED_MEM_OK;
+    const synced_mem_status status = has_given_uses(stream) ? record_use_end(stream, &last) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        return state_of(stream) == VANISHED ? SYNCED_MEM_OK : status;
+        return get_state(stream) == VANISHED ? SYNCED_MEM_OK : status;
     sm_lock(&bucket->lock);
     atomic_store_explicit(&stream->last, last, memory_order_release);
-    forget(bucket, stream, DONE);
+    forget_stream_in_bucket(bucket, stream, DONE);
     sm_unlock(&bucket->lock);
-    drop_known(stream);
+    drop_bucket_hold(stream);
     return status;
 }
 
-static struct sm_stream *find_any_known(struct bucket *bucket, synced_mem_stream handle, uint64_t thread)
+static struct sm_stream *find_any_known_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t thread)
 {
     sm_lock(&bucket->lock);
     struct sm_stream *stream = bucket->first;
@@ -501,14 +504,14 @@ static struct sm_stream *find_any_known(struct bucket *bucket, synced_mem_stream
 
 synced_mem_status sm_stream_forget(synced_mem_stream handle)
 {
-    const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? thread_number() : 0;
-    struct bucket *const bucket = bucket_of(handle, thread);
+    const uint64_t thread = handle == SM_HANDLE_PER_THREAD ? get_thread_number() : 0;
+    struct bucket *const bucket = get_bucket(handle, thread);
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_stream *stream;
-    while (status == SYNCED_MEM_OK && (stream = find_any_known(bucket, handle, thread)) != NULL) {
-        lock(stream);
-        status = end(bucket, stream);
-        unlock(stream);
+    while (status == SYNCED_MEM_OK && (stream = find_any_known_stream(bucket, handle, thread)) != NULL) {
+        lock_stream(stream);
+        status = end_stream(bucket, stream);
+        unlock_stream(stream);
         sm_stream_drop(stream);
     }
     return status;
@@ -516,21 +519,21 @@ synced_mem_status sm_stream_forget(synced_mem_stream handle)
 
 /* ---- The end ---- */
 
-static void forget_all(struct bucket *bucket)
+static void forget_streams_in_bucket(struct bucket *bucket)
 {
     struct sm_stream *stream;
     while ((stream = bucket->first) != NULL) {
         sm_lock(&bucket->lock);
-        forget(bucket, stream, DONE);
+        forget_stream_in_bucket(bucket, stream, DONE);
         sm_unlock(&bucket->lock);
-        drop_known(stream);
+        drop_bucket_hold(stream);
     }
 }
 
 synced_mem_status sm_stream_shutdown(void)
 {
     for (int i = 0; i < BUCKETS; i++)
-        forget_all(&buckets[i]);
+        forget_streams_in_bucket(&buckets[i]);
     sm_stream_records_trim();
     return sm_internal_streams_shutdown();
 }

@@ -139,7 +139,7 @@ synced_mem_status sm_stream_free(struct sm_stream *stream, void *data, bool *fre
 
 /* Synchronizes with each stream that has nothing to do, so that the runtime learns which frees are done. Until then the
  * runtime keeps their memory. Does not wait for pending work. */
-void sm_stream_look_at_frees(int device);
+void sm_stream_poll_frees(int device);
 
 /* Waits on the host until all frees in the order of any stream of the device are done. Blocks. */
 void sm_stream_wait_for_frees(int device);

@@ -40,7 +40,7 @@ static struct {
     unsigned count;
 } laid_by = {.lock = SM_LOCK_INITIALIZER};
 
-static void lay_by(struct sm_stream *stream)
+static void lay_record_by(struct sm_stream *stream)
 {
     stream->next = NULL;
     sm_lock(&laid_by.lock);
@@ -54,7 +54,7 @@ static void lay_by(struct sm_stream *stream)
 }
 
 /* Makes the longest unused record available if there are more than so many. Returns whether there were. */
-static bool reuse_beyond(unsigned most)
+static bool reuse_record_beyond(unsigned most)
 {
     sm_lock(&laid_by.lock);
     struct sm_stream *const stream = laid_by.count > most ? laid_by.first : NULL;
@@ -83,13 +83,13 @@ void sm_stream_record_give(struct sm_stream *stream)
         sm_slab_give(&records, stream);
         return;
     }
-    lay_by(stream);
-    (void)reuse_beyond(LAID_BY);
+    lay_record_by(stream);
+    (void)reuse_record_beyond(LAID_BY);
 }
 
 void sm_stream_records_trim(void)
 {
-    while (reuse_beyond(0))
+    while (reuse_record_beyond(0))
         continue;
     sm_slab_trim(&records);
 }

@@ -42,7 +42,7 @@ uint64_t sm_trace_time(void)
 
 /* ---- The buffer ---- */
 
-static struct sm_trace_event *map_half(void)
+static struct sm_trace_event *map_buffer_half(void)
 {
     void *const half = mmap(NULL, ROOM * sizeof(struct sm_trace_event), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -65,7 +65,7 @@ void sm_trace_free_buffer(void)
 bool sm_trace_open_buffer(bool events)
 {
     for (int i = 0; events && i < 2; i++)
-        trace.halves[i] = map_half();
+        trace.halves[i] = map_buffer_half();
     if (events && (!trace.halves[0] || !trace.halves[1])) {
         sm_trace_free_buffer();
         return false;
@@ -132,7 +132,7 @@ uint64_t sm_trace_lost(void)
 }
 
 /* Appends the event, with the lock held. Without room it counts it as lost. */
-static void put(const struct sm_trace_event *event)
+static void append_event(const struct sm_trace_event *event)
 {
     if (trace.open && trace.count < ROOM)
         trace.open[trace.count++] = *event;
@@ -148,14 +148,14 @@ bool sm_trace_keeps_events(void)
 void sm_trace_record(const struct sm_trace_event *event)
 {
     sm_lock(&trace.lock);
-    put(event);
+    append_event(event);
     sm_unlock(&trace.lock);
 }
 
 /* ---- Causes ---- */
 
 /* Fills *who, with the lock held. Returns the object's record. NULL: no object, no trace any more, or no memory. */
-static struct sm_traced *identify(const void *object, const char *name, struct sm_trace_who *who)
+static struct sm_traced *identify_object(const void *object, const char *name, struct sm_trace_who *who)
 {
     struct sm_traced *const record = object && trace.on ? sm_traced_find(object, name) : NULL;
     *who = (struct sm_trace_who){.id = 0};
@@ -167,10 +167,10 @@ static struct sm_traced *identify(const void *object, const char *name, struct s
     return record;
 }
 
-/* As identify(), for the call's object. */
+/* As identify_object(), for the call's object. */
 static struct sm_traced *identify_caller(struct sm_trace_who *who)
 {
-    return identify(sm_caller.object, sm_caller.name, who);
+    return identify_object(sm_caller.object, sm_caller.name, who);
 }
 
 struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
@@ -188,11 +188,11 @@ void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream
     event->handle = stream.handle;
 }
 
-static void record_by_caller(struct sm_trace_event *event)
+static void record_caller_event(struct sm_trace_event *event)
 {
     sm_lock(&trace.lock);
     (void)identify_caller(&event->who);
-    put(event);
+    append_event(event);
     sm_unlock(&trace.lock);
 }
 
@@ -205,7 +205,7 @@ void sm_trace_end_object(const void *object)
 
 /* ---- Transfers ---- */
 
-static enum sm_side side_of(unsigned direction)
+static enum sm_side get_target_side(unsigned direction)
 {
     return direction == SM_H2D ? SM_GPU : SM_CPU;
 }
@@ -216,7 +216,7 @@ void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *
     sm_lock(&trace.lock);
     struct sm_traced *const object = identify_caller(who);
     if (object && direction != SM_D2D && bytes > 0)
-        sm_traced_moved(object, side_of(direction), bytes, &who->by);
+        sm_traced_moved(object, get_target_side(direction), bytes, &who->by);
     sm_unlock(&trace.lock);
 }
 
@@ -259,7 +259,7 @@ void sm_trace_close_wait(uint64_t since, int device, uint64_t serial)
     event.begin = since;
     event.device = device;
     event.after = serial;
-    record_by_caller(&event);
+    record_caller_event(&event);
 }
 
 void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after)
@@ -268,11 +268,11 @@ void sm_trace_write_head(const void *object, const char *name, unsigned before, 
     event.from = (unsigned char)before;
     event.to = (unsigned char)after;
     sm_lock(&trace.lock);
-    struct sm_traced *const record = identify(object, name, &event.who);
+    struct sm_traced *const record = identify_object(object, name, &event.who);
     for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
         if (before & ~after & sm_bit(side))
             record->lost_by[side] = event.who.by;
-    put(&event);
+    append_event(&event);
     sm_unlock(&trace.lock);
 }
 
@@ -283,7 +283,7 @@ void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const 
     event.device = device;
     event.from = (unsigned char)source;
     event.what = from;
-    record_by_caller(&event);
+    record_caller_event(&event);
 }
 
 void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
@@ -291,7 +291,7 @@ void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
     struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STREAM_WAIT);
     sm_trace_put_on(&event, stream);
     event.after = after;
-    record_by_caller(&event);
+    record_caller_event(&event);
 }
 
 void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream)
@@ -301,5 +301,5 @@ void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm
     event.bytes = bytes;
     event.from = event.to = (unsigned char)source;
     event.direction = host ? SM_D2H : SM_H2D;
-    record_by_caller(&event);
+    record_caller_event(&event);
 }

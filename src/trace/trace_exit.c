@@ -6,7 +6,7 @@
 
 static void (*_Atomic at_exit)(void);
 
-static void call(void)
+static void call_at_exit(void)
 {
     void (*const function)(void) = atomic_load(&at_exit);
     if (function)
@@ -22,5 +22,5 @@ void sm_trace_watch_exit(bool with_runtime)
 {
     static atomic_flag watched[2] = {ATOMIC_FLAG_INIT, ATOMIC_FLAG_INIT};
     if (!atomic_flag_test_and_set_explicit(&watched[with_runtime], memory_order_relaxed))
-        (void)atexit(call);
+        (void)atexit(call_at_exit);
 }

@@ -49,7 +49,7 @@ void sm_trace_file_flush(void)
     file.used = 0;
 }
 
-static void put(const char *text, size_t bytes)
+static void append_bytes(const char *text, size_t bytes)
 {
     if (file.used + bytes > BUFFER)
         sm_trace_file_flush();
@@ -58,19 +58,19 @@ static void put(const char *text, size_t bytes)
 }
 
 /* Writes one event. */
-static __attribute__((format(printf, 1, 2))) void put_line(const char *format, ...)
+static __attribute__((format(printf, 1, 2))) void write_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(file.line, sizeof file.line, format, arguments);
     va_end(arguments);
-    put(file.begun ? ",\n" : "[\n", 2);
-    put(file.line, (size_t)length);
+    append_bytes(file.begun ? ",\n" : "[\n", 2);
+    append_bytes(file.line, (size_t)length);
     file.begun = true;
 }
 
 /* Returns the length of the text's first character in bytes. 0: not UTF-8. */
-static size_t length_of_character(const unsigned char *text)
+static size_t measure_character(const unsigned char *text)
 {
     const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
     if (text[0] > 0xf4)
@@ -87,7 +87,7 @@ void sm_trace_escape(char *out, const char *text)
 {
     const unsigned char *from = (const unsigned char *)text;
     while (*from) {
-        const size_t length = length_of_character(from);
+        const size_t length = measure_character(from);
         if (length == 0)
             out += sprintf(out, "\\ufffd");
         else if (*from < 0x20 || *from == '"' || *from == '\\' || *from == 0x7f)
@@ -108,7 +108,7 @@ struct number {
     char text[32];
 };
 
-static struct number micros(uint64_t nanoseconds)
+static struct number format_micros(uint64_t nanoseconds)
 {
     struct number out;
     (void)snprintf(out.text, sizeof out.text, "%llu.%03llu", (unsigned long long)(nanoseconds / 1000),
@@ -116,20 +116,20 @@ static struct number micros(uint64_t nanoseconds)
     return out;
 }
 
-static struct number since_start(uint64_t time)
+static struct number format_since_start(uint64_t time)
 {
-    return micros(time > file.start ? time - file.start : 0);
+    return format_micros(time > file.start ? time - file.start : 0);
 }
 
 /* Writes "name#5", escaped; "" without an object. */
-static void escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
+static void write_escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
 {
     char name[SM_TRACE_NAME_BYTES];
     sm_trace_name(name, who->name, who->id);
     sm_trace_escape(out, who->id > 0 ? name : "");
 }
 
-static const char *function_of(const struct sm_by *by)
+static const char *get_function_name(const struct sm_by *by)
 {
     return by->function ? by->function : "";
 }
@@ -139,7 +139,7 @@ struct by {
     char text[MORE];
 };
 
-static struct by more_of(const struct sm_by *by, const char *scope_key, const char *place_key)
+static struct by format_cause(const struct sm_by *by, const char *scope_key, const char *place_key)
 {
     struct by out;
     char scope[SM_SCOPE_TEXT * 6];
@@ -155,21 +155,21 @@ static struct by more_of(const struct sm_by *by, const char *scope_key, const ch
 
 /* ---- Tracks ---- */
 
-static void name_stream(const struct sm_trace_event *event)
+static void write_track_names(const struct sm_trace_event *event)
 {
-    put_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"device %d\"}}",
-             FIRST_DEVICE + event->device, event->device);
-    put_line("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":\"%s %llu (%p)\"}}",
-             FIRST_DEVICE + event->device, (unsigned long long)event->stream, event->stream_kind,
-             (unsigned long long)event->stream, (void *)event->handle);
+    write_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%d,\"args\":{\"name\":\"device %d\"}}",
+               FIRST_DEVICE + event->device, event->device);
+    write_line("{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%d,\"tid\":%llu,\"args\":{\"name\":\"%s %llu (%p)\"}}",
+               FIRST_DEVICE + event->device, (unsigned long long)event->stream, event->stream_kind,
+               (unsigned long long)event->stream, (void *)event->handle);
 }
 
 /* Returns the event's stream. Names its track at its first event, and again after another stream took its slot. */
-static struct known *stream_of(const struct sm_trace_event *event)
+static struct known *find_track(const struct sm_trace_event *event)
 {
     struct known *const known = &file.streams[event->stream % STREAMS];
     if (known->serial != event->stream) {
-        name_stream(event);
+        write_track_names(event);
         *known = (struct known){.serial = event->stream};
     }
     return known;
@@ -179,7 +179,7 @@ static struct known *stream_of(const struct sm_trace_event *event)
 
 /* Moves a transfer behind the stream's last one. A device does a stream's transfers one after the other. Different
  * clocks, or two threads that queue on the stream at once, must not make them overlap. */
-static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
+static void move_transfer_behind(struct known *stream, uint64_t *begin, uint64_t *end)
 {
     *begin = *begin > stream->end ? *begin : stream->end;
     *end = *end > *begin ? *end : *begin;
@@ -187,27 +187,28 @@ static void put_behind(struct known *stream, uint64_t *begin, uint64_t *end)
 }
 
 /* Without the device's times, a transfer is shown on the host thread's track, at the time it was queued. */
-static void write_copy(const struct sm_trace_event *event)
+static void write_transfer(const struct sm_trace_event *event)
 {
     char name[ESCAPED];
-    struct known *const stream = stream_of(event);
+    struct known *const stream = find_track(event);
     const char *const direction = directions[event->direction];
     uint64_t begin = event->begin;
     uint64_t end = event->end;
     if (event->timed)
-        put_behind(stream, &begin, &end);
-    escaped_name(name, &event->who);
-    put_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
-             "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
-             "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
-             "\"thread\":%llu%s}}",
-             direction, event->part ? " part" : "", name, since_start(begin).text, micros(end - begin).text,
-             event->timed ? (long)FIRST_DEVICE + event->device : file.process,
-             (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
-             (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
-             sm_source_name(event->to), event->device, (unsigned long long)event->stream, function_of(&event->who.by),
-             event->timed ? "device" : "host", since_start(event->queued).text, (unsigned long long)event->thread,
-             more_of(&event->who.by, "scope", "at").text);
+        move_transfer_behind(stream, &begin, &end);
+    write_escaped_name(name, &event->who);
+    write_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
+               "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
+               "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
+               "\"thread\":%llu%s}}",
+               direction, event->part ? " part" : "", name, format_since_start(begin).text,
+               format_micros(end - begin).text, event->timed ? (long)FIRST_DEVICE + event->device : file.process,
+               (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
+               (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
+               sm_source_name(event->to), event->device, (unsigned long long)event->stream,
+               get_function_name(&event->who.by), event->timed ? "device" : "host",
+               format_since_start(event->queued).text, (unsigned long long)event->thread,
+               format_cause(&event->who.by, "scope", "at").text);
 }
 
 /* Writes an event on a host thread's track, with or without a duration. format: more of its arguments. */
@@ -223,13 +224,13 @@ static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct s
     (void)vsnprintf(more, sizeof more, format, arguments);
     va_end(arguments);
     if (while_it_lasts)
-        (void)snprintf(phase, sizeof phase, "\"ph\":\"X\",\"dur\":%s", micros(event->end - event->begin).text);
-    escaped_name(name, &event->who);
-    put_line("{\"name\":\"%s%s%s\",\"cat\":\"%s\",%s,\"ts\":%s,\"pid\":%ld,\"tid\":%llu,"
-             "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s}}",
-             what, name[0] ? " " : "", name, category, phase, since_start(event->begin).text, file.process,
-             (unsigned long long)event->thread, name, function_of(&event->who.by), more,
-             more_of(&event->who.by, "scope", "at").text);
+        (void)snprintf(phase, sizeof phase, "\"ph\":\"X\",\"dur\":%s", format_micros(event->end - event->begin).text);
+    write_escaped_name(name, &event->who);
+    write_line("{\"name\":\"%s%s%s\",\"cat\":\"%s\",%s,\"ts\":%s,\"pid\":%ld,\"tid\":%llu,"
+               "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s}}",
+               what, name[0] ? " " : "", name, category, phase, format_since_start(event->begin).text, file.process,
+               (unsigned long long)event->thread, name, get_function_name(&event->who.by), more,
+               format_cause(&event->who.by, "scope", "at").text);
 }
 
 static void write_head(const struct sm_trace_event *event)
@@ -244,7 +245,7 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 {
     switch ((enum sm_trace_kind)event->kind) {
     case SM_TRACE_COPY:
-        write_copy(event);
+        write_transfer(event);
         break;
     case SM_TRACE_STAGED:
         write_on_thread(event, event->direction == SM_H2D ? "fill buffer" : "empty buffer", "staging", true,
@@ -278,7 +279,7 @@ void sm_trace_file_write(const struct sm_trace_event *event)
 
 /* Moves a descriptor above the standard ones. A program that has closed a standard descriptor may still print to it, or
  * reopen it. So the trace's file must not have its number. */
-static int above_standard(int fd)
+static int move_above_standard(int fd)
 {
     if (fd < 0 || fd > STDERR_FILENO)
         return fd;
@@ -291,48 +292,50 @@ static int above_standard(int fd)
 
 synced_mem_status sm_trace_file_open(const char *path)
 {
-    const int fd = above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    const int fd = move_above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd < 0)
         return sm_fail(SYNCED_MEM_ERR_FILE, "'%s' can't be opened to write: %s", path, strerror(errno));
     memset(&file, 0, offsetof(__typeof__(file), buffer));
     file.fd = fd;
     file.start = sm_trace_time();
     file.process = (long)getpid();
-    put_line("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%ld,\"args\":{\"name\":\"host (synced_mem %d.%d.%d)\"}}",
-             file.process, SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH);
+    write_line(
+        "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%ld,\"args\":{\"name\":\"host (synced_mem %d.%d.%d)\"}}",
+        file.process, SYNCED_MEM_VERSION_MAJOR, SYNCED_MEM_VERSION_MINOR, SYNCED_MEM_VERSION_PATCH);
     sm_trace_file_flush();
     return SYNCED_MEM_OK;
 }
 
-static void write_traced(const struct sm_traced *object, size_t rank)
+static void write_summary_object(const struct sm_traced *object, size_t rank)
 {
     char name[SM_TRACE_NAME_BYTES];
     char escaped[ESCAPED];
     sm_trace_name(name, object->name, object->id);
     sm_trace_escape(escaped, name);
-    put_line("{\"name\":\"back and forth: %s\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
-             "\"tid\":%ld,\"args\":{\"rank\":%zu,\"object\":\"%s\",\"turns\":%llu,\"h2d_transfers\":%llu,"
-             "\"h2d_bytes\":%llu,\"d2h_transfers\":%llu,\"d2h_bytes\":%llu,\"h2d_by\":\"%s\",\"d2h_by\":\"%s\","
-             "\"host_stale_by\":\"%s\",\"device_stale_by\":\"%s\"%s%s%s%s}}",
-             escaped, since_start(sm_trace_time()).text, file.process, file.process, rank, escaped,
-             (unsigned long long)object->turns, (unsigned long long)object->transfers[SM_GPU],
-             (unsigned long long)object->bytes[SM_GPU], (unsigned long long)object->transfers[SM_CPU],
-             (unsigned long long)object->bytes[SM_CPU], function_of(&object->moved_by[SM_GPU]),
-             function_of(&object->moved_by[SM_CPU]), function_of(&object->stale_by[SM_CPU]),
-             function_of(&object->stale_by[SM_GPU]), more_of(&object->moved_by[SM_GPU], "h2d_scope", "h2d_at").text,
-             more_of(&object->moved_by[SM_CPU], "d2h_scope", "d2h_at").text,
-             more_of(&object->stale_by[SM_CPU], "host_stale_scope", "host_stale_at").text,
-             more_of(&object->stale_by[SM_GPU], "device_stale_scope", "device_stale_at").text);
+    write_line("{\"name\":\"back and forth: %s\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
+               "\"tid\":%ld,\"args\":{\"rank\":%zu,\"object\":\"%s\",\"turns\":%llu,\"h2d_transfers\":%llu,"
+               "\"h2d_bytes\":%llu,\"d2h_transfers\":%llu,\"d2h_bytes\":%llu,\"h2d_by\":\"%s\",\"d2h_by\":\"%s\","
+               "\"host_stale_by\":\"%s\",\"device_stale_by\":\"%s\"%s%s%s%s}}",
+               escaped, format_since_start(sm_trace_time()).text, file.process, file.process, rank, escaped,
+               (unsigned long long)object->turns, (unsigned long long)object->transfers[SM_GPU],
+               (unsigned long long)object->bytes[SM_GPU], (unsigned long long)object->transfers[SM_CPU],
+               (unsigned long long)object->bytes[SM_CPU], get_function_name(&object->moved_by[SM_GPU]),
+               get_function_name(&object->moved_by[SM_CPU]), get_function_name(&object->stale_by[SM_CPU]),
+               get_function_name(&object->stale_by[SM_GPU]),
+               format_cause(&object->moved_by[SM_GPU], "h2d_scope", "h2d_at").text,
+               format_cause(&object->moved_by[SM_CPU], "d2h_scope", "d2h_at").text,
+               format_cause(&object->stale_by[SM_CPU], "host_stale_scope", "host_stale_at").text,
+               format_cause(&object->stale_by[SM_GPU], "device_stale_scope", "device_stale_at").text);
 }
 
 synced_mem_status sm_trace_file_close(const struct sm_traced *top, size_t count, uint64_t lost)
 {
     for (size_t i = 0; i < count; i++)
-        write_traced(&top[i], i + 1);
-    put_line("{\"name\":\"end of the trace\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
-             "\"tid\":%ld,\"args\":{\"events_lost\":%llu}}",
-             since_start(sm_trace_time()).text, file.process, file.process, (unsigned long long)lost);
-    put("\n]\n", 3);
+        write_summary_object(&top[i], i + 1);
+    write_line("{\"name\":\"end of the trace\",\"cat\":\"summary\",\"ph\":\"i\",\"s\":\"p\",\"ts\":%s,\"pid\":%ld,"
+               "\"tid\":%ld,\"args\":{\"events_lost\":%llu}}",
+               format_since_start(sm_trace_time()).text, file.process, file.process, (unsigned long long)lost);
+    append_bytes("\n]\n", 3);
     sm_trace_file_flush();
     const bool closed = close(file.fd) == 0;
     file.fd = 0;

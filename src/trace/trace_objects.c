@@ -17,14 +17,14 @@ static struct {
     size_t gone_count;
 } objects = {.cells = SM_CELLS_INITIALIZER(struct sm_traced)};
 
-static struct sm_traced **bucket_of(const void *object)
+static struct sm_traced **get_object_bucket(const void *object)
 {
     return &objects.buckets[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u >> 54];
 }
 
 struct sm_traced *sm_traced_find(const void *object, const char *name)
 {
-    struct sm_traced **const bucket = bucket_of(object);
+    struct sm_traced **const bucket = get_object_bucket(object);
     struct sm_traced *record = *bucket;
     while (record && record->object != object)
         record = record->next;
@@ -51,7 +51,7 @@ void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, cons
 
 /* ---- Objects with most turns ---- */
 
-static uint64_t transfers_of(const struct sm_traced *object)
+static uint64_t count_object_transfers(const struct sm_traced *object)
 {
     return object->transfers[SM_CPU] + object->transfers[SM_GPU];
 }
@@ -60,16 +60,16 @@ static bool comes_before(const struct sm_traced *a, const struct sm_traced *b)
 {
     if (a->turns != b->turns)
         return a->turns > b->turns;
-    if (transfers_of(a) != transfers_of(b))
-        return transfers_of(a) > transfers_of(b);
+    if (count_object_transfers(a) != count_object_transfers(b))
+        return count_object_transfers(a) > count_object_transfers(b);
     return a->id < b->id;
 }
 
 /* Inserts the object if it is among the first SM_TRACED_TOP of all that were inserted. Returns the new count. */
-static size_t put_in(struct sm_traced top[SM_TRACED_TOP], size_t count, const struct sm_traced *object)
+static size_t insert_object_by_turns(struct sm_traced top[SM_TRACED_TOP], size_t count, const struct sm_traced *object)
 {
     size_t at = count;
-    if (transfers_of(object) == 0)
+    if (count_object_transfers(object) == 0)
         return count;
     while (at > 0 && comes_before(object, &top[at - 1]))
         at--;
@@ -87,35 +87,35 @@ size_t sm_traced_top(struct sm_traced top[SM_TRACED_TOP])
     memcpy(top, objects.gone, sizeof objects.gone);
     for (int i = 0; i < BUCKETS; i++)
         for (const struct sm_traced *object = objects.buckets[i]; object; object = object->next)
-            count = put_in(top, count, object);
+            count = insert_object_by_turns(top, count, object);
     return count;
 }
 
 /* ---- End of records ---- */
 
-static void remove_first(struct sm_traced **link)
+static void remove_record(struct sm_traced **link)
 {
     struct sm_traced *const object = *link;
     *link = object->next;
     object->object = NULL;
-    objects.gone_count = put_in(objects.gone, objects.gone_count, object);
+    objects.gone_count = insert_object_by_turns(objects.gone, objects.gone_count, object);
     sm_cells_give(&objects.cells, object);
 }
 
 void sm_traced_end(const void *object)
 {
-    struct sm_traced **link = bucket_of(object);
+    struct sm_traced **link = get_object_bucket(object);
     while (*link && (*link)->object != object)
         link = &(*link)->next;
     if (*link)
-        remove_first(link);
+        remove_record(link);
 }
 
 void sm_traced_clear(void)
 {
     for (int i = 0; i < BUCKETS; i++)
         while (objects.buckets[i])
-            remove_first(&objects.buckets[i]);
+            remove_record(&objects.buckets[i]);
     sm_cells_trim(&objects.cells);
     objects.gone_count = 0;
     objects.last_id = 0;

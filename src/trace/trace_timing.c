@@ -38,7 +38,7 @@ struct sm_timing {
  *   one. Failed tries thus take at most a twentieth of the time.
  * - PRECISE_US: an answer that took longer says little about the event's time.
  * - MOST_PENDING: no more transfers are timed at once.
- * - NEXT_QUESTION_MS: many pending transfers are queried after this time, or when there are SM_TRACE_MANY more.
+ * - NEXT_QUERY_MS: many pending transfers are queried after this time, or when there are SM_TRACE_MANY more.
  */
 enum {
     BASE_LASTS_S = 8,
@@ -47,7 +47,7 @@ enum {
     NEXT_TRY_MS = 1000,
     PRECISE_US = 1000,
     MOST_PENDING = 4096,
-    NEXT_QUESTION_MS = 5
+    NEXT_QUERY_MS = 5
 };
 
 struct list {
@@ -57,10 +57,10 @@ struct list {
 
 static struct {
     struct sm_lock lock;
-    struct list waiting; /* not known to be done; each stream's in its order */
-    size_t pending;      /* those in waiting, and those whose transfers are being queued */
-    size_t left;         /* of them, after the last call of sm_timing_resolve() */
-    uint64_t looked;     /* when that was */
+    struct list waiting;  /* not known to be done; each stream's in its order */
+    size_t pending;       /* those in waiting, and those whose transfers are being queued */
+    size_t left;          /* of them, after the last call of sm_timing_resolve() */
+    uint64_t resolved_at; /* when that was */
     struct sm_timing *idle[SM_MAX_DEVICES];
     struct base *bases[SM_MAX_DEVICES];
     uint64_t tried[SM_MAX_DEVICES];
@@ -85,13 +85,13 @@ static void drop_base(int device, struct base *base)
 
 /* Records the base's event and waits, with patience, until it is done. The event's time is between its record and the
  * answer, *took nanoseconds apart. Returns whether it is done. */
-static bool locate(int device, struct base *base, synced_mem_stream clock, uint64_t *took)
+static bool locate_base(int device, struct base *base, synced_mem_stream clock, uint64_t *took)
 {
     bool done = false;
     const uint64_t before = sm_trace_time();
     synced_mem_status status = sm_device_event_record(device, base->event, clock);
-    unsigned asked = 0;
-    while (status == SYNCED_MEM_OK && !done && (asked++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
+    unsigned queries = 0;
+    while (status == SYNCED_MEM_OK && !done && (queries++ < PATIENCE || sm_trace_time() - before < PATIENCE_US * 1000u))
         status = sm_device_event_query(device, base->event, &done);
     *took = sm_trace_time() - before;
     base->host = before + *took / 2;
@@ -99,12 +99,12 @@ static bool locate(int device, struct base *base, synced_mem_stream clock, uint6
 }
 
 /* Uses a new stream, which waits for nothing else. */
-static bool locate_on_a_stream(int device, struct base *base, uint64_t *took)
+static bool locate_base_on_new_stream(int device, struct base *base, uint64_t *took)
 {
     synced_mem_stream clock;
     if (sm_device_stream_create(device, &clock) != SYNCED_MEM_OK)
         return false;
-    const bool done = locate(device, base, clock, took);
+    const bool done = locate_base(device, base, clock, took);
     (void)sm_device_stream_destroy(device, clock);
     return done;
 }
@@ -118,7 +118,7 @@ static struct base *try_base(int device, uint64_t *took)
         free(base);
         return NULL;
     }
-    if (locate_on_a_stream(device, base, took))
+    if (locate_base_on_new_stream(device, base, took))
         return base;
     destroy_base(device, base);
     return NULL;
@@ -175,7 +175,7 @@ static struct base *find_base(int device)
 
 /* ---- Pairs of events ---- */
 
-static void destroy(struct sm_timing *timing)
+static void destroy_timing(struct sm_timing *timing)
 {
     if (timing->begin)
         (void)sm_device_event_destroy(timing->device, timing->begin);
@@ -184,7 +184,7 @@ static void destroy(struct sm_timing *timing)
     free(timing);
 }
 
-static struct sm_timing *pop_idle(int device)
+static struct sm_timing *pop_idle_timing(int device)
 {
     struct sm_timing *const timing = timings.idle[device];
     if (timing)
@@ -192,7 +192,7 @@ static struct sm_timing *pop_idle(int device)
     return timing;
 }
 
-static struct sm_timing *create(int device)
+static struct sm_timing *create_timing(int device)
 {
     struct sm_timing *const timing = calloc(1, sizeof *timing);
     if (!timing)
@@ -203,21 +203,21 @@ static struct sm_timing *create(int device)
         status = sm_device_timing_create(device, &timing->end);
     if (status == SYNCED_MEM_OK)
         return timing;
-    destroy(timing);
+    destroy_timing(timing);
     return NULL;
 }
 
 /* Returns a new pending timing. NULL: there are too many, or its events can't be created. */
-static struct sm_timing *obtain(int device)
+static struct sm_timing *obtain_timing(int device)
 {
     sm_lock(&timings.lock);
     const bool room = timings.pending < MOST_PENDING;
-    struct sm_timing *timing = room ? pop_idle(device) : NULL;
+    struct sm_timing *timing = room ? pop_idle_timing(device) : NULL;
     timings.pending += room;
     sm_unlock(&timings.lock);
     if (timing || !room)
         return timing;
-    timing = create(device);
+    timing = create_timing(device);
     if (timing)
         return timing;
     sm_lock(&timings.lock);
@@ -241,7 +241,7 @@ void sm_timing_drop(struct sm_timing *timing)
 
 struct sm_timing *sm_timing_begin(struct sm_trace_stream stream)
 {
-    struct sm_timing *const timing = obtain(stream.device);
+    struct sm_timing *const timing = obtain_timing(stream.device);
     if (!timing)
         return NULL;
     timing->base = find_base(stream.device);
@@ -253,14 +253,14 @@ struct sm_timing *sm_timing_begin(struct sm_trace_stream stream)
 
 /* ---- Pending timings, with the lock held unless the list is local ---- */
 
-static void append(struct list *list, struct sm_timing *timing)
+static void append_timing(struct list *list, struct sm_timing *timing)
 {
     timing->next = NULL;
     *(list->end ? list->end : &list->first) = timing;
     list->end = &timing->next;
 }
 
-static void put_in_front(struct list *list, const struct list *front)
+static void prepend_timings(struct list *list, const struct list *front)
 {
     if (!front->end)
         return;
@@ -269,7 +269,7 @@ static void put_in_front(struct list *list, const struct list *front)
     list->first = front->first;
 }
 
-static struct sm_timing *take_all(void)
+static struct sm_timing *take_waiting_timings(void)
 {
     sm_lock(&timings.lock);
     struct sm_timing *const all = timings.waiting.first;
@@ -287,7 +287,7 @@ bool sm_timing_end(struct sm_timing *timing, struct sm_trace_stream stream, cons
     timing->event = *event;
     atomic_store_explicit(&timing->state, BEING_QUEUED, memory_order_relaxed);
     sm_lock(&timings.lock);
-    append(&timings.waiting, timing);
+    append_timing(&timings.waiting, timing);
     sm_unlock(&timings.lock);
     const synced_mem_status status = sm_device_event_record(stream.device, timing->end, stream.handle);
     atomic_store_explicit(&timing->state, status == SYNCED_MEM_OK ? QUEUED : UNTIMED, memory_order_release);
@@ -304,20 +304,20 @@ size_t sm_timing_pending(void)
     return pending;
 }
 
-bool sm_timing_is_to_look(void)
+bool sm_timing_is_due(void)
 {
     sm_lock(&timings.lock);
     const size_t pending = timings.pending;
     const size_t left = timings.left;
-    const uint64_t looked = timings.looked;
+    const uint64_t resolved_at = timings.resolved_at;
     sm_unlock(&timings.lock);
     if (pending < SM_TRACE_MANY)
         return false;
-    return pending >= left + SM_TRACE_MANY || sm_trace_time() - looked >= NEXT_QUESTION_MS * 1000000u;
+    return pending >= left + SM_TRACE_MANY || sm_trace_time() - resolved_at >= NEXT_QUERY_MS * 1000000u;
 }
 
 /* Records the transfer's event with the device's times. If the runtime can't report them, the host's times stay. */
-static void record(struct sm_timing *timing, bool done)
+static void record_transfer(struct sm_timing *timing, bool done)
 {
     uint64_t before;
     uint64_t took;
@@ -337,7 +337,7 @@ static void record(struct sm_timing *timing, bool done)
 }
 
 /* Returns whether the timing has to wait no longer. *status: OK if the device's times can be queried. */
-static bool is_over(struct sm_timing *timing, bool wait, synced_mem_status *status)
+static bool is_timing_over(struct sm_timing *timing, bool wait, synced_mem_status *status)
 {
     bool done = wait;
     const unsigned char state = atomic_load_explicit(&timing->state, memory_order_acquire);
@@ -356,26 +356,26 @@ void sm_timing_resolve(bool wait)
     static uint64_t streams[MOST_PENDING]; /* streams with a transfer that is not done */
     size_t count = 0;
     struct list left = {.first = NULL};
-    struct sm_timing *timing = take_all();
+    struct sm_timing *timing = take_waiting_timings();
     while (timing) {
         struct sm_timing *const next = timing->next;
         synced_mem_status status;
         size_t i = 0;
         while (i < count && streams[i] != timing->event.stream)
             i++;
-        if (i == count && is_over(timing, wait, &status)) {
-            record(timing, status == SYNCED_MEM_OK);
+        if (i == count && is_timing_over(timing, wait, &status)) {
+            record_transfer(timing, status == SYNCED_MEM_OK);
         } else {
             streams[i] = timing->event.stream;
             count += i == count;
-            append(&left, timing);
+            append_timing(&left, timing);
         }
         timing = next;
     }
     sm_lock(&timings.lock);
-    put_in_front(&timings.waiting, &left);
+    prepend_timings(&timings.waiting, &left);
     timings.left = timings.pending;
-    timings.looked = sm_trace_time();
+    timings.resolved_at = sm_trace_time();
     sm_unlock(&timings.lock);
 }
 
@@ -391,10 +391,10 @@ static struct base *take_base(int device)
     return base;
 }
 
-static struct sm_timing *take_idle(int device)
+static struct sm_timing *take_idle_timing(int device)
 {
     sm_lock(&timings.lock);
-    struct sm_timing *const timing = pop_idle(device);
+    struct sm_timing *const timing = pop_idle_timing(device);
     sm_unlock(&timings.lock);
     return timing;
 }
@@ -403,8 +403,8 @@ void sm_timing_rest(void)
 {
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         struct sm_timing *timing;
-        while ((timing = take_idle(device)) != NULL)
-            destroy(timing);
+        while ((timing = take_idle_timing(device)) != NULL)
+            destroy_timing(timing);
         drop_base(device, take_base(device));
     }
 }
@@ -413,17 +413,17 @@ void sm_timing_rest(void)
 void sm_timing_forget(void)
 {
     struct list left = {.first = NULL};
-    struct sm_timing *timing = take_all();
+    struct sm_timing *timing = take_waiting_timings();
     while (timing) {
         struct sm_timing *const next = timing->next;
         if (atomic_load_explicit(&timing->state, memory_order_acquire) == BEING_QUEUED)
-            append(&left, timing);
+            append_timing(&left, timing);
         else
             sm_timing_drop(timing);
         timing = next;
     }
     sm_lock(&timings.lock);
-    put_in_front(&timings.waiting, &left);
+    prepend_timings(&timings.waiting, &left);
     sm_unlock(&timings.lock);
     sm_timing_rest();
 }

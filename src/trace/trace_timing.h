@@ -19,7 +19,7 @@ void sm_timing_drop(struct sm_timing *timing);
 /* Returns how many timings have begun and are neither recorded nor dropped. */
 size_t sm_timing_pending(void);
 /* Returns whether enough timings are pending to call sm_timing_resolve(). */
-bool sm_timing_is_to_look(void);
+bool sm_timing_is_due(void);
 /* Records the events of transfers that are done, each stream's in its order. wait: waits for all, except those that a
  * thread is just queueing. One thread at a time. */
 void sm_timing_resolve(bool wait);

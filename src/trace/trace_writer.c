@@ -31,7 +31,7 @@ static char refused[SM_DETAIL_BYTES + 32];
 
 /* ---- Writing, with writer held ---- */
 
-static void write_all(bool wait)
+static void write_events(bool wait)
 {
     size_t count;
     sm_timing_resolve(wait);
@@ -41,10 +41,10 @@ static void write_all(bool wait)
     sm_trace_file_flush();
 }
 
-static void at_exit(void);
+static void end_trace_at_exit(void);
 
 /* Begins a trace. path NULL: only the data of the summary is kept. */
-static synced_mem_status begin(const char *path)
+static synced_mem_status begin_trace(const char *path)
 {
     if (sm_trace_on())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is a trace already");
@@ -56,20 +56,20 @@ static synced_mem_status begin(const char *path)
     }
     sm_timing_forget();
     refused[0] = 0;
-    sm_trace_set_exit(at_exit);
+    sm_trace_set_exit(end_trace_at_exit);
     sm_trace_watch_exit(false);
     atomic_store_explicit(&sm_caller_wanted, true, memory_order_relaxed);
     atomic_store_explicit(&sm_trace_flag, true, memory_order_relaxed);
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status end(void)
+static synced_mem_status end_trace(void)
 {
     struct sm_traced top[SM_TRACED_TOP];
     if (!sm_trace_on())
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "there is no trace%s%s", refused[0] ? ": " : "", refused);
     atomic_store_explicit(&sm_trace_flag, false, memory_order_relaxed);
-    write_all(true);
+    write_events(true);
     sm_trace_close_buffer();
     const uint64_t lost = sm_trace_lost() + sm_timing_pending(); /* of threads that still queue transfers */
     sm_trace_free_buffer();
@@ -79,12 +79,12 @@ static synced_mem_status end(void)
 
 void sm_trace_tend(void)
 {
-    if (sm_trace_buffered() < SM_TRACE_MANY && !sm_timing_is_to_look())
+    if (sm_trace_buffered() < SM_TRACE_MANY && !sm_timing_is_due())
         return;
     if (pthread_mutex_trylock(&writer) != 0)
         return;
     if (sm_trace_on())
-        write_all(false);
+        write_events(false);
     pthread_mutex_unlock(&writer);
 }
 
@@ -93,7 +93,7 @@ void sm_trace_rest(void)
     const struct sm_detail first = sm_detail_get();
     pthread_mutex_lock(&writer);
     if (sm_trace_on()) {
-        write_all(true);
+        write_events(true);
         sm_timing_rest();
     } else {
         sm_timing_forget();
@@ -105,7 +105,7 @@ void sm_trace_rest(void)
 /* ---- The summary ---- */
 
 /* Prints the words, then "name in 'outer/inner'". */
-static void print_by(FILE *file, const char *words, const struct sm_by *by)
+static void print_cause(FILE *file, const char *words, const struct sm_by *by)
 {
     if (by->function)
         (void)fprintf(file, "%s%s%s%s%s", words, by->function, by->scope[0] ? " in '" : "", by->scope,
@@ -118,7 +118,7 @@ static void print_place(FILE *file, const char *words, const struct sm_by *by)
         (void)fprintf(file, "        %s%s\n", words, by->place->text);
 }
 
-static void print_traced(FILE *file, const struct sm_traced *object)
+static void print_traced_object(FILE *file, const struct sm_traced *object)
 {
     static const char *const copies[] = {"host", "device"};
     char name[SM_TRACE_NAME_BYTES];
@@ -129,8 +129,8 @@ static void print_traced(FILE *file, const struct sm_traced *object)
     for (int side = 1; side >= 0; side--)
         if (object->moved_by[side].function) {
             (void)fprintf(file, "    to the %s", copies[side]);
-            print_by(file, " by ", &object->moved_by[side]);
-            print_by(file, ", stale by ", &object->stale_by[side]);
+            print_cause(file, " by ", &object->moved_by[side]);
+            print_cause(file, ", stale by ", &object->stale_by[side]);
             (void)fprintf(file, "\n");
             print_place(file, "at ", &object->moved_by[side]);
             print_place(file, "stale at ", &object->stale_by[side]);
@@ -144,16 +144,16 @@ void sm_trace_print_summary(FILE *file)
     (void)fprintf(file, "%-52s %7s %19s %19s\n", "objects that went back and forth most", "turns", "to the device",
                   "to the host");
     for (size_t i = 0; i < count; i++)
-        print_traced(file, &top[i]);
+        print_traced_object(file, &top[i]);
     if (count == 0)
-        (void)fprintf(file, "(nothing was moved while there was a trace)\n");
+        (void)fprintf(file, "(no transfers while there was a trace)\n");
 }
 
 /* ---- The process ---- */
 
 /* Waits for writer only LAST_PATIENCE_S seconds. The file may block another thread that holds it; or the exiting thread
  * itself holds it, interrupted by a signal whose handler exits. */
-static void at_exit(void)
+static void end_trace_at_exit(void)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_REALTIME, &until);
@@ -161,7 +161,7 @@ static void at_exit(void)
     if (pthread_mutex_timedlock(&writer, &until) != 0)
         return;
     if (sm_trace_on())
-        (void)end();
+        (void)end_trace();
     if (summary_at_exit)
         sm_trace_print_summary(stderr);
     summary_at_exit = false;
@@ -170,7 +170,7 @@ static void at_exit(void)
 
 /* Ends the trace in a forked child: the file and the events are the parent's. The thread that held writer may be
  * missing here. The library's other locks may not be free yet, so the next trace cleans up what they guard. */
-static void in_child(void)
+static void drop_trace_in_child(void)
 {
     (void)pthread_mutex_init(&writer, NULL);
     summary_at_exit = false;
@@ -179,9 +179,9 @@ static void in_child(void)
     sm_trace_free_buffer();
 }
 
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void watch_forks_for_trace(void)
 {
-    (void)pthread_atfork(NULL, NULL, in_child);
+    (void)pthread_atfork(NULL, NULL, drop_trace_in_child);
 }
 
 /* ---- Interface ---- */
@@ -189,7 +189,7 @@ static __attribute__((constructor)) void watch_forks(void)
 synced_mem_status sm_trace_start(const char *path)
 {
     pthread_mutex_lock(&writer);
-    const synced_mem_status status = begin(path);
+    const synced_mem_status status = begin_trace(path);
     pthread_mutex_unlock(&writer);
     return status;
 }
@@ -197,7 +197,7 @@ synced_mem_status sm_trace_start(const char *path)
 synced_mem_status sm_trace_stop(void)
 {
     pthread_mutex_lock(&writer);
-    const synced_mem_status status = end();
+    const synced_mem_status status = end_trace();
     pthread_mutex_unlock(&writer);
     return status;
 }
@@ -206,7 +206,7 @@ void sm_trace_start_for_process(const char *path, bool summary)
 {
     pthread_mutex_lock(&writer);
     summary_at_exit = summary;
-    if (begin(path) != SYNCED_MEM_OK) {
+    if (begin_trace(path) != SYNCED_MEM_OK) {
         (void)snprintf(refused, sizeof refused, "SYNCED_MEM_TRACE: %s", sm_detail_get().text);
         (void)fprintf(stderr, "synced_mem: %s\n", refused);
     }

@@ -4,31 +4,31 @@
 #include "base/status.h"
 
 /* Returns the bytes of the next piece. Memory of at most SM_CUDA_PIECE bytes is one piece, wherever it begins. */
-static size_t next_piece(const char *data, size_t left, size_t size)
+static size_t get_next_piece(const char *data, size_t left, size_t size)
 {
     return size <= SM_CUDA_PIECE ? left : sm_cuda_in_piece(data, left);
 }
 
-static size_t last_piece(const char *data, size_t locked, size_t size)
+static size_t get_last_piece(const char *data, size_t locked, size_t size)
 {
     const size_t behind = ((uintptr_t)data + locked - 1) % SM_CUDA_PIECE + 1;
     return size <= SM_CUDA_PIECE || locked < behind ? locked : behind;
 }
 
-static synced_mem_status register_one(int device, char *data, size_t size)
+static synced_mem_status register_piece(int device, char *data, size_t size)
 {
-    return check_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                      cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped),
-                      "cudaHostRegister", device, size);
+    return check_code_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+                           cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped),
+                           "cudaHostRegister", device, size);
 }
 
 /* Unregisters the last piece first, so that the page-locked bytes are always the first ones. */
-static synced_mem_status unregister_here(int device, char *data, size_t size, size_t *locked)
+static synced_mem_status unregister_pieces(int device, char *data, size_t size, size_t *locked)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     while (*locked > 0 && status == SYNCED_MEM_OK) {
-        const size_t piece = last_piece(data, *locked, size);
-        status = check(cudaHostUnregister(data + *locked - piece), "cudaHostUnregister", device, 0);
+        const size_t piece = get_last_piece(data, *locked, size);
+        status = check_code(cudaHostUnregister(data + *locked - piece), "cudaHostUnregister", device, 0);
         if (status == SYNCED_MEM_OK)
             *locked -= piece;
     }
@@ -36,39 +36,41 @@ static synced_mem_status unregister_here(int device, char *data, size_t size, si
 }
 
 /* Unregisters the pieces of a failed registration. It tries twice, since a failure leaves memory page-locked. */
-static void undo(int device, char *data, size_t size, size_t *locked)
+static void undo_registration(int device, char *data, size_t size, size_t *locked)
 {
     const struct sm_detail first = sm_detail_get();
-    if (unregister_here(device, data, size, locked) != SYNCED_MEM_OK)
-        (void)unregister_here(device, data, size, locked);
+    if (unregister_pieces(device, data, size, locked) != SYNCED_MEM_OK)
+        (void)unregister_pieces(device, data, size, locked);
     sm_detail_set(&first);
 }
 
-static synced_mem_status register_here(int device, char *data, size_t size, size_t *locked)
+static synced_mem_status register_pieces(int device, char *data, size_t size, size_t *locked)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     while (*locked < size && status == SYNCED_MEM_OK) {
-        const size_t piece = next_piece(data + *locked, size - *locked, size);
-        status = register_one(device, data + *locked, piece);
+        const size_t piece = get_next_piece(data + *locked, size - *locked, size);
+        status = register_piece(device, data + *locked, piece);
         if (status == SYNCED_MEM_OK)
             *locked += piece;
     }
     if (status != SYNCED_MEM_OK)
-        undo(device, data, size, locked);
+        undo_registration(device, data, size, locked);
     return status;
 }
 
 synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
+    const synced_mem_status status = enter_device(device, &before);
     *locked = 0;
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, register_here(device, data, size, locked));
+    return status != SYNCED_MEM_OK ? status
+                                   : leave_device(device, &before, register_pieces(device, data, size, locked));
 }
 
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, unregister_here(device, data, size, locked));
+    const synced_mem_status status = enter_device(device, &before);
+    return status != SYNCED_MEM_OK ? status
+                                   : leave_device(device, &before, unregister_pieces(device, data, size, locked));
 }

@@ -27,57 +27,57 @@ static const struct attribute {
     {offsetof(synced_mem_device_info, async_engines), cudaDevAttrAsyncEngineCount, 0},
 };
 
-static synced_mem_status ask_versions(int device, synced_mem_device_info *info)
+static synced_mem_status query_versions(int device, synced_mem_device_info *info)
 {
     const synced_mem_status status =
-        check(cudaDriverGetVersion(&info->driver_version), "cudaDriverGetVersion", device, 0);
+        check_code(cudaDriverGetVersion(&info->driver_version), "cudaDriverGetVersion", device, 0);
     return status != SYNCED_MEM_OK
                ? status
-               : check(cudaRuntimeGetVersion(&info->runtime_version), "cudaRuntimeGetVersion", device, 0);
+               : check_code(cudaRuntimeGetVersion(&info->runtime_version), "cudaRuntimeGetVersion", device, 0);
 }
 
-static synced_mem_status ask_attributes(int device, synced_mem_device_info *info)
+static synced_mem_status query_attributes(int device, synced_mem_device_info *info)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < sizeof attributes / sizeof attributes[0] && status == SYNCED_MEM_OK; i++) {
         const struct attribute *const one = &attributes[i];
         int value = 0;
         if (info->driver_version >= one->driver)
-            status = check(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr)one->number, device),
-                           "cudaDeviceGetAttribute", device, 0);
+            status = check_code(cudaDeviceGetAttribute(&value, (enum cudaDeviceAttr)one->number, device),
+                                "cudaDeviceGetAttribute", device, 0);
         memcpy((char *)info + one->where, &value, sizeof value);
     }
     return status;
 }
 
 /* Returns the node, or -1. A runtime that does not know the attribute refuses it. */
-static int ask_numa_node(int device, int driver)
+static int query_numa_node(int device, int driver)
 {
     int node = -1;
     if (driver < DRIVER_WITH_HOST_NUMA_ID)
         return -1;
-    if (check(cudaDeviceGetAttribute(&node, (enum cudaDeviceAttr)HOST_NUMA_ID, device), "cudaDeviceGetAttribute",
-              device, 0) != SYNCED_MEM_OK)
+    if (check_code(cudaDeviceGetAttribute(&node, (enum cudaDeviceAttr)HOST_NUMA_ID, device), "cudaDeviceGetAttribute",
+                   device, 0) != SYNCED_MEM_OK)
         return -1;
     return node;
 }
 
-static synced_mem_status ask(int device, synced_mem_device_info *info)
+static synced_mem_status query_info(int device, synced_mem_device_info *info)
 {
     size_t free;
     size_t total;
-    synced_mem_status status = ask_versions(device, info);
+    synced_mem_status status = query_versions(device, info);
     if (status == SYNCED_MEM_OK)
-        status = ask_attributes(device, info);
+        status = query_attributes(device, info);
     if (status == SYNCED_MEM_OK)
-        status = check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", device, 0);
+        status = check_code(cudaMemGetInfo(&free, &total), "cudaMemGetInfo", device, 0);
     if (status == SYNCED_MEM_OK)
-        status = check(cudaDeviceGetPCIBusId(info->pci_bus_id, (int)sizeof info->pci_bus_id, device),
-                       "cudaDeviceGetPCIBusId", device, 0);
+        status = check_code(cudaDeviceGetPCIBusId(info->pci_bus_id, (int)sizeof info->pci_bus_id, device),
+                            "cudaDeviceGetPCIBusId", device, 0);
     if (status != SYNCED_MEM_OK)
         return status;
     info->total_memory = total;
-    info->numa_node = ask_numa_node(device, info->driver_version);
+    info->numa_node = query_numa_node(device, info->driver_version);
     return SYNCED_MEM_OK;
 }
 
@@ -87,9 +87,9 @@ synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info)
     synced_mem_device_info found = {.struct_size = sizeof found};
     synced_mem_status status = sm_cuda_resolve(wanted, &found.device);
     if (status == SYNCED_MEM_OK)
-        status = enter(found.device, &before);
+        status = enter_device(found.device, &before);
     if (status == SYNCED_MEM_OK)
-        status = leave(found.device, &before, ask(found.device, &found));
+        status = leave_device(found.device, &before, query_info(found.device, &found));
     if (status == SYNCED_MEM_OK)
         *info = found;
     return status;

@@ -21,15 +21,15 @@ static struct sm_lock making = SM_LOCK_INITIALIZER; /* held while a pool is crea
 
 /* ---- The library's own pool ---- */
 
-static synced_mem_status ask_for_pools(int device, int *supported)
+static synced_mem_status query_pool_support(int device, int *supported)
 {
     int driver;
     *supported = 0;
-    const synced_mem_status status = check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", device, 0);
+    const synced_mem_status status = check_code(cudaDriverGetVersion(&driver), "cudaDriverGetVersion", device, 0);
     if (status != SYNCED_MEM_OK || driver < DRIVER_WITH_POOLS)
         return status;
-    return check(cudaDeviceGetAttribute(supported, cudaDevAttrMemoryPoolsSupported, device), "cudaDeviceGetAttribute",
-                 device, 0);
+    return check_code(cudaDeviceGetAttribute(supported, cudaDevAttrMemoryPoolsSupported, device),
+                      "cudaDeviceGetAttribute", device, 0);
 }
 
 /* Creates a pool that keeps all freed memory: returning memory to the system and allocating it again is expensive. */
@@ -41,9 +41,9 @@ static synced_mem_status create_pool(int device, cudaMemPool_t *pool)
         .location = {.type = cudaMemLocationTypeDevice, .id = device},
     };
     uint64_t threshold = UINT64_MAX;
-    SM_TRY(check(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0));
-    synced_mem_status status = check(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
-                                     "cudaMemPoolSetAttribute", device, 0);
+    SM_TRY(check_code(cudaMemPoolCreate(pool, &properties), "cudaMemPoolCreate", device, 0));
+    synced_mem_status status = check_code(cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &threshold),
+                                          "cudaMemPoolSetAttribute", device, 0);
     if (status != SYNCED_MEM_OK)
         (void)cudaMemPoolDestroy(*pool);
     return status;
@@ -53,7 +53,7 @@ static synced_mem_status make_pool(int device)
 {
     struct device *const on = &devices[device];
     int supported;
-    synced_mem_status status = ask_for_pools(device, &supported);
+    synced_mem_status status = query_pool_support(device, &supported);
     if (status == SYNCED_MEM_OK && supported)
         status = create_pool(device, &on->pool);
     if (status == SYNCED_MEM_OK)
@@ -62,7 +62,7 @@ static synced_mem_status make_pool(int device)
 }
 
 /* Sets *pools to the kind of allocator that the device has. The device is current. */
-static synced_mem_status pools_of(int device, enum pools *pools)
+static synced_mem_status get_pools(int device, enum pools *pools)
 {
     const atomic_int *const made = &devices[device].pools;
     synced_mem_status status = SYNCED_MEM_OK;
@@ -80,7 +80,7 @@ static synced_mem_status pools_of(int device, enum pools *pools)
 synced_mem_status sm_cuda_pool(int device, bool make, cudaMemPool_t *pool)
 {
     enum pools pools = (enum pools)atomic_load_explicit(&devices[device].pools, memory_order_acquire);
-    const synced_mem_status status = make ? pools_of(device, &pools) : SYNCED_MEM_OK;
+    const synced_mem_status status = make ? get_pools(device, &pools) : SYNCED_MEM_OK;
     *pool = status == SYNCED_MEM_OK && pools == POOLS_USED ? devices[device].pool : NULL;
     return status;
 }
@@ -92,43 +92,43 @@ bool sm_device_frees_in_order(int device)
 
 /* ---- Memory ---- */
 
-static synced_mem_status alloc_here(int device, size_t size, synced_mem_stream stream, void **out)
+static synced_mem_status alloc_on_device(int device, size_t size, synced_mem_stream stream, void **out)
 {
     enum pools pools;
-    SM_TRY(pools_of(device, &pools));
+    SM_TRY(get_pools(device, &pools));
     if (pools == POOLS_MISSING)
-        return check(cudaMalloc(out, size), "cudaMalloc", device, size);
-    return check(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync", device,
-                 size);
+        return check_code(cudaMalloc(out, size), "cudaMalloc", device, size);
+    return check_code(cudaMallocFromPoolAsync(out, size, devices[device].pool, stream), "cudaMallocFromPoolAsync",
+                      device, size);
 }
 
 synced_mem_status sm_device_alloc(int device, size_t size, synced_mem_stream stream, void **out)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, alloc_here(device, size, stream, out));
+    const synced_mem_status status = enter_device(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, alloc_on_device(device, size, stream, out));
 }
 
-static synced_mem_status free_here(int device, void *data, synced_mem_stream stream)
+static synced_mem_status free_on_device(int device, void *data, synced_mem_stream stream)
 {
     if (sm_device_frees_in_order(device))
-        return check(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
-    const synced_mem_status status = check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
-    return status == SYNCED_MEM_OK ? check(cudaFree(data), "cudaFree", device, 0) : status;
+        return check_code(cudaFreeAsync(data, stream), "cudaFreeAsync", device, 0);
+    const synced_mem_status status = check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0);
+    return status == SYNCED_MEM_OK ? check_code(cudaFree(data), "cudaFree", device, 0) : status;
 }
 
 synced_mem_status sm_device_free(int device, void *data, synced_mem_stream stream)
 {
     struct before before;
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, free_here(device, data, stream));
+    const synced_mem_status status = enter_device(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, free_on_device(device, data, stream));
 }
 
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaMemGetInfo(free, total), "cudaMemGetInfo", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaMemGetInfo(free, total), "cudaMemGetInfo", device, 0));
 }
 
 /* ---- Shutdown ---- */
@@ -138,9 +138,10 @@ static synced_mem_status destroy_pool(int device)
     struct device *const on = &devices[device];
     struct before before;
     if (atomic_load_explicit(&on->pools, memory_order_relaxed) == POOLS_USED) {
-        synced_mem_status status = enter(device, &before);
+        synced_mem_status status = enter_device(device, &before);
         if (status == SYNCED_MEM_OK)
-            status = leave(device, &before, check(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0));
+            status = leave_device(device, &before,
+                                  check_code(cudaMemPoolDestroy(on->pool), "cudaMemPoolDestroy", device, 0));
         if (sm_cuda_remains(status))
             return status;
     }

@@ -8,14 +8,14 @@
 
 /* ---- Attributes ---- */
 
-static synced_mem_status set(int device, cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
+static synced_mem_status set_attribute(int device, cudaMemPool_t pool, enum cudaMemPoolAttr attribute, void *value)
 {
-    return check(cudaMemPoolSetAttribute(pool, attribute, value), "cudaMemPoolSetAttribute", device, 0);
+    return check_code(cudaMemPoolSetAttribute(pool, attribute, value), "cudaMemPoolSetAttribute", device, 0);
 }
 
 static synced_mem_status set_threshold(int device, cudaMemPool_t pool, void *bytes)
 {
-    return set(device, pool, cudaMemPoolAttrReleaseThreshold, bytes);
+    return set_attribute(device, pool, cudaMemPoolAttrReleaseThreshold, bytes);
 }
 
 static synced_mem_status set_reuse(int device, cudaMemPool_t pool, void *policies)
@@ -29,103 +29,104 @@ static synced_mem_status set_reuse(int device, cudaMemPool_t pool, void *policie
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0] && status == SYNCED_MEM_OK; i++) {
         int on = (*(const unsigned *)policies & kinds[i].bit) != 0;
-        status = set(device, pool, kinds[i].attribute, &on);
+        status = set_attribute(device, pool, kinds[i].attribute, &on);
     }
     return status;
 }
 
 /* Does not trim a pool that holds no more than keep: cudaMemPoolTrimTo() with SIZE_MAX frees everything (seen with CUDA
  * 13.0). */
-static synced_mem_status trim(int device, cudaMemPool_t pool, void *keep)
+static synced_mem_status trim_pool(int device, cudaMemPool_t pool, void *keep)
 {
     const size_t bytes = *(const size_t *)keep;
     uint64_t reserved = 0;
-    const synced_mem_status status = check(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
-                                           "cudaMemPoolGetAttribute", device, 0);
+    const synced_mem_status status =
+        check_code(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &reserved),
+                   "cudaMemPoolGetAttribute", device, 0);
     if (status != SYNCED_MEM_OK || reserved <= bytes)
         return status;
-    return check(cudaMemPoolTrimTo(pool, bytes), "cudaMemPoolTrimTo", device, 0);
+    return check_code(cudaMemPoolTrimTo(pool, bytes), "cudaMemPoolTrimTo", device, 0);
 }
 
 static synced_mem_status reset_peaks(int device, cudaMemPool_t pool, void *unused)
 {
     uint64_t zero = 0;
     (void)unused;
-    const synced_mem_status status = set(device, pool, cudaMemPoolAttrReservedMemHigh, &zero);
-    return status == SYNCED_MEM_OK ? set(device, pool, cudaMemPoolAttrUsedMemHigh, &zero) : status;
+    const synced_mem_status status = set_attribute(device, pool, cudaMemPoolAttrReservedMemHigh, &zero);
+    return status == SYNCED_MEM_OK ? set_attribute(device, pool, cudaMemPoolAttrUsedMemHigh, &zero) : status;
 }
 
-static synced_mem_status get_stats(int device, cudaMemPool_t pool, void *numbers)
+static synced_mem_status read_numbers(int device, cudaMemPool_t pool, void *numbers)
 {
     struct sm_pool_numbers *const to = numbers;
     const struct {
         enum cudaMemPoolAttr attribute;
         uint64_t *value;
-    } asked[] = {{cudaMemPoolAttrReservedMemCurrent, &to->reserved},
-                 {cudaMemPoolAttrReservedMemHigh, &to->reserved_high},
-                 {cudaMemPoolAttrUsedMemCurrent, &to->used},
-                 {cudaMemPoolAttrUsedMemHigh, &to->used_high}};
+    } attributes[] = {{cudaMemPoolAttrReservedMemCurrent, &to->reserved},
+                      {cudaMemPoolAttrReservedMemHigh, &to->reserved_high},
+                      {cudaMemPoolAttrUsedMemCurrent, &to->used},
+                      {cudaMemPoolAttrUsedMemHigh, &to->used_high}};
     synced_mem_status status = SYNCED_MEM_OK;
     to->known = true;
-    for (size_t i = 0; i < sizeof asked / sizeof asked[0] && status == SYNCED_MEM_OK; i++)
-        status = check(cudaMemPoolGetAttribute(pool, asked[i].attribute, asked[i].value), "cudaMemPoolGetAttribute",
-                       device, 0);
+    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0] && status == SYNCED_MEM_OK; i++)
+        status = check_code(cudaMemPoolGetAttribute(pool, attributes[i].attribute, attributes[i].value),
+                            "cudaMemPoolGetAttribute", device, 0);
     return status;
 }
 
 /* Calls act() with the device's pool. No effect if there is none and make is false, or without pools. */
-static synced_mem_status with_pool(int device, bool make, synced_mem_status (*act)(int, cudaMemPool_t, void *),
-                                   void *argument)
+static synced_mem_status call_with_pool(int device, bool make, synced_mem_status (*act)(int, cudaMemPool_t, void *),
+                                        void *argument)
 {
     struct before before;
     cudaMemPool_t pool;
-    SM_TRY(enter(device, &before));
+    SM_TRY(enter_device(device, &before));
     synced_mem_status status = sm_cuda_pool(device, make, &pool);
     if (status == SYNCED_MEM_OK && pool)
         status = act(device, pool, argument);
-    return leave(device, &before, status);
+    return leave_device(device, &before, status);
 }
 
 synced_mem_status sm_device_pool_set_threshold(int device, uint64_t bytes)
 {
-    return with_pool(device, true, set_threshold, &bytes);
+    return call_with_pool(device, true, set_threshold, &bytes);
 }
 
 synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies)
 {
-    return with_pool(device, true, set_reuse, &policies);
+    return call_with_pool(device, true, set_reuse, &policies);
 }
 
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
-    return with_pool(device, false, trim, &keep);
+    return call_with_pool(device, false, trim_pool, &keep);
 }
 
 synced_mem_status sm_device_pool_reset_peaks(int device)
 {
-    return with_pool(device, false, reset_peaks, NULL);
+    return call_with_pool(device, false, reset_peaks, NULL);
 }
 
 synced_mem_status sm_device_pool_numbers(int device, struct sm_pool_numbers *numbers)
 {
     *numbers = (struct sm_pool_numbers){.known = false};
-    return with_pool(device, false, get_stats, numbers);
+    return call_with_pool(device, false, read_numbers, numbers);
 }
 
 /* ---- Peers ---- */
 
 /* For devices without pools: a bit for each peer that the library has given access to the device's memory. Access that
  * the user has enabled stays the user's to disable. */
-static _Atomic uint64_t let_in[SM_MAX_DEVICES];
+static _Atomic uint64_t enabled_peers[SM_MAX_DEVICES];
 
-static synced_mem_status check_possible(int device, int peer)
+static synced_mem_status check_peer_possible(int device, int peer)
 {
     int possible;
     const synced_mem_status status =
-        check(cudaDeviceCanAccessPeer(&possible, peer, device), "cudaDeviceCanAccessPeer", device, 0);
+        check_code(cudaDeviceCanAccessPeer(&possible, peer, device), "cudaDeviceCanAccessPeer", device, 0);
     if (status != SYNCED_MEM_OK || possible)
         return status;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d can't reach the memory of device %d", peer, device);
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d can't access the memory of device %d", peer, device);
 }
 
 struct wish {
@@ -133,17 +134,17 @@ struct wish {
     bool allow;
 };
 
-static synced_mem_status allow_in_pool(int device, cudaMemPool_t pool, const struct wish *wish)
+static synced_mem_status set_pool_access(int device, cudaMemPool_t pool, const struct wish *wish)
 {
     struct cudaMemLocation where = {.type = cudaMemLocationTypeDevice, .id = wish->peer};
     const struct cudaMemAccessDesc wanted = {
         .location = where, .flags = wish->allow ? cudaMemAccessFlagsProtReadWrite : cudaMemAccessFlagsProtNone};
     enum cudaMemAccessFlags found = cudaMemAccessFlagsProtNone;
-    synced_mem_status status = check(cudaMemPoolSetAccess(pool, &wanted, 1), "cudaMemPoolSetAccess", device, 0);
+    synced_mem_status status = check_code(cudaMemPoolSetAccess(pool, &wanted, 1), "cudaMemPoolSetAccess", device, 0);
     if (status == SYNCED_MEM_OK)
-        status = check(cudaMemPoolGetAccess(&found, pool, &where), "cudaMemPoolGetAccess", device, 0);
+        status = check_code(cudaMemPoolGetAccess(&found, pool, &where), "cudaMemPoolGetAccess", device, 0);
     if (status == SYNCED_MEM_OK && found != wanted.flags)
-        status = sm_fail(SYNCED_MEM_ERR_CUDA, "device %d has access %d to the pool of device %d, not %d as was set",
+        status = sm_fail(SYNCED_MEM_ERR_CUDA, "device %d has access %d to the pool of device %d, although %d was set",
                          wish->peer, (int)found, device, (int)wanted.flags);
     return status;
 }
@@ -153,9 +154,9 @@ static synced_mem_status enable_peer(int device, int peer)
 {
     const cudaError_t code = cudaDeviceEnablePeerAccess(device, 0);
     const bool already = code == cudaErrorPeerAccessAlreadyEnabled;
-    const synced_mem_status status = check(code, "cudaDeviceEnablePeerAccess", peer, 0);
+    const synced_mem_status status = check_code(code, "cudaDeviceEnablePeerAccess", peer, 0);
     if (status == SYNCED_MEM_OK)
-        atomic_fetch_or_explicit(&let_in[device], (uint64_t)1 << peer, memory_order_relaxed);
+        atomic_fetch_or_explicit(&enabled_peers[device], (uint64_t)1 << peer, memory_order_relaxed);
     return already ? SYNCED_MEM_OK : status;
 }
 
@@ -163,49 +164,50 @@ static synced_mem_status disable_peer(int device, int peer)
 {
     const cudaError_t code = cudaDeviceDisablePeerAccess(device);
     const bool already = code == cudaErrorPeerAccessNotEnabled;
-    const synced_mem_status status = check(code, "cudaDeviceDisablePeerAccess", peer, 0);
+    const synced_mem_status status = check_code(code, "cudaDeviceDisablePeerAccess", peer, 0);
     if (sm_cuda_remains(status) && !already)
         return status;
-    atomic_fetch_and_explicit(&let_in[device], ~((uint64_t)1 << peer), memory_order_relaxed);
+    atomic_fetch_and_explicit(&enabled_peers[device], ~((uint64_t)1 << peer), memory_order_relaxed);
     return already ? SYNCED_MEM_OK : status;
 }
 
-static synced_mem_status allow_device(int device, const struct wish *wish)
+static synced_mem_status set_device_access(int device, const struct wish *wish)
 {
     struct before before;
     const uint64_t bit = (uint64_t)1 << wish->peer;
-    if (!wish->allow && !(atomic_load_explicit(&let_in[device], memory_order_relaxed) & bit))
+    if (!wish->allow && !(atomic_load_explicit(&enabled_peers[device], memory_order_relaxed) & bit))
         return SYNCED_MEM_OK;
-    SM_TRY(enter(wish->peer, &before));
-    return leave(wish->peer, &before, wish->allow ? enable_peer(device, wish->peer) : disable_peer(device, wish->peer));
+    SM_TRY(enter_device(wish->peer, &before));
+    return leave_device(wish->peer, &before,
+                        wish->allow ? enable_peer(device, wish->peer) : disable_peer(device, wish->peer));
 }
 
-static synced_mem_status allow_to(int device, const struct wish *wish)
+static synced_mem_status set_peer_access(int device, const struct wish *wish)
 {
     struct before before;
     cudaMemPool_t pool;
-    SM_TRY(enter(device, &before));
-    synced_mem_status status = check_possible(device, wish->peer);
+    SM_TRY(enter_device(device, &before));
+    synced_mem_status status = check_peer_possible(device, wish->peer);
     if (status == SYNCED_MEM_OK)
         status = sm_cuda_pool(device, true, &pool);
     if (status == SYNCED_MEM_OK)
-        status = pool ? allow_in_pool(device, pool, wish) : allow_device(device, wish);
-    return leave(device, &before, status);
+        status = pool ? set_pool_access(device, pool, wish) : set_device_access(device, wish);
+    return leave_device(device, &before, status);
 }
 
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
 {
     const struct wish wish = {.peer = peer, .allow = allow};
-    return allow_to(device, &wish);
+    return set_peer_access(device, &wish);
 }
 
-static synced_mem_status forget_peers(void)
+static synced_mem_status disable_peers(void)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         for (int peer = 0; peer < SM_MAX_DEVICES; peer++) {
             const struct wish wish = {.peer = peer, .allow = false};
-            const synced_mem_status status = allow_device(device, &wish);
+            const synced_mem_status status = set_device_access(device, &wish);
             first = sm_cuda_remains(first) ? first : status;
         }
     }
@@ -214,7 +216,7 @@ static synced_mem_status forget_peers(void)
 
 synced_mem_status sm_device_shutdown(void)
 {
-    const synced_mem_status peers = forget_peers();
+    const synced_mem_status peers = disable_peers();
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();
     return sm_cuda_remains(pools) ? pools : peers;

@@ -15,7 +15,7 @@ static atomic_bool in_use;
 
 /* ---- Errors and the current device ---- */
 
-static synced_mem_status status_of(cudaError_t code, synced_mem_status out_of_memory)
+static synced_mem_status map_error_code(cudaError_t code, synced_mem_status out_of_memory)
 {
     switch ((int)code) {
     case cudaErrorMemoryAllocation:
@@ -53,8 +53,8 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
     if (code == cudaSuccess)
         return SYNCED_MEM_OK;
     (void)cudaGetLastError();
-    const synced_mem_status status = status_of(code, out_of_memory);
-    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (of earlier work on the device)" : "";
+    const synced_mem_status status = map_error_code(code, out_of_memory);
+    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (an error of earlier work on the device)" : "";
     char of[32] = "";
     if (size > 0)
         (void)snprintf(of, sizeof of, " of %zu bytes", size);
@@ -62,21 +62,21 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
                    cudaGetErrorString(code), whose);
 }
 
-static synced_mem_status forked(void)
+static synced_mem_status fail_forked(void)
 {
-    return sm_fail(SYNCED_MEM_ERR_FORKED, "the CUDA runtime can't be used in a child of a process that has used it");
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "a forked child can't use the CUDA runtime, as its parent has used it");
 }
 
 /* A single device is always the current one. */
-static synced_mem_status find_current(int count, int *device)
+static synced_mem_status query_current_device(int count, int *device)
 {
     *device = 0;
-    return count == 1 ? SYNCED_MEM_OK : check(cudaGetDevice(device), "cudaGetDevice", 0, 0);
+    return count == 1 ? SYNCED_MEM_OK : check_code(cudaGetDevice(device), "cudaGetDevice", 0, 0);
 }
 
-/* Restores the current device; put_mode_back() restores the capture mode. Both try twice, since a failure changes the
- * caller's thread. */
-static void go_back(int device, const struct before *before)
+/* Restores the current device; restore_capture_mode() restores the capture mode. Both try twice, since a failure
+ * changes the caller's thread. */
+static void restore_device(int device, const struct before *before)
 {
     if (before->device != device && cudaSetDevice(before->device) != cudaSuccess) {
         (void)cudaGetLastError();
@@ -84,7 +84,7 @@ static void go_back(int device, const struct before *before)
     }
 }
 
-static void put_mode_back(const struct before *before)
+static void restore_capture_mode(const struct before *before)
 {
     enum cudaStreamCaptureMode mode = before->mode;
     if (cudaThreadExchangeStreamCaptureMode(&mode) != cudaSuccess) {
@@ -93,51 +93,52 @@ static void put_mode_back(const struct before *before)
     }
 }
 
-static synced_mem_status relax(int device, struct before *before)
+static synced_mem_status relax_capture_mode(int device, struct before *before)
 {
     before->mode = cudaStreamCaptureModeRelaxed;
-    const synced_mem_status status =
-        check(cudaThreadExchangeStreamCaptureMode(&before->mode), "cudaThreadExchangeStreamCaptureMode", device, 0);
+    const synced_mem_status status = check_code(cudaThreadExchangeStreamCaptureMode(&before->mode),
+                                                "cudaThreadExchangeStreamCaptureMode", device, 0);
     before->relaxed = status == SYNCED_MEM_OK;
     return status;
 }
 
-static synced_mem_status switch_to(int device, const struct before *before)
+static synced_mem_status switch_to_device(int device, const struct before *before)
 {
-    const synced_mem_status status = check(cudaSetDevice(device), "cudaSetDevice", device, 0);
+    const synced_mem_status status = check_code(cudaSetDevice(device), "cudaSetDevice", device, 0);
     if (status != SYNCED_MEM_OK)
-        put_mode_back(before);
+        restore_capture_mode(before);
     return status;
 }
 
 /* Relaxes the capture mode first: making a device current may create its context. */
-static synced_mem_status begin(int device, bool relaxed, struct before *before)
+static synced_mem_status begin_calls(int device, bool relaxed, struct before *before)
 {
     *before = (struct before){.device = device};
     if (sm_process_lost_gpu())
-        return forked();
-    synced_mem_status status = find_current(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
+        return fail_forked();
+    synced_mem_status status =
+        query_current_device(atomic_load_explicit(&known_count, memory_order_relaxed), &before->device);
     const bool elsewhere = before->device != device;
     if (status == SYNCED_MEM_OK && (relaxed || elsewhere))
-        status = relax(device, before);
-    return status == SYNCED_MEM_OK && elsewhere ? switch_to(device, before) : status;
+        status = relax_capture_mode(device, before);
+    return status == SYNCED_MEM_OK && elsewhere ? switch_to_device(device, before) : status;
 }
 
-synced_mem_status sm_cuda_go_to(int device, struct before *before)
+synced_mem_status sm_cuda_make_current(int device, struct before *before)
 {
-    return begin(device, false, before);
+    return begin_calls(device, false, before);
 }
 
-synced_mem_status sm_cuda_enter(int device, struct before *before)
+synced_mem_status sm_cuda_enter_device(int device, struct before *before)
 {
-    return begin(device, true, before);
+    return begin_calls(device, true, before);
 }
 
-synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status)
+synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status)
 {
-    go_back(device, before);
+    restore_device(device, before);
     if (before->relaxed)
-        put_mode_back(before);
+        restore_capture_mode(before);
     return status;
 }
 
@@ -148,7 +149,7 @@ static synced_mem_status count_devices(int *count)
     *count = atomic_load_explicit(&known_count, memory_order_relaxed);
     if (*count > 0)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = check(cudaGetDeviceCount(count), "cudaGetDeviceCount", 0, 0);
+    const synced_mem_status status = check_code(cudaGetDeviceCount(count), "cudaGetDeviceCount", 0, 0);
     if (status != SYNCED_MEM_OK) {
         *count = 0;
         return status;
@@ -177,14 +178,15 @@ synced_mem_status sm_cuda_resolve(int wanted, int *device)
     int count;
     int found = wanted;
     if (sm_process_lost_gpu())
-        return forked();
+        return fail_forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK && wanted == SYNCED_MEM_DEVICE_CURRENT)
-        status = find_current(count, &found);
+        status = query_current_device(count, &found);
     if (status != SYNCED_MEM_OK)
         return status;
     if (found >= count)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist, there are %d", found, count);
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "device %d does not exist: the CUDA runtime finds %d", found,
+                       count);
     *device = found;
     return SYNCED_MEM_OK;
 }
@@ -204,7 +206,7 @@ void sm_device_stay(int device)
         (void)cudaGetLastError();
 }
 
-static enum sm_pointer_kind kind_of(enum cudaMemoryType type)
+static enum sm_pointer_kind map_memory_type(enum cudaMemoryType type)
 {
     switch (type) {
     case cudaMemoryTypeHost:
@@ -219,40 +221,40 @@ static enum sm_pointer_kind kind_of(enum cudaMemoryType type)
     return SM_POINTER_HOST;
 }
 
-static synced_mem_status look_at_here(int device, const void *data, struct sm_pointer_facts *facts)
+static synced_mem_status query_pointer_here(int device, const void *data, struct sm_pointer_facts *facts)
 {
     struct cudaPointerAttributes attributes;
     int concurrent = 0;
     synced_mem_status status =
-        check(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", device, 0);
+        check_code(cudaPointerGetAttributes(&attributes, data), "cudaPointerGetAttributes", device, 0);
     if (status == SYNCED_MEM_OK && attributes.type == cudaMemoryTypeManaged)
-        status = check(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, attributes.device),
-                       "cudaDeviceGetAttribute", attributes.device, 0);
+        status = check_code(cudaDeviceGetAttribute(&concurrent, cudaDevAttrConcurrentManagedAccess, attributes.device),
+                            "cudaDeviceGetAttribute", attributes.device, 0);
     if (status == SYNCED_MEM_OK)
         *facts = (struct sm_pointer_facts){
-            .kind = kind_of(attributes.type), .device = attributes.device, .concurrent = concurrent != 0};
+            .kind = map_memory_type(attributes.type), .device = attributes.device, .concurrent = concurrent != 0};
     return status;
 }
 
-synced_mem_status sm_device_look_at(int device, const void *data, struct sm_pointer_facts *facts)
+synced_mem_status sm_device_query_pointer(int device, const void *data, struct sm_pointer_facts *facts)
 {
     int count;
     struct before before;
     if (sm_process_lost_gpu())
-        return forked();
+        return fail_forked();
     synced_mem_status status = count_devices(&count);
     if (status == SYNCED_MEM_OK && device < 0)
-        status = find_current(count, &device);
+        status = query_current_device(count, &device);
     if (status == SYNCED_MEM_OK)
-        status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_at_here(device, data, facts));
+        status = enter_device(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, query_pointer_here(device, data, facts));
 }
 
 synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 {
     if (sm_process_lost_gpu())
-        return forked();
-    return check(cudaDeviceGetPCIBusId(id, SM_PCI_ID_BYTES, device), "cudaDeviceGetPCIBusId", device, 0);
+        return fail_forked();
+    return check_code(cudaDeviceGetPCIBusId(id, SM_PCI_ID_BYTES, device), "cudaDeviceGetPCIBusId", device, 0);
 }
 
 /* ---- Streams ---- */
@@ -260,33 +262,34 @@ synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before,
-                 check(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(
+        device, &before,
+        check_code(cudaStreamCreateWithFlags(out, cudaStreamNonBlocking), "cudaStreamCreateWithFlags", device, 0));
 }
 
 synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
 /* Queries the id only of a stream that does not capture: a query would end the capture. For the legacy stream, while a
  * blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
-static synced_mem_status look_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+static synced_mem_status query_capture_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     enum cudaStreamCaptureStatus capture;
     const cudaError_t code = cudaStreamIsCapturing(stream, &capture);
     *facts = (struct sm_stream_facts){.capturing = code == cudaErrorStreamCaptureImplicit};
-    synced_mem_status status = check(code, "cudaStreamIsCapturing", device, 0);
+    synced_mem_status status = check_code(code, "cudaStreamIsCapturing", device, 0);
     if (facts->capturing)
         return SYNCED_MEM_OK;
     facts->capturing = status == SYNCED_MEM_OK && capture != cudaStreamCaptureStatusNone;
 #if CUDART_VERSION >= 12000
     unsigned long long id = 0;
     if (status == SYNCED_MEM_OK && !facts->capturing) {
-        status = check(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
+        status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
         facts->id = id;
     }
 #endif
@@ -294,31 +297,31 @@ static synced_mem_status look_here(int device, synced_mem_stream stream, struct 
 }
 
 /* A created stream can be queried with any device current and in any capture mode. */
-synced_mem_status sm_device_stream_look(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
+synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
     struct before before;
     if (is_created)
-        return sm_process_lost_gpu() ? forked() : look_here(device, stream, facts);
-    const synced_mem_status status = enter(device, &before);
-    return status != SYNCED_MEM_OK ? status : leave(device, &before, look_here(device, stream, facts));
+        return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, facts);
+    const synced_mem_status status = enter_device(device, &before);
+    return status != SYNCED_MEM_OK ? status : leave_device(device, &before, query_capture_here(device, stream, facts));
 }
 
 /* Tries to record an event on the stream, for runtimes that can't report its device. An event can only be recorded on a
  * stream of its own device. */
-static bool takes_event_of(synced_mem_stream stream, int device)
+static bool can_record_event_of(synced_mem_stream stream, int device)
 {
     struct before before;
     cudaEvent_t event;
-    if (enter(device, &before) != SYNCED_MEM_OK)
+    if (enter_device(device, &before) != SYNCED_MEM_OK)
         return false;
     synced_mem_status status =
-        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0);
+        check_code(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0);
     if (status == SYNCED_MEM_OK) {
-        status = check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0);
-        (void)check(cudaEventDestroy(event), "cudaEventDestroy", device, 0);
+        status = check_code(cudaEventRecord(event, stream), "cudaEventRecord", device, 0);
+        (void)check_code(cudaEventDestroy(event), "cudaEventDestroy", device, 0);
     }
-    return leave(device, &before, status) == SYNCED_MEM_OK;
+    return leave_device(device, &before, status) == SYNCED_MEM_OK;
 }
 
 static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *device)
@@ -326,12 +329,12 @@ static synced_mem_status try_devices(synced_mem_stream stream, int likely, int *
     const int count = sm_device_count();
     for (int i = 0; i < count; i++) {
         const int next = (likely + i) % count;
-        if (takes_event_of(stream, next)) {
+        if (can_record_event_of(stream, next)) {
             *device = next;
             return SYNCED_MEM_OK;
         }
     }
-    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device takes %p for a stream of its own", (void *)stream);
+    return sm_fail(SYNCED_MEM_ERR_CUDA, "no device accepts %p as a stream of its own", (void *)stream);
 }
 
 /* cudaStreamGetDevice() is new in CUDA 12.8 and needs a driver as new. */
@@ -340,7 +343,7 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 #if CUDART_VERSION >= 12080
     const cudaError_t code = cudaStreamGetDevice(stream, device);
     if (code != cudaErrorCallRequiresNewerDriver && code != cudaErrorNotSupported)
-        return check(code, "cudaStreamGetDevice", likely, 0);
+        return check_code(code, "cudaStreamGetDevice", likely, 0);
     (void)cudaGetLastError();
 #endif
     return try_devices(stream, likely, device);
@@ -349,25 +352,26 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 synced_mem_status sm_device_stream_sync(int device, synced_mem_stream stream)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaStreamSynchronize(stream), "cudaStreamSynchronize", device, 0));
 }
 
 synced_mem_status sm_device_stream_wait(int device, synced_mem_stream stream, sm_event event)
 {
     struct before before;
-    SM_TRY(go_to(device, &before));
-    return leave(device, &before, check(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
+    SM_TRY(make_current(device, &before));
+    return leave_device(device, &before,
+                        check_code(cudaStreamWaitEvent(stream, event, 0), "cudaStreamWaitEvent", device, 0));
 }
 
 synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, bool *done)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
+    SM_TRY(enter_device(device, &before));
     const cudaError_t code = cudaStreamQuery(stream);
     *done = code == cudaSuccess;
-    return leave(device, &before,
-                 code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaStreamQuery", device, 0));
+    return leave_device(device, &before,
+                        code == cudaErrorNotReady ? SYNCED_MEM_OK : check_code(code, "cudaStreamQuery", device, 0));
 }
 
 /* ---- Events ---- */
@@ -375,9 +379,10 @@ synced_mem_status sm_device_stream_query(int device, synced_mem_stream stream, b
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before,
-                 check(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(
+        device, &before,
+        check_code(cudaEventCreateWithFlags(out, cudaEventDisableTiming), "cudaEventCreateWithFlags", device, 0));
 }
 
 /* The next three functions work with any device current, but return the current device's error if that is lost. So they
@@ -386,31 +391,32 @@ synced_mem_status sm_device_event_create(int device, sm_event *out)
 synced_mem_status sm_device_event_destroy(int device, sm_event event)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaEventDestroy(event), "cudaEventDestroy", device, 0));
 }
 
 synced_mem_status sm_device_event_sync(int device, sm_event event)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaEventSynchronize(event), "cudaEventSynchronize", device, 0));
 }
 
 synced_mem_status sm_device_event_query(int device, sm_event event, bool *done)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
+    SM_TRY(enter_device(device, &before));
     const cudaError_t code = cudaEventQuery(event);
     *done = code == cudaSuccess;
-    return leave(device, &before, code == cudaErrorNotReady ? SYNCED_MEM_OK : check(code, "cudaEventQuery", device, 0));
+    return leave_device(device, &before,
+                        code == cudaErrorNotReady ? SYNCED_MEM_OK : check_code(code, "cudaEventQuery", device, 0));
 }
 
 synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_stream stream)
 {
     struct before before;
-    SM_TRY(go_to(device, &before));
-    return leave(device, &before, check(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
+    SM_TRY(make_current(device, &before));
+    return leave_device(device, &before, check_code(cudaEventRecord(event, stream), "cudaEventRecord", device, 0));
 }
 
 /* ---- For traces ---- */
@@ -418,8 +424,8 @@ synced_mem_status sm_device_event_record(int device, sm_event event, synced_mem_
 synced_mem_status sm_device_timing_create(int device, sm_event *out)
 {
     struct before before;
-    SM_TRY(enter(device, &before));
-    return leave(device, &before, check(cudaEventCreate(out), "cudaEventCreate", device, 0));
+    SM_TRY(enter_device(device, &before));
+    return leave_device(device, &before, check_code(cudaEventCreate(out), "cudaEventCreate", device, 0));
 }
 
 /* The runtime reports milliseconds, and may report a slightly negative time. That becomes 0. */
@@ -427,11 +433,11 @@ synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint
 {
     struct before before;
     float milliseconds = 0;
-    synced_mem_status status = enter(device, &before);
+    synced_mem_status status = enter_device(device, &before);
     if (status != SYNCED_MEM_OK)
         return status;
-    status =
-        leave(device, &before, check(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime", device, 0));
+    status = leave_device(device, &before,
+                          check_code(cudaEventElapsedTime(&milliseconds, from, to), "cudaEventElapsedTime", device, 0));
     if (status == SYNCED_MEM_OK)
         *nanoseconds = milliseconds > 0 ? (uint64_t)((double)milliseconds * 1e6) : 0;
     return status;

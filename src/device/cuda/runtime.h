@@ -2,11 +2,12 @@
  * Shared by the files of device/cuda/, the seam on the CUDA runtime. Only they include CUDA headers, and the
  * differences between CUDA versions are handled in them.
  *
- * Every runtime call that can fail goes through check(), which clears the runtime's last error and maps the code.
+ * Every runtime call that can fail goes through check_code(), which clears the runtime's last error and maps the code.
  *
- * Around each call, enter() makes the device current and relaxes the thread's capture mode, so that no thread's capture
- * is disturbed. leave() restores both. Work on a stream that does not capture disturbs no capture in any mode. For such
- * work go_to() replaces enter(): it changes nothing if the device is already current, as it is before a push's copy.
+ * Around each call, enter_device() makes the device current and relaxes the thread's capture mode, so that no thread's
+ * capture is disturbed. leave_device() restores both. Work on a stream that does not capture disturbs no capture in any
+ * mode. For such work make_current() replaces enter_device(): it changes nothing if the device is already current, as
+ * it is before a push's copy.
  */
 #ifndef SM_DEVICE_CUDA_H
 #define SM_DEVICE_CUDA_H
@@ -40,11 +41,11 @@ struct before {
 };
 
 /* Makes the device current. If another one was, relaxes the capture mode too. */
-synced_mem_status sm_cuda_go_to(int device, struct before *before);
+synced_mem_status sm_cuda_make_current(int device, struct before *before);
 /* Makes the device current and relaxes the capture mode. */
-synced_mem_status sm_cuda_enter(int device, struct before *before);
+synced_mem_status sm_cuda_enter_device(int device, struct before *before);
 /* Restores the state in *before and returns the given status. */
-synced_mem_status sm_cuda_leave(int device, const struct before *before, synced_mem_status status);
+synced_mem_status sm_cuda_leave_device(int device, const struct before *before, synced_mem_status status);
 
 /* As sm_device_resolve(), but sm_device_in_use() does not change. */
 synced_mem_status sm_cuda_resolve(int wanted, int *device);
@@ -67,30 +68,30 @@ void sm_cuda_forget_use(void);
 
 /* The short names below surround every runtime call. */
 
-static inline synced_mem_status check_with(synced_mem_status out_of_memory, cudaError_t code, const char *call,
-                                           int device, size_t size)
+static inline synced_mem_status check_code_with(synced_mem_status out_of_memory, cudaError_t code, const char *call,
+                                                int device, size_t size)
 {
     return sm_cuda_check(out_of_memory, code, call, device, size);
 }
 
-static inline synced_mem_status check(cudaError_t code, const char *call, int device, size_t size)
+static inline synced_mem_status check_code(cudaError_t code, const char *call, int device, size_t size)
 {
     return sm_cuda_check(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, code, call, device, size);
 }
 
-static inline synced_mem_status go_to(int device, struct before *before)
+static inline synced_mem_status make_current(int device, struct before *before)
 {
-    return sm_cuda_go_to(device, before);
+    return sm_cuda_make_current(device, before);
 }
 
-static inline synced_mem_status enter(int device, struct before *before)
+static inline synced_mem_status enter_device(int device, struct before *before)
 {
-    return sm_cuda_enter(device, before);
+    return sm_cuda_enter_device(device, before);
 }
 
-static inline synced_mem_status leave(int device, const struct before *before, synced_mem_status status)
+static inline synced_mem_status leave_device(int device, const struct before *before, synced_mem_status status)
 {
-    return sm_cuda_leave(device, before, status);
+    return sm_cuda_leave_device(device, before, status);
 }
 
 #endif

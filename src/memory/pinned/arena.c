@@ -11,33 +11,33 @@
 
 static struct {
     struct sm_lock lock; /* guards the members below, and all blocks and runs */
-    struct sm_tlsf spaces[SM_HOST_PLACES];
+    struct sm_tlsf tlsf[SM_HOST_PLACES];
     struct sm_runs runs[SM_HOST_PLACES];
     struct sm_segment *first;
     struct sm_arena_facts facts;
     size_t limit; /* of the bytes held; 0: none */
-} store = {.lock = SM_LOCK_INITIALIZER};
+} arena = {.lock = SM_LOCK_INITIALIZER};
 
-static size_t whole_granules(size_t size)
+static size_t round_to_granules(size_t size)
 {
     return (size + SM_TLSF_GRANULE - 1) / SM_TLSF_GRANULE * SM_TLSF_GRANULE;
 }
 
 size_t sm_arena_rounded(size_t size)
 {
-    return size <= SM_RUNS_LARGEST ? sm_runs_cell(sm_runs_class(size)) : whole_granules(size);
+    return size <= SM_RUNS_LARGEST ? sm_runs_cell(sm_runs_class(size)) : round_to_granules(size);
 }
 
 size_t sm_arena_least(size_t size)
 {
-    return whole_granules(size);
+    return round_to_granules(size);
 }
 
 unsigned sm_arena_place_of(const void *owner)
 {
     const struct sm_block *const block = owner;
-    const struct sm_segment *const slab = block->stretch;
-    return slab->place;
+    const struct sm_segment *const segment = block->stretch;
+    return segment->place;
 }
 
 size_t sm_arena_bytes_of(const void *owner)
@@ -56,9 +56,9 @@ uint64_t sm_arena_time(unsigned ago)
 
 /* ---- With the arena locked ---- */
 
-static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_all)
+static struct sm_block *take_block(unsigned place, size_t bytes, bool try_all)
 {
-    struct sm_block *const block = sm_tlsf_take(&store.spaces[place], bytes, look_at_all);
+    struct sm_block *const block = sm_tlsf_take(&arena.tlsf[place], bytes, try_all);
     if (block)
         ((struct sm_segment *)block->stretch)->unused = NULL;
     return block;
@@ -66,208 +66,208 @@ static struct sm_block *take_block(unsigned place, size_t bytes, bool look_at_al
 
 static void give_block(unsigned place, struct sm_block *block)
 {
-    struct sm_segment *const slab = block->stretch;
-    block = sm_tlsf_give(&store.spaces[place], block);
+    struct sm_segment *const segment = block->stretch;
+    block = sm_tlsf_give(&arena.tlsf[place], block);
     if (sm_block_is_all(block)) {
-        slab->unused = block;
-        slab->since = sm_arena_time(0);
+        segment->unused = block;
+        segment->since = sm_arena_time(0);
     }
 }
 
 /* Adds a run of the class's cells. Returns false without room for it. */
-static bool add_run(unsigned place, unsigned class, bool look_at_all)
+static bool add_run(unsigned place, unsigned class, bool try_all)
 {
-    struct sm_block *const block = take_block(place, sm_runs_bytes(class), look_at_all);
-    const bool added = block && sm_runs_add(&store.runs[place], class, block);
+    struct sm_block *const block = take_block(place, sm_runs_bytes(class), try_all);
+    const bool added = block && sm_runs_add(&arena.runs[place], class, block);
     if (block && !added)
         give_block(place, block);
     return added;
 }
 
-static bool take_cell(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
+static bool take_cell(unsigned place, size_t size, bool try_all, struct sm_pinned *out)
 {
     struct sm_block *block = NULL;
     const unsigned class = sm_runs_class(size);
-    void *data = sm_runs_take(&store.runs[place], class, &block);
-    if (!data && add_run(place, class, look_at_all))
-        data = sm_runs_take(&store.runs[place], class, &block);
+    void *data = sm_runs_take(&arena.runs[place], class, &block);
+    if (!data && add_run(place, class, try_all))
+        data = sm_runs_take(&arena.runs[place], class, &block);
     if (!data)
         return false;
     *out = (struct sm_pinned){.data = data, .bytes = size, .owner = block};
-    store.facts.used += sm_runs_cell(class);
+    arena.facts.used += sm_runs_cell(class);
     return true;
 }
 
-static bool take_whole(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
+static bool take_whole_block(unsigned place, size_t size, bool try_all, struct sm_pinned *out)
 {
-    struct sm_block *const block = take_block(place, whole_granules(size), look_at_all);
+    struct sm_block *const block = take_block(place, round_to_granules(size), try_all);
     if (!block)
         return false;
     *out = (struct sm_pinned){.data = block->start, .bytes = size, .owner = block};
-    store.facts.used += block->bytes;
+    arena.facts.used += block->bytes;
     return true;
 }
 
-static bool take_here(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
+static bool take_memory_at_place(unsigned place, size_t size, bool try_all, struct sm_pinned *out)
 {
-    return size <= SM_RUNS_LARGEST ? take_cell(place, size, look_at_all, out)
-                                   : take_whole(place, size, look_at_all, out);
+    return size <= SM_RUNS_LARGEST ? take_cell(place, size, try_all, out) : take_whole_block(place, size, try_all, out);
 }
 
 /* Takes a cell or else a whole block. A small segment may have no room for a run, or there may be no memory for the
  * run's record. */
-static bool take_somehow(unsigned place, size_t size, struct sm_pinned *out)
+static bool take_cell_or_block(unsigned place, size_t size, struct sm_pinned *out)
 {
-    return take_here(place, size, true, out) || take_whole(place, size, true, out);
+    return take_memory_at_place(place, size, true, out) || take_whole_block(place, size, true, out);
 }
 
-static void give_here(void *data, struct sm_block *block)
+static void give_memory_at_place(void *data, struct sm_block *block)
 {
     const unsigned place = sm_arena_place_of(block);
-    store.facts.used -= sm_arena_bytes_of(block);
-    if (!block->user || sm_runs_give(&store.runs[place], block, data))
+    arena.facts.used -= sm_arena_bytes_of(block);
+    if (!block->user || sm_runs_give(&arena.runs[place], block, data))
         give_block(place, block);
 }
 
-static void enlist(struct sm_segment *slab)
+static void link_segment(struct sm_segment *segment)
 {
-    slab->next = store.first;
-    slab->previous = NULL;
-    if (store.first)
-        store.first->previous = slab;
-    store.first = slab;
-    store.facts.slabs++;
+    segment->next = arena.first;
+    segment->previous = NULL;
+    if (arena.first)
+        arena.first->previous = segment;
+    arena.first = segment;
+    arena.facts.segments++;
 }
 
-static void strike(struct sm_segment *slab)
+static void unlink_segment(struct sm_segment *segment)
 {
-    if (slab->previous)
-        slab->previous->next = slab->next;
+    if (segment->previous)
+        segment->previous->next = segment->next;
     else
-        store.first = slab->next;
-    if (slab->next)
-        slab->next->previous = slab->previous;
-    store.facts.slabs--;
+        arena.first = segment->next;
+    if (segment->next)
+        segment->next->previous = segment->previous;
+    arena.facts.segments--;
 }
 
-static struct sm_segment *longest_unused(uint64_t until)
+static struct sm_segment *find_longest_unused_segment(uint64_t until)
 {
     struct sm_segment *found = NULL;
-    for (struct sm_segment *slab = store.first; slab; slab = slab->next)
-        if (slab->unused && slab->since <= until && (!found || slab->since < found->since))
-            found = slab;
+    for (struct sm_segment *segment = arena.first; segment; segment = segment->next)
+        if (segment->unused && segment->since <= until && (!found || segment->since < found->since))
+            found = segment;
     return found;
 }
 
 /* ---- Memory ---- */
 
-bool sm_arena_take(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out)
+bool sm_arena_take(unsigned place, size_t size, bool try_all, struct sm_pinned *out)
 {
-    sm_lock(&store.lock);
-    const bool found = take_here(place, size, look_at_all, out);
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    const bool found = take_memory_at_place(place, size, try_all, out);
+    sm_unlock(&arena.lock);
     return found;
 }
 
 bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out)
 {
     bool found = false;
-    sm_lock(&store.lock);
+    sm_lock(&arena.lock);
     for (unsigned place = 0; place < SM_HOST_PLACES && !found; place++)
-        found = take_somehow(place, size, out);
-    sm_unlock(&store.lock);
+        found = take_cell_or_block(place, size, out);
+    sm_unlock(&arena.lock);
     return found;
 }
 
 void sm_arena_give(void *data, void *owner)
 {
-    sm_lock(&store.lock);
-    give_here(data, owner);
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    give_memory_at_place(data, owner);
+    sm_unlock(&arena.lock);
 }
 
 /* ---- Segments ---- */
 
-static struct sm_block *new_block(void)
+static struct sm_block *make_block_record(void)
 {
-    sm_lock(&store.lock);
+    sm_lock(&arena.lock);
     struct sm_block *const block = sm_tlsf_block();
-    sm_unlock(&store.lock);
+    sm_unlock(&arena.lock);
     return block;
 }
 
-static void drop_block(struct sm_block *block, size_t held)
+static void drop_block_record(struct sm_block *block, size_t held)
 {
-    sm_lock(&store.lock);
+    sm_lock(&arena.lock);
     sm_tlsf_remove(block);
-    store.facts.held -= held;
-    sm_unlock(&store.lock);
+    arena.facts.held -= held;
+    sm_unlock(&arena.lock);
 }
 
-static void add_slab(struct sm_segment *slab, struct sm_block *block, size_t size, struct sm_pinned *out)
+static void add_segment(struct sm_segment *segment, struct sm_block *block, size_t size, struct sm_pinned *out)
 {
-    struct sm_arena_facts *const facts = &store.facts;
-    sm_lock(&store.lock);
-    sm_tlsf_add(&store.spaces[slab->place], block, slab->start, slab->bytes, slab);
-    slab->unused = block; /* it may stay unused: take_somehow() may find memory that others have given back meanwhile */
-    slab->since = sm_arena_time(0);
-    enlist(slab);
+    struct sm_arena_facts *const facts = &arena.facts;
+    sm_lock(&arena.lock);
+    sm_tlsf_add(&arena.tlsf[segment->place], block, segment->start, segment->bytes, segment);
+    /* It may stay unused: take_cell_or_block() may find memory that others have given back meanwhile. */
+    segment->unused = block;
+    segment->since = sm_arena_time(0);
+    link_segment(segment);
     facts->registrations++;
-    facts->held += slab->bytes;
+    facts->held += segment->bytes;
     facts->peak_held = facts->held > facts->peak_held ? facts->held : facts->peak_held;
-    (void)take_somehow(slab->place, size, out);
-    sm_unlock(&store.lock);
+    (void)take_cell_or_block(segment->place, size, out);
+    sm_unlock(&arena.lock);
 }
 
 static synced_mem_status check_limit(size_t bytes)
 {
-    sm_lock(&store.lock);
-    const size_t held = store.facts.held;
-    const size_t limit = store.limit;
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    const size_t held = arena.facts.held;
+    const size_t limit = arena.limit;
+    sm_unlock(&arena.lock);
     if (limit == 0 || (held <= limit && bytes <= limit - held))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                   "%zu bytes more of page-locked memory are over the limit of %zu, with %zu held", bytes, limit, held);
+                   "%zu more bytes of page-locked memory exceed the limit of %zu, as %zu are held", bytes, limit, held);
 }
 
 /* Creates the record of the block before the segment, so that a new segment can't get lost. */
 synced_mem_status sm_arena_grow(int device, unsigned place, size_t bytes, size_t size, struct sm_pinned *out)
 {
-    struct sm_segment *slab;
-    struct sm_block *const block = new_block();
+    struct sm_segment *segment;
+    struct sm_block *const block = make_block_record();
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no memory for a block's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a block's record");
     synced_mem_status status = check_limit(bytes);
     if (status == SYNCED_MEM_OK)
-        status = sm_segment_create(device, place, bytes, &slab);
+        status = sm_segment_create(device, place, bytes, &segment);
     if (status == SYNCED_MEM_OK)
-        add_slab(slab, block, size, out);
+        add_segment(segment, block, size, out);
     else
-        drop_block(block, 0);
+        drop_block_record(block, 0);
     return status;
 }
 
 /* Takes the longest unused segment off the list and its block out of the index, as if it were in use. NULL: there is
  * none, or no more than keep bytes are held. */
-static struct sm_segment *withdraw(size_t keep, uint64_t until)
+static struct sm_segment *withdraw_segment(size_t keep, uint64_t until)
 {
-    sm_lock(&store.lock);
-    struct sm_segment *const slab = store.facts.held > keep ? longest_unused(until) : NULL;
-    if (slab) {
-        sm_tlsf_take_block(&store.spaces[slab->place], slab->unused);
-        strike(slab);
+    sm_lock(&arena.lock);
+    struct sm_segment *const segment = arena.facts.held > keep ? find_longest_unused_segment(until) : NULL;
+    if (segment) {
+        sm_tlsf_take_block(&arena.tlsf[segment->place], segment->unused);
+        unlink_segment(segment);
     }
-    sm_unlock(&store.lock);
-    return slab;
+    sm_unlock(&arena.lock);
+    return segment;
 }
 
-static void put_back(struct sm_segment *slab)
+static void put_segment_back(struct sm_segment *segment)
 {
-    sm_lock(&store.lock);
-    enlist(slab);
-    slab->unused = sm_tlsf_give(&store.spaces[slab->place], slab->unused);
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    link_segment(segment);
+    segment->unused = sm_tlsf_give(&arena.tlsf[segment->place], segment->unused);
+    sm_unlock(&arena.lock);
 }
 
 /* Puts segments that the runtime refuses to unregister back after the others are released. */
@@ -275,24 +275,24 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 {
     synced_mem_status first = SYNCED_MEM_OK;
     struct sm_segment *stuck = NULL;
-    struct sm_segment *slab;
+    struct sm_segment *segment;
     *any = false;
-    while ((slab = withdraw(keep, until)) != NULL) {
-        struct sm_block *const block = slab->unused;
-        const size_t bytes = slab->bytes;
-        const synced_mem_status status = sm_segment_destroy(slab);
+    while ((segment = withdraw_segment(keep, until)) != NULL) {
+        struct sm_block *const block = segment->unused;
+        const size_t bytes = segment->bytes;
+        const synced_mem_status status = sm_segment_destroy(segment);
         if (status == SYNCED_MEM_OK) {
-            drop_block(block, bytes);
+            drop_block_record(block, bytes);
             *any = true;
             continue;
         }
         first = first == SYNCED_MEM_OK ? status : first;
-        slab->next = stuck;
-        stuck = slab;
+        segment->next = stuck;
+        stuck = segment;
     }
-    while ((slab = stuck) != NULL) {
-        stuck = slab->next;
-        put_back(slab);
+    while ((segment = stuck) != NULL) {
+        stuck = segment->next;
+        put_segment_back(segment);
     }
     return first;
 }
@@ -301,32 +301,32 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 
 bool sm_arena_set_limit(size_t bytes)
 {
-    sm_lock(&store.lock);
-    store.limit = bytes;
-    const bool over = bytes > 0 && store.facts.held > bytes;
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    arena.limit = bytes;
+    const bool over = bytes > 0 && arena.facts.held > bytes;
+    sm_unlock(&arena.lock);
     return over;
 }
 
 struct sm_arena_facts sm_arena_facts(void)
 {
-    sm_lock(&store.lock);
-    const struct sm_arena_facts facts = store.facts;
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    const struct sm_arena_facts facts = arena.facts;
+    sm_unlock(&arena.lock);
     return facts;
 }
 
 void sm_arena_reset_peak(void)
 {
-    sm_lock(&store.lock);
-    store.facts.peak_held = store.facts.held;
-    sm_unlock(&store.lock);
+    sm_lock(&arena.lock);
+    arena.facts.peak_held = arena.facts.held;
+    sm_unlock(&arena.lock);
 }
 
 void sm_arena_trim(void)
 {
-    sm_lock(&store.lock);
+    sm_lock(&arena.lock);
     sm_tlsf_trim();
     sm_runs_trim();
-    sm_unlock(&store.lock);
+    sm_unlock(&arena.lock);
 }

@@ -22,9 +22,9 @@ size_t sm_arena_rounded(size_t size);
 /* Returns the least size of a segment for the request. */
 size_t sm_arena_least(size_t size);
 
-/* Takes memory of the place. look_at_all: tries all free blocks of nearly the size, not only some. Returns false if
+/* Takes memory of the place. try_all: tries all free blocks of nearly the size, not only some. Returns false if
  * there is none. */
-bool sm_arena_take(unsigned place, size_t size, bool look_at_all, struct sm_pinned *out);
+bool sm_arena_take(unsigned place, size_t size, bool try_all, struct sm_pinned *out);
 /* Takes memory of any place. A small size may get a block of its own where no run fits. Returns false if there is
  * none. */
 bool sm_arena_take_anywhere(size_t size, struct sm_pinned *out);
@@ -54,7 +54,7 @@ struct sm_arena_facts {
     size_t held; /* bytes of all segments, including those that are being released */
     size_t peak_held;
     size_t used; /* bytes that are taken */
-    size_t slabs;
+    size_t segments;
     uint64_t registrations;
 };
 struct sm_arena_facts sm_arena_facts(void);

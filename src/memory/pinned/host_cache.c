@@ -26,12 +26,12 @@ static struct shard shards[SM_SHARDS] = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITI
 
 static _Atomic uint64_t peak;
 
-static struct shard *my_shard(void)
+static struct shard *get_cache_shard(void)
 {
     return &shards[sm_shard()];
 }
 
-static struct bin *bin_of(struct shard *shard, size_t key)
+static struct bin *find_bin_of_key(struct shard *shard, size_t key)
 {
     const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
     return key < LARGE ? &shard->bins[hash >> (64 - SMALL_BINS_LOG)]
@@ -39,7 +39,7 @@ static struct bin *bin_of(struct shard *shard, size_t key)
 }
 
 /* Changes the shard's requested bytes and returns them. The shard is locked. */
-static int64_t count(struct shard *shard, int64_t change)
+static int64_t change_requested(struct shard *shard, int64_t change)
 {
     const int64_t now = atomic_load_explicit(&shard->requested, memory_order_relaxed) + change;
     atomic_store_explicit(&shard->requested, now, memory_order_relaxed);
@@ -56,7 +56,7 @@ uint64_t sm_host_cache_requested(void)
     return sum > 0 ? (uint64_t)sum : 0;
 }
 
-static void look_for_peak(void)
+static void update_peak(void)
 {
     const uint64_t now = sm_host_cache_requested();
     uint64_t before = atomic_load_explicit(&peak, memory_order_relaxed);
@@ -68,7 +68,7 @@ static void look_for_peak(void)
 
 uint64_t sm_host_cache_peak(void)
 {
-    look_for_peak();
+    update_peak();
     return atomic_load_explicit(&peak, memory_order_relaxed);
 }
 
@@ -76,7 +76,7 @@ void sm_host_cache_reset_peak(void)
 {
     for (int i = 0; i < SM_SHARDS; i++) {
         sm_lock(&shards[i].lock);
-        shards[i].highest = count(&shards[i], 0);
+        shards[i].highest = change_requested(&shards[i], 0);
         sm_unlock(&shards[i].lock);
     }
     atomic_store_explicit(&peak, sm_host_cache_requested(), memory_order_relaxed);
@@ -93,7 +93,7 @@ uint64_t sm_host_cache_allocations(void)
 /* ---- Taking and putting ---- */
 
 /* Removes an entry and closes the gap. */
-static struct sm_cached take_at(struct bin *bin, unsigned at)
+static struct sm_cached remove_entry(struct bin *bin, unsigned at)
 {
     const struct sm_cached taken = bin->entries[at];
     bin->count--;
@@ -102,20 +102,20 @@ static struct sm_cached take_at(struct bin *bin, unsigned at)
     return taken;
 }
 
-static bool take_from(struct bin *bin, size_t key, struct sm_cached *out)
+static bool take_from_bin(struct bin *bin, size_t key, struct sm_cached *out)
 {
     for (unsigned i = bin->count; i-- > 0;)
         if (bin->entries[i].key == key) {
-            *out = take_at(bin, i);
+            *out = remove_entry(bin, i);
             return true;
         }
     return false;
 }
 
 /* Counts an allocation. Returns whether the shard's requested bytes have a new peak. The shard is locked. */
-static bool count_taken(struct shard *shard, size_t size)
+static bool count_allocation(struct shard *shard, size_t size)
 {
-    const int64_t requested = count(shard, (int64_t)size);
+    const int64_t requested = change_requested(shard, (int64_t)size);
     const uint64_t allocations = atomic_load_explicit(&shard->allocations, memory_order_relaxed);
     atomic_store_explicit(&shard->allocations, allocations + 1, memory_order_relaxed);
     if (requested <= shard->highest)
@@ -126,24 +126,24 @@ static bool count_taken(struct shard *shard, size_t size)
 
 bool sm_host_cache_take(size_t key, size_t size, struct sm_cached *out)
 {
-    struct shard *const shard = my_shard();
+    struct shard *const shard = get_cache_shard();
     sm_lock(&shard->lock);
-    const bool found = take_from(bin_of(shard, key), key, out);
-    const bool is_high = found && count_taken(shard, size);
+    const bool found = take_from_bin(find_bin_of_key(shard, key), key, out);
+    const bool is_high = found && count_allocation(shard, size);
     sm_unlock(&shard->lock);
     if (is_high)
-        look_for_peak();
+        update_peak();
     return found;
 }
 
 void sm_host_cache_count(size_t size)
 {
-    struct shard *const shard = my_shard();
+    struct shard *const shard = get_cache_shard();
     sm_lock(&shard->lock);
-    const bool is_high = count_taken(shard, size);
+    const bool is_high = count_allocation(shard, size);
     sm_unlock(&shard->lock);
     if (is_high)
-        look_for_peak();
+        update_peak();
 }
 
 bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
@@ -152,7 +152,7 @@ bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
     for (unsigned i = 1; i < SM_SHARDS && !found; i++) {
         struct shard *const shard = &shards[(sm_shard() + i) % SM_SHARDS];
         sm_lock(&shard->lock);
-        found = take_from(bin_of(shard, key), key, out);
+        found = take_from_bin(find_bin_of_key(shard, key), key, out);
         sm_unlock(&shard->lock);
     }
     return found;
@@ -160,14 +160,14 @@ bool sm_host_cache_take_others(size_t key, struct sm_cached *out)
 
 bool sm_host_cache_put(const struct sm_cached *in, size_t size, struct sm_cached *out)
 {
-    struct shard *const shard = my_shard();
+    struct shard *const shard = get_cache_shard();
     sm_lock(&shard->lock);
-    struct bin *const bin = bin_of(shard, in->key);
+    struct bin *const bin = find_bin_of_key(shard, in->key);
     const bool full = bin->count == ENTRIES;
     if (full)
-        *out = take_at(bin, 0);
+        *out = remove_entry(bin, 0);
     bin->entries[bin->count++] = *in;
-    (void)count(shard, -(int64_t)size);
+    (void)change_requested(shard, -(int64_t)size);
     sm_unlock(&shard->lock);
     return full;
 }

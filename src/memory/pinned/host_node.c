@@ -24,7 +24,7 @@ static int read_node(const char *path)
     return node;
 }
 
-static int node_of(int device)
+static int query_node(int device)
 {
     char id[SM_PCI_ID_BYTES];
     char path[64];
@@ -37,9 +37,9 @@ static int node_of(int device)
     return read_node(path);
 }
 
-static unsigned ask(int device)
+static unsigned query_place(int device)
 {
-    const int node = sm_numa_nodes() > 1 ? node_of(device) : -1;
+    const int node = sm_numa_nodes() > 1 ? query_node(device) : -1;
     return node >= 0 && node < SM_HOST_PLACES - 1 ? (unsigned)node + 1 : 0;
 }
 
@@ -47,7 +47,7 @@ unsigned sm_host_place_of(int device)
 {
     unsigned place = atomic_load_explicit(&known[device], memory_order_relaxed);
     if (place == 0) {
-        place = ask(device) + 1;
+        place = query_place(device) + 1;
         atomic_store_explicit(&known[device], (unsigned char)place, memory_order_relaxed);
     }
     return place - 1;

@@ -14,8 +14,8 @@
 /* A segment for smaller requests has this share of the bytes held. So small programs hold little unused memory, and
  * large ones have few segments. */
 enum { SHARE = 8 };
-static const size_t SMALLEST_SLAB = (size_t)2 << 20;
-static const size_t LARGEST_SLAB = (size_t)64 << 20;
+static const size_t SMALLEST_SEGMENT = (size_t)2 << 20;
+static const size_t LARGEST_SEGMENT = (size_t)64 << 20;
 
 /* The pool may hold the most bytes requested at a time plus this share. Before it holds more, it releases unused
  * segments. */
@@ -35,38 +35,38 @@ static atomic_bool fallback;
 static _Atomic uint64_t fresh; /* allocations for which the pool grew */
 
 /* In a forked child: the thread that held the lock may be missing. */
-static void unlock_in_child(void)
+static void reset_growth_lock(void)
 {
     (void)pthread_mutex_init(&growth.lock, NULL);
 }
 
-static __attribute__((constructor)) void watch_forks(void)
+static __attribute__((constructor)) void watch_forks_for_pool(void)
 {
-    (void)pthread_atfork(NULL, NULL, unlock_in_child);
+    (void)pthread_atfork(NULL, NULL, reset_growth_lock);
 }
 
-static size_t most(size_t a, size_t b)
+static size_t pick_larger(size_t a, size_t b)
 {
     return a > b ? a : b;
 }
 
 static_assert((int)SM_HOST_PLACES <= (int)SM_RUNS_SMALLEST, "the place is in the bits below the smallest size");
 
-static size_t key_of(size_t size, unsigned place)
+static size_t make_key(size_t size, unsigned place)
 {
     return sm_arena_rounded(size) | place;
 }
 
 /* ---- Releasing memory to the system ---- */
 
-static void give_cached(const struct sm_cached *cached)
+static void give_cached_block(const struct sm_cached *cached)
 {
     sm_arena_give(cached->data, cached->owner);
 }
 
-static synced_mem_status release_all(bool *any)
+static synced_mem_status release_unused_segments(bool *any)
 {
-    (void)sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached_block);
     return sm_arena_release(0, EVER, any);
 }
 
@@ -77,17 +77,17 @@ bool sm_host_pool_reclaim(void)
     if (sm_process_lost_gpu())
         return false;
     sm_hands_fill();
-    const bool flushed = sm_host_cache_flush(give_cached);
+    const bool flushed = sm_host_cache_flush(give_cached_block);
     (void)sm_arena_release(0, EVER, &any);
     sm_hands_empty(flushed || any);
     return any;
 }
 
 /* Returns whether memory was released, or moved from a cache to the arena, where all threads find it. */
-static bool release_old(unsigned after)
+static bool release_old_segments(unsigned after)
 {
     bool any;
-    const bool flushed = sm_host_cache_flush(give_cached);
+    const bool flushed = sm_host_cache_flush(give_cached_block);
     (void)sm_arena_release(0, sm_arena_time(after), &any);
     return flushed || any;
 }
@@ -99,43 +99,43 @@ void sm_host_pool_decay(void)
     if (after == 0)
         return;
     sm_hands_fill();
-    sm_hands_empty(release_old(after));
+    sm_hands_empty(release_old_segments(after));
 }
 
 /* ---- Growing ---- */
 
 /* Returns the size of the next segment for small requests. */
-static size_t usual_slab(size_t held)
+static size_t choose_segment_size(size_t held)
 {
-    const size_t share = held / SHARE / SMALLEST_SLAB * SMALLEST_SLAB;
-    return most(share < LARGEST_SLAB ? share : LARGEST_SLAB, SMALLEST_SLAB);
+    const size_t share = held / SHARE / SMALLEST_SEGMENT * SMALLEST_SEGMENT;
+    return pick_larger(share < LARGEST_SEGMENT ? share : LARGEST_SEGMENT, SMALLEST_SEGMENT);
 }
 
 /* Releases unused segments that are old, or beyond the wanted bytes. Segments too small for the request would otherwise
  * be held beside the new one. */
-static void make_room(size_t size, size_t bytes)
+static void make_room_for_segment(size_t size, size_t bytes)
 {
     bool any;
     const unsigned after = atomic_load_explicit(&decay, memory_order_relaxed);
-    growth.wanted = most(growth.wanted, sm_host_cache_requested() + size);
+    growth.wanted = pick_larger(growth.wanted, sm_host_cache_requested() + size);
     const size_t most_held = growth.wanted + growth.wanted / SLACK;
     if (after > 0)
-        (void)release_old(after);
+        (void)release_old_segments(after);
     (void)sm_arena_release(most_held > bytes ? most_held - bytes : 0, EVER, &any);
 }
 
 /* Adds a segment and takes memory from it. If there is no memory for the usual size, it releases all unused memory and
  * tries the least size. The last resort is memory that is not near the device. *grew: a segment was added. */
-static synced_mem_status grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+static synced_mem_status grow_pool(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     bool any;
     const size_t least = sm_arena_least(size);
-    const size_t bytes = most(usual_slab(sm_arena_facts().held), least);
-    make_room(size, bytes);
+    const size_t bytes = pick_larger(choose_segment_size(sm_arena_facts().held), least);
+    make_room_for_segment(size, bytes);
     synced_mem_status status = sm_arena_grow(device, place, bytes, size, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY)
         return status;
-    (void)release_all(&any);
+    (void)release_unused_segments(&any);
     status = sm_arena_grow(device, place, least, size, out);
     if (status != SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY || !sm_arena_take_anywhere(size, out))
         return status;
@@ -145,12 +145,12 @@ static synced_mem_status grow(int device, unsigned place, size_t size, bool *gre
 
 /* Takes memory from the arena or grows, with growth locked. Flushes the caches first, since they may have what is
  * missing. A failed request does not count as wanted. */
-static synced_mem_status find_or_grow(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
+static synced_mem_status take_or_grow_pool(int device, unsigned place, size_t size, bool *grew, struct sm_pinned *out)
 {
     const size_t wanted = growth.wanted;
-    (void)sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached_block);
     *grew = !sm_arena_take(place, size, true, out);
-    const synced_mem_status status = *grew ? grow(device, place, size, grew, out) : SYNCED_MEM_OK;
+    const synced_mem_status status = *grew ? grow_pool(device, place, size, grew, out) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_OK)
         growth.wanted = wanted;
     return status;
@@ -158,10 +158,10 @@ static synced_mem_status find_or_grow(int device, unsigned place, size_t size, b
 
 /* ---- Memory ---- */
 
-static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
+static bool take_from_other_shards(unsigned place, size_t size, struct sm_pinned *out)
 {
     struct sm_cached cached;
-    if (!sm_host_cache_take_others(key_of(size, place), &cached))
+    if (!sm_host_cache_take_others(make_key(size, place), &cached))
         return false;
     *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
     return true;
@@ -170,19 +170,19 @@ static bool take_others(unsigned place, size_t size, struct sm_pinned *out)
 static synced_mem_status take_shared(int device, unsigned place, size_t size, struct sm_pinned *out)
 {
     bool grew;
-    if (sm_arena_take(place, size, false, out) || take_others(place, size, out))
+    if (sm_arena_take(place, size, false, out) || take_from_other_shards(place, size, out))
         return SYNCED_MEM_OK;
     pthread_mutex_lock(&growth.lock);
-    const synced_mem_status status = find_or_grow(device, place, size, &grew, out);
+    const synced_mem_status status = take_or_grow_pool(device, place, size, &grew, out);
     pthread_mutex_unlock(&growth.lock);
     out->fresh = status == SYNCED_MEM_OK && grew;
     return status;
 }
 
-static synced_mem_status check_size(size_t size)
+static synced_mem_status check_request_size(size_t size)
 {
     if (size > SM_TLSF_LARGEST)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can have", size);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "%zu bytes are more than a process can address", size);
     return SYNCED_MEM_OK;
 }
 
@@ -191,11 +191,12 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
     struct sm_cached cached;
     assert(size > 0);
     if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "page-locked memory is the parent process's");
-    if (check_size(size) != SYNCED_MEM_OK)
+        return sm_fail(SYNCED_MEM_ERR_FORKED,
+                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
+    if (check_request_size(size) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const unsigned place = sm_host_place_of(device);
-    if (sm_host_cache_take(key_of(size, place), size, &cached)) {
+    if (sm_host_cache_take(make_key(size, place), size, &cached)) {
         *out = (struct sm_pinned){.data = cached.data, .bytes = size, .owner = cached.owner};
         return SYNCED_MEM_OK;
     }
@@ -212,9 +213,9 @@ void sm_host_pool_free(void *data, size_t bytes, void *owner)
     struct sm_cached pushed_out;
     if (sm_process_lost_gpu())
         return;
-    const struct sm_cached cached = {.key = key_of(bytes, sm_arena_place_of(owner)), .data = data, .owner = owner};
+    const struct sm_cached cached = {.key = make_key(bytes, sm_arena_place_of(owner)), .data = data, .owner = owner};
     if (sm_host_cache_put(&cached, bytes, &pushed_out))
-        give_cached(&pushed_out);
+        give_cached_block(&pushed_out);
 }
 
 /* ---- Settings and statistics ---- */
@@ -235,10 +236,10 @@ void sm_host_pool_set_decay(unsigned milliseconds)
 }
 
 /* With growth locked. */
-static void trim(size_t keep)
+static void trim_locked_pool(size_t keep)
 {
     bool any;
-    (void)sm_host_cache_flush(give_cached);
+    (void)sm_host_cache_flush(give_cached_block);
     (void)sm_arena_release(keep, EVER, &any);
     growth.wanted = 0;
 }
@@ -246,7 +247,7 @@ static void trim(size_t keep)
 void sm_host_pool_trim(size_t keep)
 {
     pthread_mutex_lock(&growth.lock);
-    trim(keep);
+    trim_locked_pool(keep);
     pthread_mutex_unlock(&growth.lock);
 }
 
@@ -255,7 +256,7 @@ void sm_host_pool_set_limit(size_t bytes)
 {
     pthread_mutex_lock(&growth.lock);
     if (sm_arena_set_limit(bytes))
-        trim(bytes);
+        trim_locked_pool(bytes);
     pthread_mutex_unlock(&growth.lock);
 }
 
@@ -264,12 +265,12 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
 {
     bool grew;
     struct sm_pinned memory;
-    if (check_size(bytes) != SYNCED_MEM_OK)
+    if (check_request_size(bytes) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     pthread_mutex_lock(&growth.lock);
     const size_t wanted = growth.wanted;
-    growth.wanted = most(wanted, sm_host_cache_requested() + bytes);
-    const synced_mem_status status = find_or_grow(device, sm_host_place_of(device), bytes, &grew, &memory);
+    growth.wanted = pick_larger(wanted, sm_host_cache_requested() + bytes);
+    const synced_mem_status status = take_or_grow_pool(device, sm_host_place_of(device), bytes, &grew, &memory);
     if (status == SYNCED_MEM_OK)
         sm_arena_give(memory.data, memory.owner);
     else
@@ -278,21 +279,21 @@ synced_mem_status sm_host_pool_reserve(int device, size_t bytes)
     return status;
 }
 
-static uint64_t bytes_of(const struct sm_cached *cached)
+static uint64_t get_cached_bytes(const struct sm_cached *cached)
 {
     return sm_arena_bytes_of(cached->owner);
 }
 
 void sm_host_pool_get_stats(synced_mem_host_pool_stats *stats)
 {
-    const uint64_t cached = sm_host_cache_sum(bytes_of);
+    const uint64_t cached = sm_host_cache_sum(get_cached_bytes);
     const struct sm_arena_facts facts = sm_arena_facts();
     stats->requested_bytes = sm_host_cache_requested();
     stats->peak_requested_bytes = sm_host_cache_peak();
     stats->held_bytes = facts.held;
     stats->peak_held_bytes = facts.peak_held;
     stats->free_bytes = facts.held - facts.used + cached;
-    stats->slabs = facts.slabs;
+    stats->slabs = facts.segments;
     stats->registrations = facts.registrations;
     stats->fresh_allocations = atomic_load_explicit(&fresh, memory_order_relaxed);
     stats->reused_allocations = sm_host_cache_allocations() - stats->fresh_allocations;
@@ -307,7 +308,7 @@ void sm_host_pool_reset_peaks(void)
 synced_mem_status sm_host_pool_shutdown(void)
 {
     bool any;
-    const synced_mem_status status = release_all(&any);
+    const synced_mem_status status = release_unused_segments(&any);
     pthread_mutex_lock(&growth.lock);
     growth.wanted = 0;
     pthread_mutex_unlock(&growth.lock);

@@ -34,7 +34,7 @@ static void *prefault_pieces(void *argument)
     return NULL;
 }
 
-static int helpers_for(size_t bytes)
+static int count_helpers(size_t bytes)
 {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     if (bytes < WORTH_THREADS)
@@ -61,7 +61,7 @@ void sm_prefault(void *start, size_t bytes)
 {
     struct work work = {.start = start, .bytes = bytes};
     pthread_t helpers[MOST_THREADS];
-    const int wanted = helpers_for(bytes);
+    const int wanted = count_helpers(bytes);
     const int started = wanted > 0 ? start_helpers(helpers, wanted, &work) : 0;
     (void)prefault_pieces(&work);
     for (int i = 0; i < started; i++)

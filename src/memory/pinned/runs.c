@@ -39,7 +39,7 @@ size_t sm_runs_cell(unsigned class)
     return ((class - FINE) % STEPS + 1 + STEPS) * ((size_t)1 << (power - STEPS_LOG));
 }
 
-static unsigned cells_of(unsigned class)
+static unsigned count_cells(unsigned class)
 {
     const size_t cells = RUN_BYTES / sm_runs_cell(class);
     return cells < FEWEST ? FEWEST : cells > MOST ? MOST : (unsigned)cells;
@@ -47,7 +47,7 @@ static unsigned cells_of(unsigned class)
 
 size_t sm_runs_bytes(unsigned class)
 {
-    const size_t bytes = cells_of(class) * sm_runs_cell(class);
+    const size_t bytes = count_cells(class) * sm_runs_cell(class);
     return (bytes + SM_TLSF_GRANULE - 1) / SM_TLSF_GRANULE * SM_TLSF_GRANULE;
 }
 
@@ -76,7 +76,7 @@ bool sm_runs_add(struct sm_runs *runs, unsigned class, struct sm_block *block)
     struct sm_run *const run = sm_cells_take(&records);
     if (!run)
         return false;
-    const uint64_t all = UINT64_MAX >> (64 - cells_of(class));
+    const uint64_t all = UINT64_MAX >> (64 - count_cells(class));
     *run = (struct sm_run){.block = block, .free = all, .all = all, .class = class};
     block->user = run;
     open_run(runs, run);

@@ -29,6 +29,6 @@ synced_mem_status sm_segment_create(int device, unsigned place, size_t bytes, st
 /* Destroys a segment. May wait for the device. If the device is lost, its registrations are gone, and the segment is
  * destroyed. If the runtime refuses for another reason, the segment stays, and its status is returned. A segment that
  * stays page-locked in part is of no use: it is destroyed, and its addresses are quarantined. */
-synced_mem_status sm_segment_destroy(struct sm_segment *slab);
+synced_mem_status sm_segment_destroy(struct sm_segment *segment);
 
 #endif

@@ -9,7 +9,7 @@
 #include <assert.h>
 
 /* A list may have blocks that are too small. After this many tries a larger block is split. */
-enum { LOOKS = 8 };
+enum { TRIES = 8 };
 
 static struct sm_cells records = SM_CELLS_INITIALIZER(struct sm_block);
 
@@ -19,38 +19,38 @@ struct place {
     unsigned step;
 };
 
-static unsigned log2_of(size_t value)
+static unsigned compute_log2(size_t value)
 {
     return 63 - (unsigned)__builtin_clzll(value);
 }
 
-static struct place place_of(size_t bytes)
+static struct place find_list_of_size(size_t bytes)
 {
     const size_t granules = bytes / SM_TLSF_GRANULE;
     if (granules < SM_TLSF_STEPS)
         return (struct place){.power = 0, .step = (unsigned)granules};
-    const unsigned shift = log2_of(granules) - SM_TLSF_STEPS_LOG;
+    const unsigned shift = compute_log2(granules) - SM_TLSF_STEPS_LOG;
     return (struct place){.power = shift + 1, .step = (unsigned)(granules >> shift) - SM_TLSF_STEPS};
 }
 
-static void enter(struct sm_tlsf *space, struct sm_block *block)
+static void link_block(struct sm_tlsf *tlsf, struct sm_block *block)
 {
-    const struct place at = place_of(block->bytes);
-    struct sm_block **const first = &space->lists[at.power][at.step];
+    const struct place at = find_list_of_size(block->bytes);
+    struct sm_block **const first = &tlsf->lists[at.power][at.step];
     block->free = true;
     block->previous = NULL;
     block->next = *first;
     if (*first)
         (*first)->previous = block;
     *first = block;
-    space->steps[at.power] |= UINT32_C(1) << at.step;
-    space->powers |= UINT32_C(1) << at.power;
+    tlsf->steps[at.power] |= UINT32_C(1) << at.step;
+    tlsf->powers |= UINT32_C(1) << at.power;
 }
 
-static void leave(struct sm_tlsf *space, struct sm_block *block)
+static void unlink_block(struct sm_tlsf *tlsf, struct sm_block *block)
 {
-    const struct place at = place_of(block->bytes);
-    struct sm_block **const first = &space->lists[at.power][at.step];
+    const struct place at = find_list_of_size(block->bytes);
+    struct sm_block **const first = &tlsf->lists[at.power][at.step];
     if (block->previous)
         block->previous->next = block->next;
     else
@@ -58,35 +58,35 @@ static void leave(struct sm_tlsf *space, struct sm_block *block)
     if (block->next)
         block->next->previous = block->previous;
     if (!*first)
-        space->steps[at.power] &= ~(UINT32_C(1) << at.step);
-    if (!space->steps[at.power])
-        space->powers &= ~(UINT32_C(1) << at.power);
+        tlsf->steps[at.power] &= ~(UINT32_C(1) << at.step);
+    if (!tlsf->steps[at.power])
+        tlsf->powers &= ~(UINT32_C(1) << at.power);
     block->free = false;
     block->user = NULL;
 }
 
 /* Returns the smallest block of the list that is large enough, of the first few or of all. NULL: none. */
-static struct sm_block *best_of(struct sm_block *block, size_t bytes, bool look_at_all)
+static struct sm_block *find_best_block(struct sm_block *block, size_t bytes, bool try_all)
 {
     struct sm_block *best = NULL;
-    for (int i = 0; block && (i < LOOKS || look_at_all); i++, block = block->next)
+    for (int i = 0; block && (i < TRIES || try_all); i++, block = block->next)
         if (block->bytes >= bytes && (!best || block->bytes < best->bytes))
             best = block;
     return best;
 }
 
 /* Returns a block of the next list of larger blocks. NULL: none. */
-static struct sm_block *next_larger(const struct sm_tlsf *space, struct place at)
+static struct sm_block *find_larger_block(const struct sm_tlsf *tlsf, struct place at)
 {
-    uint32_t steps = at.step + 1 < SM_TLSF_STEPS ? space->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
+    uint32_t steps = at.step + 1 < SM_TLSF_STEPS ? tlsf->steps[at.power] >> (at.step + 1) << (at.step + 1) : 0;
     if (!steps) {
-        const uint32_t powers = at.power + 1 < SM_TLSF_POWERS ? space->powers >> (at.power + 1) << (at.power + 1) : 0;
+        const uint32_t powers = at.power + 1 < SM_TLSF_POWERS ? tlsf->powers >> (at.power + 1) << (at.power + 1) : 0;
         if (!powers)
             return NULL;
         at.power = (unsigned)__builtin_ctz(powers);
-        steps = space->steps[at.power];
+        steps = tlsf->steps[at.power];
     }
-    return space->lists[at.power][__builtin_ctz(steps)];
+    return tlsf->lists[at.power][__builtin_ctz(steps)];
 }
 
 struct sm_block *sm_tlsf_block(void)
@@ -97,15 +97,15 @@ struct sm_block *sm_tlsf_block(void)
     return block;
 }
 
-void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, size_t bytes, void *stretch)
+void sm_tlsf_add(struct sm_tlsf *tlsf, struct sm_block *block, void *start, size_t bytes, void *stretch)
 {
     assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
     *block = (struct sm_block){.start = start, .bytes = bytes, .stretch = stretch};
-    enter(space, block);
+    link_block(tlsf, block);
 }
 
 /* Splits the block. Without memory for the rest's record, the block keeps its size. */
-static void split(struct sm_tlsf *space, struct sm_block *block, size_t bytes)
+static void split_block(struct sm_tlsf *tlsf, struct sm_block *block, size_t bytes)
 {
     struct sm_block *const rest = block->bytes > bytes ? sm_cells_take(&records) : NULL;
     if (!rest)
@@ -119,25 +119,25 @@ static void split(struct sm_tlsf *space, struct sm_block *block, size_t bytes)
         rest->after->before = rest;
     block->after = rest;
     block->bytes = bytes;
-    enter(space, rest);
+    link_block(tlsf, rest);
 }
 
-struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_all)
+struct sm_block *sm_tlsf_take(struct sm_tlsf *tlsf, size_t bytes, bool try_all)
 {
     assert(bytes > 0 && bytes % SM_TLSF_GRANULE == 0 && bytes <= SM_TLSF_LARGEST);
-    const struct place at = place_of(bytes);
-    struct sm_block *block = best_of(space->lists[at.power][at.step], bytes, look_at_all);
+    const struct place at = find_list_of_size(bytes);
+    struct sm_block *block = find_best_block(tlsf->lists[at.power][at.step], bytes, try_all);
     if (!block)
-        block = next_larger(space, at);
+        block = find_larger_block(tlsf, at);
     if (block) {
-        leave(space, block);
-        split(space, block, bytes);
+        unlink_block(tlsf, block);
+        split_block(tlsf, block, bytes);
     }
     return block;
 }
 
 /* Joins two neighbours to one, the first. Neither is in a list. */
-static void join(struct sm_block *first, struct sm_block *second)
+static void join_blocks(struct sm_block *first, struct sm_block *second)
 {
     first->bytes += second->bytes;
     first->after = second->after;
@@ -146,28 +146,28 @@ static void join(struct sm_block *first, struct sm_block *second)
     sm_cells_give(&records, second);
 }
 
-struct sm_block *sm_tlsf_give(struct sm_tlsf *space, struct sm_block *block)
+struct sm_block *sm_tlsf_give(struct sm_tlsf *tlsf, struct sm_block *block)
 {
     struct sm_block *const before = block->before;
     struct sm_block *const after = block->after;
     assert(!block->free);
     if (after && after->free) {
-        leave(space, after);
-        join(block, after);
+        unlink_block(tlsf, after);
+        join_blocks(block, after);
     }
     if (before && before->free) {
-        leave(space, before);
-        join(before, block);
+        unlink_block(tlsf, before);
+        join_blocks(before, block);
         block = before;
     }
-    enter(space, block);
+    link_block(tlsf, block);
     return block;
 }
 
-void sm_tlsf_take_block(struct sm_tlsf *space, struct sm_block *block)
+void sm_tlsf_take_block(struct sm_tlsf *tlsf, struct sm_block *block)
 {
     assert(block->free);
-    leave(space, block);
+    unlink_block(tlsf, block);
 }
 
 void sm_tlsf_remove(struct sm_block *block)

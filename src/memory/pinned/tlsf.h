@@ -47,14 +47,14 @@ struct sm_block *sm_tlsf_block(void);
 
 /* Adds free memory. A block from sm_tlsf_block() becomes a whole stretch. bytes: a multiple of the granule. stretch:
  * the caller's own name for it. */
-void sm_tlsf_add(struct sm_tlsf *space, struct sm_block *block, void *start, size_t bytes, void *stretch);
+void sm_tlsf_add(struct sm_tlsf *tlsf, struct sm_block *block, void *start, size_t bytes, void *stretch);
 
 /* Takes a block of bytes, a multiple of the granule. The block is larger if there is no memory for the rest's record.
- * NULL: there is none. look_at_all: tries all free blocks of nearly the size, not only the first few. */
-struct sm_block *sm_tlsf_take(struct sm_tlsf *space, size_t bytes, bool look_at_all);
+ * NULL: there is none. try_all: tries all free blocks of nearly the size, not only the first few. */
+struct sm_block *sm_tlsf_take(struct sm_tlsf *tlsf, size_t bytes, bool try_all);
 
 /* Gives a block back. Returns the free block that it is then part of. */
-struct sm_block *sm_tlsf_give(struct sm_tlsf *space, struct sm_block *block);
+struct sm_block *sm_tlsf_give(struct sm_tlsf *tlsf, struct sm_block *block);
 
 /* Returns whether the block is its whole stretch. */
 static inline bool sm_block_is_all(const struct sm_block *block)
@@ -63,7 +63,7 @@ static inline bool sm_block_is_all(const struct sm_block *block)
 }
 
 /* Takes a free block as it is. */
-void sm_tlsf_take_block(struct sm_tlsf *space, struct sm_block *block);
+void sm_tlsf_take_block(struct sm_tlsf *tlsf, struct sm_block *block);
 
 /* Frees the record of a block. The block is in no index, or it is in use and its whole stretch. */
 void sm_tlsf_remove(struct sm_block *block);

@@ -1,0 +1,151 @@
+/* Checks the lock of objects and of the library, and the events that threads wait for. */
+#include "fixture.h"
+
+#include "base/mutex.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct sm_mutex mutex;
+static struct sm_events events;
+static unsigned guarded;
+
+static void *take_and_count(void *times)
+{
+    for (uintptr_t i = 0; i < (uintptr_t)times; i++) {
+        sm_mutex_lock(&mutex);
+        guarded++;
+        sm_mutex_unlock(&mutex);
+    }
+    return NULL;
+}
+
+static pthread_t start(void *(*function)(void *), void *argument)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, function, argument), 0);
+    return thread;
+}
+
+START_TEST(one_at_a_time)
+{
+    enum { THREADS = 4, TIMES = 20000 };
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(take_and_count, (void *)TIMES);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_uint_eq(guarded, THREADS * TIMES);
+    ck_assert(sm_mutex_try(&mutex));
+    ck_assert(!sm_mutex_try(&mutex));
+    sm_mutex_unlock(&mutex);
+}
+END_TEST
+
+/* A thread that polls the lock finds it open before it sleeps. */
+START_TEST(open_again_in_a_moment)
+{
+    sm_mutex_wait(&mutex);
+    ck_assert(!sm_mutex_try(&mutex));
+    sm_mutex_unlock(&mutex);
+    ck_assert_uint_eq(atomic_load(&mutex.state), SM_MUTEX_OPEN);
+}
+END_TEST
+
+static void wait_until_awaited(void)
+{
+    while (atomic_load(&mutex.state) != SM_MUTEX_AWAITED)
+        (void)usleep(100);
+}
+
+/* All sleeping threads are woken, one after the other. */
+START_TEST(held_for_long)
+{
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    sm_mutex_lock(&mutex);
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(take_and_count, (void *)1);
+    wait_until_awaited();
+    (void)usleep(10000);
+    ck_assert_uint_eq(guarded, 0);
+    errno = EDOM;
+    sm_mutex_unlock(&mutex);
+    ck_assert_int_eq(errno, EDOM);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_uint_eq(guarded, THREADS);
+    ck_assert(sm_mutex_try(&mutex));
+    sm_mutex_unlock(&mutex);
+}
+END_TEST
+
+static void *wait_for_an_event(void *seen)
+{
+    errno = EDOM;
+    while (sm_events_seen(&events) == *(const unsigned *)seen)
+        sm_events_wait(&events, *(const unsigned *)seen);
+    return errno == EDOM ? NULL : seen;
+}
+
+/* All waiting threads are woken. A thread that comes late does not sleep. */
+START_TEST(events_happen)
+{
+    enum { THREADS = 3 };
+    pthread_t threads[THREADS];
+    unsigned seen = sm_events_seen(&events);
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start(wait_for_an_event, &seen);
+    (void)usleep(10000);
+    sm_events_add(&events);
+    for (int i = 0; i < THREADS; i++) {
+        void *failed = NULL;
+        ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
+        ck_assert_ptr_null(failed);
+    }
+    sm_events_wait(&events, seen);
+    ck_assert_uint_eq(sm_events_seen(&events), seen + 1);
+}
+END_TEST
+
+/* The parent's threads sleep at the fork. The child, which has none of them, goes on with the lock and the events as
+ * they are. */
+static void use_in_child(const void *seen)
+{
+    (void)alarm(10);
+    sm_mutex_unlock(&mutex);
+    sm_mutex_lock(&mutex);
+    sm_mutex_unlock(&mutex);
+    sm_events_add(&events);
+    ck_assert_uint_eq(sm_events_seen(&events), *(const unsigned *)seen + 1);
+    _exit(EXIT_SUCCESS);
+}
+
+START_TEST(a_fork_beside_sleepers)
+{
+    unsigned seen = sm_events_seen(&events);
+    sm_mutex_lock(&mutex);
+    const pthread_t locker = start(take_and_count, (void *)1);
+    const pthread_t waiter = start(wait_for_an_event, &seen);
+    wait_until_awaited();
+    ck_assert(in_a_child(use_in_child, &seen));
+    sm_mutex_unlock(&mutex);
+    sm_events_add(&events);
+    ck_assert_int_eq(pthread_join(locker, NULL), 0);
+    ck_assert_int_eq(pthread_join(waiter, NULL), 0);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("mutex");
+    TCase *const tests = add_case_in_children(made, "mutex");
+    tcase_add_test(tests, one_at_a_time);
+    tcase_add_test(tests, open_again_in_a_moment);
+    tcase_add_test(tests, held_for_long);
+    tcase_add_test(tests, events_happen);
+    tcase_add_test(tests, a_fork_beside_sleepers);
+    return made;
+}

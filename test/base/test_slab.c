@@ -1,0 +1,48 @@
+/* Checks the slab: the pool of equal structs. */
+#include "fixture.h"
+
+#include "base/slab.h"
+
+struct cell {
+    char bytes[56];
+    void *link;
+};
+
+START_TEST(slab)
+{
+    enum { MANY = 10000 }; /* more than the shelves and batches hold */
+    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
+    struct cell *taken[MANY];
+    for (int i = 0; i < MANY; i++) {
+        taken[i] = sm_slab_take(&cells);
+        ck_assert_ptr_nonnull(taken[i]);
+        ck_assert(pattern_is(taken[i], sizeof *taken[i], 0));
+        pattern_write(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1);
+    }
+    ck_assert_uint_ge(cells.cells.used, MANY);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(pattern_is(taken[i]->bytes, sizeof taken[i]->bytes, (unsigned)i + 1));
+    sm_slab_trim(&cells);
+    ck_assert(pattern_is(taken[0]->bytes, sizeof taken[0]->bytes, 1));
+    sm_slab_give(&cells, taken[5]);
+    ck_assert(pattern_is(taken[5]->bytes, sizeof taken[5]->bytes, 6));
+    ck_assert_ptr_eq(sm_slab_take(&cells), taken[5]);
+    for (int i = 0; i < MANY; i++)
+        sm_slab_give(&cells, taken[i]);
+    sm_slab_trim(&cells);
+    ck_assert_ptr_null(cells.cells.chunks);
+    ck_assert_ptr_null(cells.cells.free);
+    struct cell *const again = sm_slab_take(&cells);
+    ck_assert(pattern_is(again, sizeof *again, 0));
+    sm_slab_give(&cells, again);
+    sm_slab_trim(&cells);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("slab");
+    TCase *const tests = add_case(made, "slab");
+    tcase_add_test(tests, slab);
+    return made;
+}

@@ -1,0 +1,527 @@
+/* Checks the device cache: which requests get its memory, and when memory leaves it. */
+#include "fixture.h"
+
+#include <string.h>
+
+enum { SIZE = 70000, MANY = 300 };
+
+static synced_mem *make_written_on(synced_mem_stream stream, size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_on(size, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, size, pattern, stream);
+    return mem;
+}
+
+/* On the same stream, memory changes hands with its work pending. There is neither a wait nor a call of the runtime. */
+START_TEST(on_the_same_stream)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(_i);
+    gpu_delay(stream);
+    synced_mem *mem = make_written_on(stream, SIZE, 1);
+    void *const data = synced_mem_mutable_gpu_data_on(mem, stream);
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().gpu_bytes, 0);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+    mem = make_on(SIZE, 0);
+    const synced_mem_stats before = stats_now();
+    const unsigned allocations = gpu_calls("cudaMallocFromPoolAsync");
+    void *const again = synced_mem_overwrite_gpu_data_on(mem, stream);
+    if (_i != LEGACY) {
+        ck_assert_ptr_eq(again, data);
+        ck_assert_uint_eq(gpu_calls("cudaMallocFromPoolAsync"), allocations);
+        ck_assert_uint_eq(stats_now().event_records, before.event_records);
+        ck_assert_uint_eq(stats_now().stream_waits, before.stream_waits);
+        ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+        ck_assert_uint_eq(stats_now().gpu_bytes, SIZE);
+    }
+    gpu_fill(again, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
+/* Another stream gets the memory only after its work has ended. It never waits for a kernel that does not end. */
+START_TEST(on_another_stream)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    synced_mem *mem = make_written_on(stream, SIZE, 1);
+    const void *const data = synced_mem_gpu_data_on(mem, _i % 2 ? other : stream);
+    gpu_hold(stream);
+    OK(synced_mem_release(mem));
+    mem = make_on(SIZE, 0);
+    void *const second = synced_mem_overwrite_gpu_data_on(mem, other);
+    if (_i == 0) /* otherwise the stream's use had ended before */
+        ck_assert_ptr_ne(second, data);
+    gpu_fill(second, SIZE, 2, other);
+    gpu_stream_sync(other);
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    OK(synced_mem_release(mem));
+    for (int i = 0; i < 100 && stats_now().gpu_spare_bytes != SIZE; i++) {
+        mem = make_written_on(i % 2 ? other : stream, SIZE, 3);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+        OK(synced_mem_release(mem));
+    }
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+/* Memory is requested without a stream, or was requested without one before. */
+START_TEST(without_a_stream)
+{
+    if (!gpu_expected())
+        return;
+    for (unsigned i = 1; i < 20; i++) {
+        synced_mem *const mem = i % 3 ? make_at_cpu(SIZE, i) : make_at_gpu(SIZE, i);
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, i));
+        gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, i + 1, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, i + 1));
+        OK(synced_mem_release(mem));
+    }
+    synced_mem *const zeros = make_on(SIZE, 0);
+    ck_assert(device_is(synced_mem_gpu_data(zeros), SIZE, 0));
+    OK(synced_mem_release(zeros));
+}
+END_TEST
+
+/* A request gets only memory of exactly its size. */
+START_TEST(by_size)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    for (unsigned i = 1; i <= 40; i++)
+        OK(synced_mem_release(make_written_on(stream, SIZE + i, i)));
+    const uint64_t kept = stats_now().gpu_spare_bytes;
+    ck_assert_uint_eq(kept, 40 * SIZE + 40 * 41 / 2);
+    synced_mem *const other = make_written_on(stream, SIZE, 1);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept);
+    synced_mem *const same = make_written_on(stream, SIZE + 7, 1);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept - SIZE - 7);
+    ck_assert(host_is(synced_mem_cpu_data(same), SIZE + 7, 1));
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(same));
+    close_stream(stream);
+}
+END_TEST
+
+START_TEST(limits)
+{
+    if (!gpu_expected()) {
+        FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_gpu_pool_set_spare_limit(0, 1));
+        return;
+    }
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_pool_set_spare_limit(devices(), 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_pool_set_spare_limit(-2, 1));
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 3 * SIZE));
+    synced_mem *mems[MANY];
+    for (int i = 0; i < 5; i++)
+        mems[i] = make_written_on(stream, SIZE, 1);
+    for (int i = 0; i < 5; i++)
+        OK(synced_mem_release(mems[i]));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 3 * SIZE);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, 3 * SIZE - 1));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    OK(synced_mem_gpu_pool_set_threshold(0, 0));
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    OK(synced_mem_gpu_pool_set_threshold(0, UINT64_MAX));
+    for (int i = 0; i < MANY; i++)
+        mems[i] = make_written_on(stream, 100, 1);
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_release(mems[i]));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 256 * 100);
+    OK(synced_mem_gpu_pool_trim(0, 0));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, 0);
+    close_stream(stream);
+}
+END_TEST
+
+/* The stream is done, or destroyed, before its memory is requested. */
+START_TEST(streams_that_go)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    if (_i == 0)
+        OK(synced_mem_forget_stream(stream));
+    gpu_stream_sync(stream);
+    if (_i == 0)
+        gpu_stream_destroy(stream);
+    for (unsigned i = 0; i < 30; i++) {
+        synced_mem *const mem = make_written_on(other, SIZE, i);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, i));
+        OK(synced_mem_release(mem));
+    }
+    if (_i == 1)
+        close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+static void in_child(const void *unused)
+{
+    (void)unused;
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_pool_set_spare_limit(0, 0));
+}
+
+/* A trim also returns memory that was freed on a stream that no call polls. */
+START_TEST(trimmed)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_gpu_pool_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_release(make_written_on(stream, SIZE, 1)));
+    gpu_stream_sync(stream);
+    OK(synced_mem_gpu_pool_get_stats(0, &stats));
+    ck_assert_uint_gt(stats.reserved, 0);
+    for (int i = 0; i < 2000 && stats.reserved > 0; i++) {
+        OK(synced_mem_gpu_pool_trim(0, 0));
+        OK(synced_mem_gpu_pool_get_stats(0, &stats));
+    }
+    ck_assert_uint_eq(stats.reserved, 0);
+    close_stream(stream);
+}
+END_TEST
+
+START_TEST(of_a_parent)
+{
+    if (!gpu_expected())
+        return;
+    OK(synced_mem_release(make_written_on(NULL, SIZE, 1)));
+    ck_assert(in_a_child(in_child, NULL));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, SIZE);
+}
+END_TEST
+
+/* Memory that a long kernel uses does not keep requests from idle memory that was released earlier. */
+START_TEST(beside_a_busy_stream)
+{
+    enum { BUSY = 5, IDLE = 8 };
+    synced_mem *mems[4 * IDLE];
+    synced_mem_stream streams[IDLE];
+    int count = 0;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream busy = open_stream(NON_BLOCKING);
+    synced_mem_stream asking = open_stream(NON_BLOCKING);
+    while (count < BUSY)
+        mems[count++] = make_written_on(busy, SIZE, 1);
+    for (int i = 0; i < IDLE; i++) {
+        streams[i] = open_stream(NON_BLOCKING);
+        mems[count++] = make_written_on(streams[i], SIZE, 2);
+        gpu_stream_sync(streams[i]);
+    }
+    gpu_hold(busy);
+    while (count > 0)
+        OK(synced_mem_release(mems[--count]));
+    const unsigned before = gpu_calls("cudaMallocFromPoolAsync");
+    while (count < 4 * IDLE) {
+        mems[count++] = make_written_on(asking, SIZE, 3);
+        for (int i = 0; i < IDLE; i++)
+            gpu_stream_sync(streams[i]);
+    }
+    ck_assert_uint_le(gpu_calls("cudaMallocFromPoolAsync") - before, 3 * IDLE);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, BUSY * SIZE);
+    gpu_unhold();
+    while (count > 0)
+        OK(synced_mem_release(mems[--count]));
+    for (int i = 0; i < IDLE; i++)
+        close_stream(streams[i]);
+    close_stream(busy);
+    close_stream(asking);
+}
+END_TEST
+
+/* ---- The order in which memory leaves ---- */
+
+/* The expected cache, as a list. A request takes the newest of its size. The oldest leave until the limits hold. */
+struct kept {
+    size_t sizes[MANY];
+    int count;
+    size_t bytes;
+};
+
+static void remove_at(struct kept *kept, int at)
+{
+    kept->bytes -= kept->sizes[at];
+    kept->count--;
+    memmove(kept->sizes + at, kept->sizes + at + 1, (size_t)(kept->count - at) * sizeof kept->sizes[0]);
+}
+
+static void expect_taken(struct kept *kept, size_t size)
+{
+    int at = kept->count - 1;
+    while (at >= 0 && kept->sizes[at] != size)
+        at--;
+    if (at >= 0)
+        remove_at(kept, at);
+}
+
+static void expect_kept(struct kept *kept, size_t size, size_t limit)
+{
+    if (size > limit)
+        return;
+    kept->sizes[kept->count++] = size;
+    kept->bytes += size;
+    while (kept->count > 256 || kept->bytes > limit)
+        remove_at(kept, 0);
+}
+
+static unsigned drawn(unsigned *seed, unsigned below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+/* Draws a small size, a size near the limit, or one between. */
+static size_t drawn_size(unsigned *seed, size_t limit)
+{
+    switch (drawn(seed, 4)) {
+    case 0:
+        return limit - drawn(seed, 3) + 1;
+    case 1:
+        return limit / (2 + drawn(seed, 6));
+    default:
+        return 100 + 8 * drawn(seed, 40);
+    }
+}
+
+START_TEST(the_oldest_go)
+{
+    enum { LIMIT = 20000, STEPS = 3000, HELD = 300 };
+    struct kept kept = {.count = 0};
+    synced_mem *held[HELD];
+    unsigned seed = (unsigned)_i;
+    int count = 0;
+    if (!gpu_expected())
+        return;
+    const size_t limit = _i % 2 ? LIMIT : 100 * LIMIT;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_gpu_pool_set_spare_limit(0, limit));
+    bool filling = true;
+    for (int step = 0; step < STEPS; step++) {
+        filling = count == 0 || (count < HELD && filling);
+        if (filling && (count < 2 || drawn(&seed, 5) > 0)) {
+            const size_t size = drawn_size(&seed, LIMIT);
+            held[count++] = make_written_on(stream, size, 1);
+            expect_taken(&kept, size);
+        } else {
+            const int which = (int)drawn(&seed, (unsigned)count);
+            const size_t size = synced_mem_size(held[which]);
+            OK(synced_mem_release(held[which]));
+            held[which] = held[--count];
+            expect_kept(&kept, size, limit);
+        }
+        ck_assert_uint_eq(stats_now().gpu_spare_bytes, kept.bytes);
+        ck_assert_uint_eq(stats_now().retired, 0);
+    }
+    while (count > 0)
+        OK(synced_mem_release(held[--count]));
+    close_stream(stream);
+}
+END_TEST
+
+/* A request that cannot use a piece does not change the piece's age. */
+START_TEST(a_look_makes_nothing_younger)
+{
+    enum { PIECES = 5 };
+    if (!gpu_expected())
+        return;
+    synced_mem_stream busy = open_stream(NON_BLOCKING);
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    synced_mem *mems[PIECES];
+    OK(synced_mem_gpu_pool_set_spare_limit(0, PIECES * (SIZE + PIECES) - 1));
+    for (int i = 0; i < PIECES; i++)
+        mems[i] = make_written_on(busy, SIZE + (size_t)i, 1);
+    gpu_hold(busy);
+    for (int i = 0; i < PIECES; i++)
+        OK(synced_mem_release(mems[i]));
+    const uint64_t all = stats_now().gpu_spare_bytes;
+    for (int i = 0; i < PIECES; i++)
+        mems[i] = make_written_on(other, SIZE + (size_t)((i + _i) % PIECES), 2);
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, all);
+    synced_mem *const more = make_written_on(other, SIZE + PIECES, 2);
+    gpu_stream_sync(other);
+    OK(synced_mem_release(more));
+    ck_assert_uint_eq(stats_now().gpu_spare_bytes, all + PIECES); /* the first piece, of SIZE bytes, has left */
+    for (int i = 0; i < PIECES; i++)
+        OK(synced_mem_release(mems[i]));
+    gpu_unhold();
+    close_stream(busy);
+    close_stream(other);
+}
+END_TEST
+
+/* ---- Streams that vanish: destroyed without synced_mem_forget_stream(), and the handle reused ---- */
+
+enum { READERS = 2 };
+
+/* Destroys the stream and opens another. Returns whether the new stream has the same handle. */
+static bool vanish(synced_mem_stream *stream)
+{
+    const synced_mem_stream before = *stream;
+    gpu_stream_destroy(before);
+    *stream = open_stream(NON_BLOCKING);
+    return *stream == before;
+}
+
+/* The kernel of a vanished stream may run for ever, so its memory is quarantined. The first request detects this.
+ * Streams that used the memory too must not get it after that. */
+START_TEST(a_reader_that_vanishes)
+{
+    synced_mem_stream readers[READERS];
+    const int first = _i % READERS;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream asking = open_stream(NON_BLOCKING);
+    synced_mem *mem = make_at_cpu(SIZE, 1);
+    void *const seen = gpu_alloc(0, SIZE);
+    const void *data = NULL;
+    for (int i = 0; i < READERS; i++)
+        readers[i] = open_stream(NON_BLOCKING);
+    for (int i = 0; i < READERS; i++)
+        data = synced_mem_gpu_data_on(mem, readers[(first + i) % READERS]);
+    gpu_stream_sync(readers[READERS - 1]);
+    gpu_copy(seen, data, SIZE, readers[READERS - 1]);
+    OK(synced_mem_release(mem));
+    if (!vanish(&readers[READERS - 1])) {
+        gpu_free(seen);
+        return;
+    }
+    if (_i / READERS % 2) { /* the library detects the loss here, otherwise by a poll of the cache */
+        mem = make_written_on(readers[READERS - 1], 100, 1);
+        OK(synced_mem_release(mem));
+    }
+    for (int i = 0; i < 12; i++) {
+        synced_mem_stream stream = i == 0 ? asking : readers[(i + 1) % READERS];
+        mem = make_on(SIZE, 0);
+        void *const got = synced_mem_overwrite_gpu_data_on(mem, stream);
+        ck_assert_ptr_nonnull(got);
+        ck_assert_ptr_ne(got, data);
+        gpu_fill(got, SIZE, 2, stream);
+        OK(synced_mem_release(mem));
+    }
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(stats_now().quarantined, 1);
+    close_stream(asking);
+    for (int i = 0; i < READERS; i++)
+        close_stream(readers[i]);
+    ck_assert(device_is(seen, SIZE, 1));
+    gpu_free(seen);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+enum { STREAMS = 5, OBJECTS = 12 };
+
+/* An object, its pattern, and the streams that used it as bits. */
+struct used {
+    synced_mem *mem;
+    unsigned pattern;
+    unsigned by;
+};
+
+static void let_go(struct used *used)
+{
+    OK(synced_mem_release(used->mem));
+    *used = (struct used){.mem = NULL};
+}
+
+static void use(struct used *used, bool writing, synced_mem_stream stream, unsigned pattern)
+{
+    unsigned char expected[SIZE + 1];
+    const size_t size = synced_mem_size(used->mem);
+    if (writing || used->pattern == 0) {
+        used->pattern = pattern;
+        void *const data = synced_mem_overwrite_gpu_data_on(used->mem, stream);
+        ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+        gpu_fill(data, size, pattern, stream);
+        return;
+    }
+    const void *const data = synced_mem_gpu_data_on(used->mem, stream);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    pattern_write(expected, size, used->pattern);
+    gpu_expect(data, size, expected, stream);
+}
+
+/* Objects come and go on streams, and a stream vanishes after the release of the objects that it used. No request ever
+ * gets their memory, whose work can no longer be queried. On a real runtime a handle is not always reused, and an
+ * unused handle cannot be queried. */
+START_TEST(streams_that_vanish)
+{
+    enum { STEPS = 400 };
+    synced_mem_stream streams[STREAMS];
+    struct used all[OBJECTS] = {{.mem = NULL}};
+    unsigned seed = (unsigned)_i + 7 * fixture_schedule();
+    if (!gpu_is_emulated())
+        return;
+    for (int i = 0; i < STREAMS; i++)
+        streams[i] = open_stream(NON_BLOCKING);
+    for (unsigned step = 0; step < STEPS; step++) {
+        struct used *const used = &all[drawn(&seed, OBJECTS)];
+        const unsigned on = drawn(&seed, STREAMS);
+        const unsigned act = drawn(&seed, 16);
+        if (!used->mem)
+            used->mem = make_on(SIZE + drawn(&seed, 2), 0);
+        if (act < 12) {
+            use(used, act < 3, streams[on], 1 + step % 250);
+            used->by |= 1u << on;
+        } else if (act < 15) {
+            let_go(used);
+        } else {
+            for (int i = 0; i < OBJECTS; i++)
+                if (all[i].by & 1u << on)
+                    let_go(&all[i]);
+            ck_assert(vanish(&streams[on]));
+        }
+    }
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    for (int i = 0; i < OBJECTS; i++)
+        if (all[i].mem)
+            let_go(&all[i]);
+    for (int i = 0; i < STREAMS; i++)
+        close_stream(streams[i]);
+    synced_mem_status status = synced_mem_shutdown();
+    for (int i = 0; i < STREAMS && status != SYNCED_MEM_OK; i++) { /* the shutdown may be first to detect a loss */
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, status);
+        status = synced_mem_shutdown();
+    }
+    OK(status);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const of = suite_create("device_cache");
+    TCase *tests = add_case(of, "spare");
+    tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
+    tcase_add_loop_test(tests, on_another_stream, 0, 2);
+    tcase_add_test(tests, beside_a_busy_stream);
+    tcase_add_test(tests, without_a_stream);
+    tcase_add_test(tests, by_size);
+    tcase_add_test(tests, limits);
+    tcase_add_loop_test(tests, streams_that_go, 0, 2);
+    tcase_add_test(tests, trimmed);
+    tcase_add_test(tests, of_a_parent);
+    tcase_add_loop_test(tests, the_oldest_go, 0, 4);
+    tcase_add_loop_test(tests, a_look_makes_nothing_younger, 0, 2);
+    TCase *const gone = add_case_without_end(of, "gone");
+    tcase_add_loop_test(gone, a_reader_that_vanishes, 0, 2 * READERS);
+    tcase_add_loop_test(gone, streams_that_vanish, 0, 20);
+    return of;
+}

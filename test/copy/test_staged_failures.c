@@ -1,0 +1,471 @@
+/* Checks staged transfers while calls of the runtime fail, each once at every place where it is made. */
+#include "cudart_emu.h"
+#include "fixture.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { SIZE = 300001, BUFFER = 65536 };
+
+static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",        "cudaEventSynchronize",
+                                    "cudaSetDevice",   "cudaEventQuery",         "cudaStreamWaitEvent",
+                                    "cudaGetDevice",   "cudaMallocFromPoolAsync"};
+enum { CALLS = sizeof calls / sizeof *calls, KINDS = 5 };
+
+static void stage(unsigned threads)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = BUFFER};
+    OK(synced_mem_set_staging(&staging));
+}
+
+static synced_mem *make_in(void *mine, unsigned pattern)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    OK(synced_mem_set_cpu_data(mem, mine));
+    pattern_write(mine, SIZE, pattern);
+    return mem;
+}
+
+/* Returns whether the call succeeded. */
+static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
+{
+    switch (kind) {
+    case 0:
+        return synced_mem_gpu_data(mem) != NULL;
+    case 1:
+        return synced_mem_gpu_data_on(mem, stream) != NULL;
+    case 2:
+        return synced_mem_async_gpu_push(mem, stream) == SYNCED_MEM_OK;
+    case 3:
+        return synced_mem_cpu_data(mem) != NULL;
+    default:
+        return synced_mem_async_cpu_pull(mem, stream) == SYNCED_MEM_OK && synced_mem_wait(mem) == SYNCED_MEM_OK;
+    }
+}
+
+static bool goes_up(int kind)
+{
+    return kind < 3;
+}
+
+/* Lets a call of the runtime fail. If the access fails too, the head and the source's contents are as before. The
+ * access succeeds once nothing fails. */
+static void fail_once(int kind, const char *call, unsigned nth, unsigned threads, bool twice)
+{
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(threads);
+    synced_mem *const mem = make_in(mine, 1);
+    if (!goes_up(kind))
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    const synced_mem_state before = synced_mem_head(mem);
+    if (!goes_up(kind))
+        pattern_write(mine, SIZE, 0);
+    emu_fail(call, nth, cudaErrorUnknown, false);
+    if (twice)
+        emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    const bool made = make_call(mem, kind, stream);
+    emu_fail_clear();
+    if (!made) {
+        ck_assert_int_ne(synced_mem_last_error(), SYNCED_MEM_OK);
+        ck_assert_msg(synced_mem_head(mem) == before, "%s %u: head %d", call, nth, synced_mem_head(mem));
+    }
+    if (goes_up(kind)) {
+        ck_assert(pattern_is(mine, SIZE, 1));
+        const void *data = synced_mem_gpu_data(mem);
+        if (!data) /* a loss after the failure is reported once */
+            data = synced_mem_gpu_data(mem);
+        ck_assert_msg(data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
+        ck_assert(device_is(data, SIZE, 1));
+    } else {
+        const void *data = synced_mem_cpu_data(mem);
+        if (!data)
+            data = synced_mem_cpu_data(mem);
+        ck_assert_msg(twice || data != NULL, "%s %u: %s", call, nth, synced_mem_last_error_message());
+        ck_assert(!data || host_is(data, SIZE, 1));
+    }
+    synced_mem_status status = synced_mem_release(mem);
+    if (status != SYNCED_MEM_OK)
+        status = synced_mem_release(mem);
+    ck_assert_msg(status == SYNCED_MEM_OK, "%s %u: %s", call, nth, synced_mem_last_error_message());
+    close_stream(stream);
+    status = synced_mem_shutdown();
+    if (status != SYNCED_MEM_OK)
+        OK(synced_mem_shutdown());
+    free(mine);
+}
+
+START_TEST(each_call_fails)
+{
+    for (unsigned nth = 1; nth <= 24; nth++)
+        for (int kind = 0; kind < KINDS; kind++)
+            fail_once(kind, calls[_i], nth, nth % 3, false);
+}
+END_TEST
+
+/* No event can be recorded, and the stream cannot be synchronized either. Memory with untracked work is not used
+ * again. */
+START_TEST(nobody_can_tell)
+{
+    for (unsigned nth = 1; nth <= 12; nth++)
+        fail_once(_i, "cudaEventRecord", nth, 0, true);
+}
+END_TEST
+
+/* Without memory for buffers the runtime transfers the chunks itself. */
+START_TEST(without_buffers)
+{
+    emu_set_pinned_memory(0);
+    for (unsigned threads = 0; threads < 3; threads++) {
+        void *const mine = malloc(SIZE);
+        stage(threads);
+        synced_mem *const mem = make_in(mine, 1);
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+        gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+        OK(synced_mem_release(mem));
+        free(mine);
+    }
+}
+END_TEST
+
+/* The linker puts the wrapper in place of the C library's function (--wrap). */
+static atomic_uint calloc_fails_at; /* the number of the failing call, from now on; 0: none */
+void *__real_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size);
+void *__wrap_calloc(size_t number, size_t size)
+{
+    return calloc_fails_at > 0 && --calloc_fails_at == 0 ? NULL : __real_calloc(number, size);
+}
+
+/* A transfer fails without memory for its record. */
+START_TEST(without_records)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i);
+    synced_mem *const mem = make_in(mine, 1);
+    unsigned nth = 1;
+    const void *data = NULL;
+    for (; nth < 10; nth++) {
+        calloc_fails_at = nth;
+        data = synced_mem_gpu_data(mem);
+        if (data)
+            break;
+        ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    }
+    calloc_fails_at = 0;
+    ck_assert_uint_gt(nth, 1);
+    ck_assert(device_is(data, SIZE, 1));
+    OK(synced_mem_release(mem));
+    free(mine);
+}
+END_TEST
+
+/* The device is lost during a transfer. The head goes back to the side that the contents come from. */
+START_TEST(the_device_is_lost)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i % 2);
+    synced_mem *const mem = make_in(mine, 1);
+    if (_i / 2 == 0) {
+        emu_break_device(0, cudaErrorLaunchFailure);
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    } else {
+        synced_mem_stream stream = open_stream(NON_BLOCKING);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 2, stream);
+        emu_break_device(0, cudaErrorLaunchFailure);
+        (void)synced_mem_async_cpu_pull(mem, stream);
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 3);
+    }
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+    emu_reset(fixture_schedule());
+    free(mine);
+}
+END_TEST
+
+/* The first wait or query after a failed pull reports the failure. The head is AT_GPU again. */
+START_TEST(waiting_says_that_a_pull_failed)
+{
+    int pending = 1;
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(1);
+    synced_mem *const mem = make_in(mine, 0);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    OK(synced_mem_async_cpu_pull(mem, stream));
+    gpu_stream_sync(stream);
+    if (_i > 0)
+        (void)usleep(20000); /* the copy thread has probably failed by then */
+    synced_mem_status status = _i == 1 ? SYNCED_MEM_OK : synced_mem_wait(mem);
+    while (_i == 1 && status == SYNCED_MEM_OK && pending)
+        status = synced_mem_query(mem, &pending);
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_CUDA);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    OK(synced_mem_wait(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* One pull of several fails. The transfer of the other has begun, and the call does not wait for it. */
+START_TEST(one_of_several_fails)
+{
+    void *const mine = malloc(SIZE);
+    void *const small = malloc(64);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage((unsigned)_i);
+    synced_mem *const mems[] = {make_in(mine, 0), make_on(64, 0)};
+    OK(synced_mem_set_cpu_data(mems[1], small));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[0], stream), SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[1], stream), 64, 2, stream);
+    gpu_hold(stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(mems[1]), SYNCED_MEM_AT_GPU);
+    gpu_unhold();
+    gpu_fill(synced_mem_mutable_gpu_data_on(mems[0], stream), SIZE, 3, stream);
+    OK(synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert(host_is(synced_mem_cpu_data(mems[0]), SIZE, 3));
+    ck_assert(host_is(synced_mem_cpu_data(mems[1]), 64, 2));
+    OK(synced_mem_release(mems[0]));
+    OK(synced_mem_release(mems[1]));
+    close_stream(stream);
+    free(small);
+    free(mine);
+}
+END_TEST
+
+/* A failed call cancels the transfers that it has begun. Without copy threads nothing would ever complete them. */
+START_TEST(nothing_is_left_of_a_failed_push)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = 4, .buffer_bytes = BUFFER, .minimum_bytes = SIZE_MAX};
+    OK(synced_mem_set_staging(&staging));
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_in(mine, 1), make_at_cpu(64, 2)};
+    int pending = 0;
+    OK(synced_mem_query(mems[0], &pending));
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    if (_i == 2)
+        emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push_n(mems, 2, stream));
+    ck_assert_uint_eq(emu_failures(), _i == 2 ? 2 : 1);
+    SAYS("64 bytes");
+    ck_assert_int_eq(synced_mem_head(mems[0]), SYNCED_MEM_AT_CPU);
+    for (int i = 0; i < 9 && (i == 0 || pending); i++) {
+        gpu_stream_sync(stream);
+        emu_run_all();
+        OK(synced_mem_query(mems[0], &pending));
+    }
+    ck_assert_int_eq(pending, 0);
+    if (_i != 1) {
+        OK(synced_mem_async_gpu_push_n(mems, 2, stream));
+        ck_assert(device_is(synced_mem_gpu_data(mems[0]), SIZE, 1));
+        ck_assert(device_is(synced_mem_gpu_data(mems[1]), 64, 2));
+    }
+    OK(synced_mem_release(mems[0]));
+    OK(synced_mem_release(mems[1]));
+    emu_run_all();
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* A push by another thread, which waits for buffers. */
+struct pushing {
+    synced_mem *mem;
+    synced_mem_stream stream;
+};
+
+static void *push(void *argument)
+{
+    const struct pushing *const it = argument;
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_push(it->mem, it->stream));
+    return NULL;
+}
+
+/* Returns NULL if the call failed. */
+static void *overwrite(void *argument)
+{
+    const struct pushing *const it = argument;
+    return it->stream ? synced_mem_overwrite_gpu_data_on(it->mem, it->stream) : synced_mem_overwrite_gpu_data(it->mem);
+}
+
+/* An overwrite needs no contents, so a lost push does not make it fail, with a stream or without one. */
+START_TEST(an_overwrite_survives_a_lost_push)
+{
+    const size_t size = (size_t)40 * BUFFER;
+    void *const mine = calloc(1, size);
+    stage(1);
+    synced_mem *const mem = make_on(size, 0);
+    struct pushing one = {.mem = mem, .stream = open_stream(NON_BLOCKING)};
+    struct pushing other = {.mem = mem, .stream = _i ? open_stream(NON_BLOCKING) : NULL};
+    OK(synced_mem_set_cpu_data(mem, mine));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+    pthread_t pusher;
+    pthread_t writer;
+    void *data = NULL;
+    const unsigned copies = emu_calls("cudaMemcpyAsync");
+    gpu_hold(NULL);
+    ck_assert_int_eq(pthread_create(&pusher, NULL, push, &one), 0);
+    while (emu_calls("cudaMemcpyAsync") == copies)
+        (void)usleep(1000);
+    ck_assert_int_eq(pthread_create(&writer, NULL, overwrite, &other), 0);
+    (void)usleep(20000);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(pusher, NULL), 0);
+    ck_assert_int_eq(pthread_join(writer, &data), 0);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, size, 3, other.stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 3));
+    OK(synced_mem_release(mem));
+    close_stream(one.stream);
+    if (other.stream)
+        close_stream(other.stream);
+    free(mine);
+}
+END_TEST
+
+/* One pull of several fails. The pull that arrived has ended the open write of its stream, as after a success. */
+START_TEST(a_turn_ends_though_another_pull_failed)
+{
+    void *mine[2];
+    synced_mem *mems[2];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream reader = open_stream(NON_BLOCKING);
+    stage(0);
+    for (int i = 0; i < 2; i++) {
+        mine[i] = malloc(SIZE);
+        mems[i] = make_in(mine[i], 0);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, 1, stream);
+    }
+    const unsigned chunks = (SIZE + BUFFER - 1) / BUFFER;
+    emu_fail("cudaMemcpyAsync", _i ? 1 : chunks + 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(mems[_i]), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_head(mems[1 - _i]), SYNCED_MEM_AT_GPU);
+    const unsigned records = emu_calls("cudaEventRecord");
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[_i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mems[1 - _i], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records + 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, 1));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(reader);
+    close_stream(stream);
+}
+END_TEST
+
+/* A failed pull does not end the open write. The stream may go on to write, and later accesses wait for that too. */
+START_TEST(a_turn_outlives_a_failed_pull)
+{
+    void *const mine = malloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(0);
+    synced_mem *const mem = make_in(mine, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    gpu_fill(data, SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull(mem, stream));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* The runtime can no longer report that memory is page-locked when its transfer is queued. */
+START_TEST(no_more_known_as_page_locked)
+{
+    const unsigned looks = (unsigned)_i + 1;
+    void *const mine = gpu_pinned_alloc(SIZE);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    stage(1);
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const other = make_at_cpu(SIZE, 2);
+    synced_mem *const mems[] = {other, mem};
+    gpu_delay(stream);
+    gpu_fill_host(mine, SIZE, 1, stream);
+    OK(USE(mem, .cpu_data = mine, .stream = stream));
+    emu_fail("cudaPointerGetAttributes", looks, cudaErrorUnknown, false);
+    OK(synced_mem_async_gpu_push_n(mems, 2, stream));
+    emu_fail_clear();
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    ck_assert(device_is(synced_mem_gpu_data(other), SIZE, 2));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other));
+    close_stream(stream);
+    gpu_pinned_free(mine);
+}
+END_TEST
+
+/* Memory that was found pageable is page-locked meanwhile, and there is no memory for buffers. */
+START_TEST(page_locked_meanwhile_without_buffers)
+{
+    void *const mine = malloc(SIZE);
+    stage((unsigned)_i);
+    synced_mem *const mem = make_in(mine, 1);
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+    gpu_register(mine, SIZE);
+    OK(synced_mem_host_pool_trim(0));
+    emu_set_pinned_memory(0);
+    host_fill(synced_mem_mutable_cpu_data(mem), SIZE, 2);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 9);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    host_fill(mine, SIZE, 8); /* the contents have been read by now */
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 9));
+    gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 3, NULL);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    gpu_unregister(mine);
+    free(mine);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const of = suite_create("staged failures");
+    TCase *failing = add_case_without_end(of, "failing");
+    tcase_set_timeout(failing, 300);
+    tcase_add_loop_test(failing, each_call_fails, 0, CALLS);
+    tcase_add_loop_test(failing, nobody_can_tell, 0, KINDS);
+    tcase_add_loop_test(failing, the_device_is_lost, 0, 4);
+    TCase *limited = add_case(of, "limited");
+    tcase_add_test(limited, without_buffers);
+    tcase_add_loop_test(limited, without_records, 0, 2);
+    tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
+    tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
+    tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
+    tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
+    tcase_add_test(limited, a_turn_outlives_a_failed_pull);
+    tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
+    tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
+    tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
+    return of;
+}

@@ -1,0 +1,125 @@
+/*
+ * Batches of copies: cudaMemcpyBatchAsync as of CUDA 13.0. Earlier headers declare it otherwise, or not at all.
+ *
+ *   order of the source    time at which a pageable source is read
+ *   stream                 late; by seed at the call
+ *   during the API call    at the call; over 64 KiB, on a stream with work: as above
+ *   any                    as stream
+ *
+ * All else is as in cudaMemcpyAsync.
+ */
+#include "emu.h"
+
+#if CUDART_VERSION >= 13000
+
+/* The largest copy "during the API call" whose source a real runtime was seen to read before the return. */
+#define READ_AT_ONCE 65536
+
+struct batch {
+    void *const *targets;
+    const void *const *sources;
+    const size_t *sizes;
+    size_t count;
+    const struct cudaMemcpyAttributes *attributes;
+    const size_t *firsts; /* the first copy of each of the attributes */
+    size_t attribute_count;
+};
+
+static bool have_bytes_in_common(const void *one, size_t size, const void *other, size_t other_size)
+{
+    return (const char *)one < (const char *)other + other_size && (const char *)other < (const char *)one + size;
+}
+
+/* The copies of a batch are not ordered among themselves. */
+static bool is_dependent(const struct batch *batch, size_t writer, size_t other)
+{
+    const void *target = batch->targets[writer];
+    const size_t size = batch->sizes[writer];
+    return have_bytes_in_common(target, size, batch->targets[other], batch->sizes[other]) ||
+           have_bytes_in_common(target, size, batch->sources[other], batch->sizes[other]);
+}
+
+static bool is_order(enum cudaMemcpySrcAccessOrder order)
+{
+    return order >= cudaMemcpySrcAccessOrderStream && order <= cudaMemcpySrcAccessOrderAny;
+}
+
+static cudaError_t check_attributes(const struct batch *batch)
+{
+    if (batch->attributes == NULL || batch->firsts == NULL || batch->attribute_count == 0 ||
+        batch->attribute_count > batch->count || batch->firsts[0] != 0)
+        return cudaErrorInvalidValue;
+    for (size_t i = 0; i < batch->attribute_count; i++)
+        if (!is_order(batch->attributes[i].srcAccessOrder) || batch->firsts[i] >= batch->count ||
+            (i > 0 && batch->firsts[i] <= batch->firsts[i - 1]))
+            return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+static cudaError_t check_copy(const struct batch *batch, size_t which)
+{
+    if (batch->sizes[which] == 0)
+        return cudaErrorInvalidValue;
+    for (size_t i = 0; i < which; i++)
+        if (is_dependent(batch, which, i) || is_dependent(batch, i, which))
+            return emu_misuse("copies %zu and %zu of a batch are in no order, and touch the same bytes", i, which);
+    return emu_copy_check(batch->targets[which], batch->sources[which], batch->sizes[which]);
+}
+
+static cudaError_t check_batch(const struct batch *batch)
+{
+    if (batch->targets == NULL || batch->sources == NULL || batch->sizes == NULL || batch->count == 0)
+        return cudaErrorInvalidValue;
+    cudaError_t error = check_attributes(batch);
+    for (size_t i = 0; i < batch->count && error == cudaSuccess; i++)
+        error = check_copy(batch, i);
+    return error;
+}
+
+/* A batch cannot be captured. The refusal does not end the capture. */
+static cudaError_t stream_of_batch(cudaStream_t handle, struct emu_stream **stream)
+{
+    const cudaError_t error = emu_stream_to_queue(handle, stream);
+    if (error != cudaSuccess)
+        return error;
+    if (emu_is_legacy(*stream))
+        return cudaErrorInvalidValue;
+    return (*stream)->capture != NULL ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+
+/* The order "during the API call" promises that the source is read before the return. A real runtime was seen to read
+ * sources over 64 KiB later, on a stream with work. So the emulator promises nothing there either. */
+static bool reads_now(const struct batch *batch, size_t which, size_t attribute, const struct emu_stream *stream)
+{
+    const bool during_call = batch->attributes[attribute].srcAccessOrder == cudaMemcpySrcAccessOrderDuringApiCall;
+    return during_call && (batch->sizes[which] <= READ_AT_ONCE || stream->head == NULL);
+}
+
+static cudaError_t copy_batch(const struct batch *batch, cudaStream_t handle)
+{
+    struct emu_stream *stream = NULL;
+    cudaError_t error = stream_of_batch(handle, &stream);
+    if (error == cudaSuccess)
+        error = check_batch(batch);
+    size_t attribute = 0;
+    for (size_t i = 0; i < batch->count && error == cudaSuccess; i++) {
+        while (attribute + 1 < batch->attribute_count && batch->firsts[attribute + 1] <= i)
+            attribute++;
+        error = emu_copy(batch->targets[i], batch->sources[i], batch->sizes[i], stream,
+                         reads_now(batch, i, attribute, stream));
+    }
+    return error;
+}
+
+cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
+                                 struct cudaMemcpyAttributes *attrs, size_t *attrsIdxs, size_t numAttrs,
+                                 cudaStream_t stream)
+{
+    const struct batch batch = {dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs};
+    cudaError_t error = EMU_ENTER(cudaMemcpyBatchAsync, EMU_NEEDS_CONTEXT);
+    if (error == cudaSuccess)
+        error = copy_batch(&batch, stream);
+    return emu_leave(error);
+}
+
+#endif

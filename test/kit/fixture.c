@@ -1,0 +1,315 @@
+/* Shared by all suites. */
+#include "fixture.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SKIP = 77, PATIENCE_S = 240 };
+
+atomic_int unsound;
+
+static unsigned schedule;
+static int device_count;
+
+/* ---- Around each test ---- */
+
+static void start(void)
+{
+    device_count = gpu_start(schedule);
+}
+
+static void end(void)
+{
+    OK(synced_mem_shutdown());
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.objects, 0);
+    ck_assert_uint_eq(stats.pageable_bytes, 0);
+    ck_assert_uint_eq(stats.pinned_bytes, 0);
+    ck_assert_uint_eq(stats.gpu_bytes, 0);
+    ck_assert_uint_eq(stats.managed_bytes, 0);
+    ck_assert_uint_eq(stats.retired, 0);
+    ck_assert_uint_eq(stats.quarantined, 0);
+    gpu_check_nothing_left();
+}
+
+static TCase *add(Suite *of, const char *name, void (*at_start)(void), void (*at_end)(void))
+{
+    TCase *const added = tcase_create(name);
+    tcase_add_checked_fixture(added, at_start, at_end);
+    tcase_set_timeout(added, PATIENCE_S);
+    suite_add_tcase(of, added);
+    return added;
+}
+
+TCase *add_case(Suite *of, const char *name)
+{
+    return add(of, name, start, end);
+}
+
+TCase *add_case_without_end(Suite *of, const char *name)
+{
+    return add(of, name, start, NULL);
+}
+
+TCase *add_case_in_children(Suite *of, const char *name)
+{
+    return add(of, name, NULL, NULL);
+}
+
+unsigned fixture_schedule(void)
+{
+    return schedule;
+}
+
+int devices(void)
+{
+    return device_count;
+}
+
+bool old_pointers_fault(void)
+{
+    const char *const debug = getenv("SYNCED_MEM_DEBUG");
+    return debug && strcmp(debug, "1") == 0;
+}
+
+void keep_no_spares(void)
+{
+    for (int device = 0; device < device_count; device++)
+        OK(synced_mem_gpu_pool_set_spare_limit(device, 0));
+}
+
+/* ---- Objects ---- */
+
+synced_mem *make(size_t size)
+{
+    synced_mem *mem = NULL;
+    OK(synced_mem_create(&mem, size, NULL));
+    ck_assert_ptr_nonnull(mem);
+    return mem;
+}
+
+synced_mem *make_on(size_t size, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = device;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+synced_mem *make_named(const char *name, size_t size)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = name;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+synced_mem *make_named_on(const char *name, size_t size, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = name;
+    options.device = device;
+    OK(synced_mem_create(&mem, size, &options));
+    return mem;
+}
+
+void host_fill(void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    gpu_note_host_write(data, size);
+    pattern_write(data, size, pattern);
+}
+
+bool host_is(const void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    gpu_note_host_read(data, size);
+    return pattern_is(data, size, pattern);
+}
+
+bool device_is(const void *data, size_t size, unsigned pattern)
+{
+    ck_assert_ptr_nonnull(data);
+    void *const bytes = malloc(size);
+    ck_assert_ptr_nonnull(bytes);
+    gpu_read(bytes, data, size);
+    const bool is = pattern_is(bytes, size, pattern);
+    free(bytes);
+    return is;
+}
+
+synced_mem *make_at_cpu(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make(size);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, pattern);
+    return mem;
+}
+
+synced_mem *make_at_gpu(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make(size);
+    void *const data = synced_mem_overwrite_gpu_data(mem);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    gpu_fill(data, size, pattern, NULL);
+    return mem;
+}
+
+synced_mem_stats stats_now(void)
+{
+    synced_mem_stats stats = {.struct_size = sizeof stats};
+    OK(synced_mem_get_stats(&stats));
+    return stats;
+}
+
+struct facts facts_of(const synced_mem *mem)
+{
+    return (struct facts){.head = synced_mem_head(mem),
+                          .size = synced_mem_size(mem),
+                          .device = synced_mem_device(mem),
+                          .cpu = synced_mem_cpu_source(mem),
+                          .gpu = synced_mem_gpu_source(mem),
+                          .cpu_capacity = synced_mem_cpu_capacity(mem),
+                          .gpu_capacity = synced_mem_gpu_capacity(mem)};
+}
+
+void check_unchanged(const synced_mem *mem, const struct facts *before)
+{
+    ck_assert_int_eq(synced_mem_head(mem), before->head);
+    ck_assert_uint_eq(synced_mem_size(mem), before->size);
+    ck_assert_int_eq(synced_mem_device(mem), before->device);
+    ck_assert_int_eq(synced_mem_cpu_source(mem), before->cpu);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), before->gpu);
+    ck_assert_uint_eq(synced_mem_cpu_capacity(mem), before->cpu_capacity);
+    ck_assert_uint_eq(synced_mem_gpu_capacity(mem), before->gpu_capacity);
+}
+
+/* ---- Streams ---- */
+
+synced_mem_stream open_stream(int kind)
+{
+    return kind == LEGACY ? NULL : gpu_stream_create(gpu_current_device(), kind == BLOCKING);
+}
+
+void close_stream(synced_mem_stream stream)
+{
+    gpu_stream_sync(stream);
+    OK(synced_mem_forget_stream(stream));
+    if (stream)
+        gpu_stream_destroy(stream);
+}
+
+/* ---- Processes ---- */
+
+bool leaves_memory;
+
+/* The leak sanitizer calls this function before it checks. */
+int __lsan_is_turned_off(void);
+int __lsan_is_turned_off(void)
+{
+    return leaves_memory;
+}
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+static bool sleeps(const char *thread)
+{
+    char path[64];
+    char text[256] = "";
+    (void)snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", thread);
+    FILE *const file = fopen(path, "r");
+    if (!file)
+        return true;
+    const char *const line = fgets(text, sizeof text, file);
+    const char *const name_end = line ? strrchr(text, ')') : NULL;
+    (void)fclose(file);
+    return name_end && strncmp(name_end, ") S", 3) == 0;
+}
+
+static bool others_sleep(void)
+{
+    bool all = true;
+    DIR *const threads = opendir("/proc/self/task");
+    ck_assert_ptr_nonnull(threads);
+    for (const struct dirent *entry; (entry = readdir(threads)) != NULL;)
+        if (entry->d_name[0] != '.' && atoi(entry->d_name) != gettid() && !sleeps(entry->d_name))
+            all = false;
+    (void)closedir(threads);
+    return all;
+}
+
+void let_others_sleep(void)
+{
+    enum { LOOK_US = 1000, IN_A_ROW = 3 };
+    for (int slept = 0; slept < IN_A_ROW;) {
+        slept = others_sleep() ? slept + 1 : 0;
+        (void)usleep(LOOK_US);
+    }
+}
+#else
+void let_others_sleep(void)
+{
+}
+#endif
+
+bool in_a_child(void (*function)(const void *argument), const void *argument)
+{
+    int status = 0;
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        function(argument);
+        exit(EXIT_SUCCESS);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+}
+
+/* ---- All tests ---- */
+
+/* A runtime that was started in a process does not work in its children. So a child looks for the devices. */
+static bool found_devices(void)
+{
+    int status = 0;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(gpu_start(0) > 0 ? 0 : 1);
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int schedules(void)
+{
+    const char *const asked = getenv("SYNCED_MEM_TEST_SEEDS");
+    return asked && gpu_schedules() > 1 ? atoi(asked) : gpu_schedules();
+}
+
+int main(void)
+{
+    if (gpu_expected() && !found_devices()) {
+        (void)fprintf(stderr, "no device was found\n");
+        return SKIP;
+    }
+    const char *const first = getenv("SYNCED_MEM_EMU_SEED");
+    const unsigned from = first ? (unsigned)strtoul(first, NULL, 0) : 0;
+    for (int i = 0; i < schedules(); i++) {
+        schedule = from + (unsigned)i;
+        SRunner *const runner = srunner_create(suite());
+        srunner_run_all(runner, i == 0 ? CK_ENV : CK_SILENT);
+        const int failed = srunner_ntests_failed(runner);
+        if (failed > 0 && i > 0)
+            srunner_print(runner, CK_NORMAL);
+        srunner_free(runner);
+        if (failed > 0) {
+            (void)fprintf(stderr, "failed with SYNCED_MEM_EMU_SEED=%u SYNCED_MEM_TEST_SEEDS=1\n", schedule);
+            return EXIT_FAILURE;
+        }
+    }
+    return EXIT_SUCCESS;
+}

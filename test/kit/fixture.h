@@ -1,0 +1,146 @@
+/*
+ * Shared by all suites. A test runs in a process of its own, which starts the GPU runtime first. At the test's end the
+ * library is shut down, and neither the library nor the runtime may have anything left.
+ */
+#ifndef FIXTURE_H
+#define FIXTURE_H
+
+#include "gpu.h"
+#include "pattern.h"
+#include "synced_mem.h"
+#include "use_memory.h"
+
+#include <check.h>
+#include <stdatomic.h>
+#include <stdio.h>
+
+/* Defined by each suite's file; main() is in the fixture. */
+Suite *suite(void);
+
+/* Adds a test case with the fixture to the suite. */
+TCase *add_case(Suite *of, const char *name);
+/* The same without the fixture's end, for tests that leave something on purpose. */
+TCase *add_case_without_end(Suite *of, const char *name);
+/* The same for a test that starts the runtime itself, in children of its own. */
+TCase *add_case_in_children(Suite *of, const char *name);
+
+/* Returns the number of the current schedule of the runtime. */
+unsigned fixture_schedule(void);
+
+/* From now on released device memory is freed at once, and none is kept for reuse. Only in a test. */
+void keep_no_spares(void);
+
+/* Returns whether the library is in debug mode. A test must then not read stale host copies, which are protected. */
+bool old_pointers_fault(void);
+
+/* Returns how many devices the test has. Only in a test. */
+int devices(void);
+
+/* ---- Checks ---- */
+
+/* Check's own assertions are for the main thread. In other threads a failed condition is printed and counted. The main
+ * thread asserts at the end that the count is 0. */
+extern atomic_int unsound;
+
+#define SOUND(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            (void)fprintf(stderr, "%s:%d: failed: %s (%s)\n", __FILE__, __LINE__, #condition,                          \
+                          synced_mem_last_error_message());                                                            \
+            atomic_fetch_add(&unsound, 1);                                                                             \
+        }                                                                                                              \
+    } while (0)
+
+#define OK(call)                                                                                                       \
+    do {                                                                                                               \
+        const synced_mem_status status_ = (call);                                                                      \
+        ck_assert_msg(status_ == SYNCED_MEM_OK, "%s: %s", #call, synced_mem_last_error_message());                     \
+    } while (0)
+
+#define FAILS(status, call)                                                                                            \
+    do {                                                                                                               \
+        const synced_mem_status got_ = (call);                                                                         \
+        ck_assert_msg(got_ == (status), "%s: %s, not %s (%s)", #call, synced_mem_status_name(got_),                    \
+                      synced_mem_status_name(status), synced_mem_last_error_message());                                \
+        ck_assert_int_eq(synced_mem_last_error(), status);                                                             \
+    } while (0)
+
+/* For a call that returns a pointer. */
+#define FAILS_NULL(status, call)                                                                                       \
+    do {                                                                                                               \
+        ck_assert_msg((call) == NULL, "%s succeeded", #call);                                                          \
+        ck_assert_msg(synced_mem_last_error() == (status), "%s: %s, not %s (%s)", #call,                               \
+                      synced_mem_status_name(synced_mem_last_error()), synced_mem_status_name(status),                 \
+                      synced_mem_last_error_message());                                                                \
+    } while (0)
+
+/* For a call that needs a device. It must succeed in a build with a GPU runtime, and fail with ERR_NO_GPU without. */
+#define FAILS_WITHOUT_GPU(call)                                                                                        \
+    do {                                                                                                               \
+        if (!gpu_expected())                                                                                           \
+            FAILS(SYNCED_MEM_ERR_NO_GPU, call);                                                                        \
+        else                                                                                                           \
+            OK(call);                                                                                                  \
+    } while (0)
+
+#define SAYS(text)                                                                                                     \
+    ck_assert_msg(strstr(synced_mem_last_error_message(), (text)) != NULL, "'%s' is not in '%s'", (text),              \
+                  synced_mem_last_error_message())
+
+/* ---- Objects ---- */
+
+synced_mem *make(size_t size);
+synced_mem *make_on(size_t size, int device);
+synced_mem *make_named(const char *name, size_t size);
+synced_mem *make_named_on(const char *name, size_t size, int device);
+
+/* The host's writes and reads of contents whose pointer the library returned. */
+void host_fill(void *data, size_t size, unsigned pattern);
+bool host_is(const void *data, size_t size, unsigned pattern);
+/* Compares device memory once all work on the current device is done. */
+bool device_is(const void *data, size_t size, unsigned pattern);
+
+/* Create an object that holds the pattern. The second is AT_GPU, written by a kernel on the legacy stream. */
+synced_mem *make_at_cpu(size_t size, unsigned pattern);
+synced_mem *make_at_gpu(size_t size, unsigned pattern);
+
+synced_mem_stats stats_now(void);
+
+/* The state that a failed call must not change. */
+struct facts {
+    synced_mem_state head;
+    size_t size;
+    int device;
+    synced_mem_source cpu;
+    synced_mem_source gpu;
+    size_t cpu_capacity;
+    size_t gpu_capacity;
+};
+struct facts facts_of(const synced_mem *mem);
+void check_unchanged(const synced_mem *mem, const struct facts *before);
+
+/* ---- Streams of the current device ---- */
+
+enum { LEGACY, BLOCKING, NON_BLOCKING, STREAM_KINDS };
+
+synced_mem_stream open_stream(int kind);
+/* Waits for the stream's work, forgets the stream in the library, and destroys it. */
+void close_stream(synced_mem_stream stream);
+
+/* ---- Processes ---- */
+
+/* A process sets this if it leaves memory allocated on purpose: a child does not free memory that it has inherited, and
+ * the memory of a lost device cannot be freed. The leak sanitizer then checks nothing. */
+extern bool leaves_memory;
+
+/* Waits until all other threads sleep. Call it before a fork beside threads that finish some work and then sleep. A
+ * sanitizer's allocator does not take its locks across a fork. If another thread holds one, the child waits for ever in
+ * an early allocation. Returns at once without a sanitizer. */
+void let_others_sleep(void);
+
+/* Runs the function in a process of its own. Returns whether it exited with success. Uses nothing of Check, so any
+ * thread may call it. If the caller is not the main thread, the function must use nothing of Check either, as Check's
+ * lock may be held. */
+bool in_a_child(void (*function)(const void *argument), const void *argument);
+
+#endif

@@ -1,0 +1,135 @@
+# shellcheck shell=sh disable=SC2154
+# Sourced by scripts here and in bench. Finds missing Debian packages, and installs them if permitted. The script sets
+# root first.
+
+missing=
+need_program() { # PROGRAM PACKAGE
+    command -v "$1" >/dev/null 2>&1 || missing="$missing $2"
+}
+need_module() { # PKG-CONFIG-MODULE PACKAGE
+    pkg-config --exists "$1" 2>/dev/null || missing="$missing $2"
+}
+# Debian's packages are for Debian's Python, which may come after another one in the PATH.
+python_with() { # MODULE: prints the first interpreter that has the module
+    for interpreter in python3 /usr/bin/python3; do
+        if "$interpreter" -c "import $1" >/dev/null 2>&1; then
+            echo "$interpreter"
+            return 0
+        fi
+    done
+    return 1
+}
+need_python_module() { # MODULE PACKAGE
+    python_with "$1" >/dev/null || missing="$missing $2"
+}
+
+# Tools that every build needs.
+need_build_tools() {
+    need_program cc gcc
+    [ -e /usr/include/stdlib.h ] || missing="$missing libc6-dev"
+    need_program pkg-config pkg-config
+    need_program meson meson
+    need_program ninja ninja-build
+}
+
+# With NO_INSTALL=1 in the environment nothing is installed.
+try_install() { # PACKAGE...: as root, or with a sudo that needs no password
+    [ -z "${NO_INSTALL-}" ] || return 1
+    command -v apt-get >/dev/null 2>&1 || return 1
+    if [ "$(id -u)" = 0 ]; then sudo=; else sudo="sudo -n"; $sudo true 2>/dev/null || return 1; fi
+    echo "installing:$*" >&2
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null 2>&1 && return 0
+    $sudo apt-get update -qq >/dev/null 2>&1 || return 1
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y "$@" >/dev/null
+}
+
+# Ends the script with one line if a missing package can't be installed.
+install_missing() {
+    [ -n "$missing" ] || return 0
+    # Word splitting is intended: one argument for each package.
+    # shellcheck disable=SC2086
+    try_install $missing && missing= && return 0
+    echo "missing packages:$missing (as root: apt-get install$missing)" >&2
+    exit 1
+}
+
+# Debian has all architectures in one archive. Systems derived from it may keep some elsewhere, where apt does not
+# search.
+is_debian() {
+    [ "$(sed -n 's/^ID=//p' /etc/os-release 2>/dev/null | tr -d \"\')" = debian ]
+}
+
+# Unpacks Debian's packages for another architecture into a folder. Neither the system's packages nor its list of
+# architectures change, and apt needs no privileges.
+unpack_packages() { # ARCHITECTURE FOLDER PACKAGE...
+    architecture=$1
+    folder=$2
+    shift 2
+    if [ "$(cat "$folder/.complete" 2>/dev/null)" = "$*" ]; then return 0; fi
+    rm -rf "$folder"
+    mkdir -p "$folder/apt/lists/partial" "$folder/apt/cache/archives/partial" "$folder/apt/packages"
+    foreign="-oAPT::Architecture=$architecture -oAPT::Architectures=$architecture -oDir::State::Lists=$folder/apt/lists
+        -oDir::Cache=$folder/apt/cache -oAPT::Sandbox::User=$(id -un)"
+    # shellcheck disable=SC2086
+    if ! (cd "$folder/apt/packages" && apt-get $foreign -qq update && apt-get $foreign -qq download "$@") \
+        >"$folder/apt/log" 2>&1; then
+        tail -n 5 "$folder/apt/log" >&2
+        echo "apt-get can't download for $architecture: $* (is there a network?)" >&2
+        return 1
+    fi
+    for package in "$folder"/apt/packages/*.deb; do dpkg -x "$package" "$folder" || return 1; done
+    rm -rf "$folder/apt"
+    echo "$*" >"$folder/.complete"
+}
+
+# Meson's cross file for Debian's compiler, with the packages in the folder, and programs run under qemu-user.
+write_cross_file() { # FILE FOLDER
+    compiler="'aarch64-linux-gnu-gcc'"
+    if command -v ccache >/dev/null 2>&1; then compiler="'ccache', $compiler"; fi
+    cat >"$1" <<END
+[binaries]
+c = [$compiler]
+ar = 'aarch64-linux-gnu-ar'
+ld = 'aarch64-linux-gnu-ld'
+nm = 'aarch64-linux-gnu-nm'
+objcopy = 'aarch64-linux-gnu-objcopy'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64', '-L', '/usr/aarch64-linux-gnu']
+
+[properties]
+pkg_config_libdir = '$2/usr/lib/aarch64-linux-gnu/pkgconfig'
+sys_root = '$2'
+
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+END
+}
+
+# Prints all that a configured build folder depends on, except the tree.
+fingerprint() { # MESON-ARGUMENT...
+    echo "$* ${CC-}"
+    command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
+    for module in check numa openblas; do
+        pkg-config --modversion $module 2>/dev/null || true
+    done
+}
+
+# Sets the folder up, again if the arguments or the machine have changed, and builds the targets.
+configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
+    folder=$1
+    targets=$2
+    shift 2
+    if [ "$(cat "$folder/.fingerprint" 2>/dev/null)" != "$(fingerprint "$@")" ] || [ ! -f "$folder/build.ninja" ]; then
+        rm -rf "$folder"
+        mkdir -p "$folder"
+        meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
+        fingerprint "$@" >"$folder/.fingerprint"
+    fi
+    # Word splitting is intended: one argument for each target.
+    # shellcheck disable=SC2086
+    ninja -C "$folder" $targets >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
+}

@@ -1,0 +1,287 @@
+/* Checks debug mode. The use of an expired pointer ends the process with a message. All other calls work as without
+ * debug mode. */
+#include "debug_kit.h"
+
+#include "base/caller.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+static bool insecure;
+char *__real_secure_getenv(const char *name);
+char *__wrap_secure_getenv(const char *name);
+char *__wrap_secure_getenv(const char *name)
+{
+    return insecure ? NULL : __real_secure_getenv(name);
+}
+
+/* ---- Old pointers ---- */
+
+/* Memory is page-locked if the object names its device, otherwise pageable. It is small, or large enough to be
+ * staged. */
+static const struct {
+    size_t size;
+    int device;
+} kinds[] = {{SIZE, SYNCED_MEM_DEVICE_CURRENT}, {SIZE, 0}, {MUCH, SYNCED_MEM_DEVICE_CURRENT}, {MUCH, 0}};
+enum { KINDS = 4 };
+static int kind;
+
+static synced_mem *make_weight(void)
+{
+    return make_named_on("conv1.weight", kinds[kind].size, kinds[kind].device);
+}
+
+static void read_stale(void)
+{
+    synced_mem *const mem = make_weight();
+    const unsigned char *const data = synced_mem_cpu_data(mem);
+    touch_to_read(data);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(mem, NULL));
+    touch_to_read(data + 8);
+}
+
+static void write_stale(void)
+{
+    synced_mem *const mem = make_weight();
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    touch_to_write(data);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
+    touch_to_write(data);
+}
+
+static void write_synced(void)
+{
+    synced_mem *const mem = make_weight();
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    touch_to_write(data);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+    touch_to_read(data);
+    touch_to_write(data + kinds[kind].size - 1);
+}
+
+static void read_discarded(void)
+{
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    touch_to_write(data);
+    OK(synced_mem_resize_discard(mem, SIZE));
+    touch_to_read(data);
+}
+
+START_TEST(old_pointers)
+{
+    if (!gpu_expected())
+        return;
+    kind = _i;
+    dies(read_stale, " bytes): its host copy at 0x");
+    SAID("synced_mem: 'conv1.weight' (");
+    SAID(" is stale since synced_mem_mutable_gpu_data_on; the pointer used at 0x");
+    SAID(" expired then\n");
+    dies(write_stale, " is stale since synced_mem_overwrite_gpu_data; the pointer used at 0x");
+    dies(write_synced, " is read-only since synced_mem_gpu_data; the pointer used at 0x");
+}
+END_TEST
+
+START_TEST(discarded)
+{
+    dies(read_discarded, "synced_mem: an object without a name (5000 bytes): its host copy at 0x");
+    SAID("is stale since synced_mem_resize_discard;");
+}
+END_TEST
+
+/* ---- The call that made the pointer expire ---- */
+
+void fw_discard(synced_mem *mem);
+
+/* A framework's wrapper, in which it makes all its calls of this kind. */
+__attribute__((noinline, visibility("default"))) void fw_discard(synced_mem *mem)
+{
+    OK(synced_mem_resize_discard(mem, SIZE));
+}
+
+void fw_layer(synced_mem *mem);
+
+__attribute__((noinline, visibility("default"))) void fw_layer(synced_mem *mem)
+{
+    synced_mem_scope_begin("layer3");
+    fw_discard(mem);
+    synced_mem_scope_end();
+}
+
+static bool in_train;
+
+static void read_what_a_layer_discarded(void)
+{
+    if (in_train)
+        synced_mem_scope_begin("train");
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    fw_layer(mem);
+    synced_mem_scope_begin("later");
+    touch_to_read(data);
+}
+
+static void read_what_nobody_knows_who_discarded(void)
+{
+    synced_mem *const mem = make(SIZE);
+    unsigned char *const data = synced_mem_mutable_cpu_data(mem);
+    sm_caller_wanted = false;
+    OK(synced_mem_resize_discard(mem, SIZE));
+    touch_to_read(data);
+}
+
+START_TEST(call_places)
+{
+    for (int i = 0; i < 2; i++) {
+        in_train = i > 0;
+        dies(read_what_a_layer_discarded, "is stale since synced_mem_resize_discard;");
+        SAID(in_train ? " expired then\nsynced_mem: that call was made in 'train/layer3' at fw_discard+0x"
+                      : " expired then\nsynced_mem: that call was made in 'layer3' at fw_discard+0x");
+        const char *const at = strstr(said, " at fw_discard+0x");
+        const char *const caller = strstr(at, " < ");
+        ck_assert_msg(caller && strncmp(caller, " < fw_layer+0x", 14) == 0, "%s", said);
+        ck_assert_ptr_nonnull(strchr(caller, '\n'));
+    }
+    dies(read_what_nobody_knows_who_discarded, " is stale since a call of the library; the pointer");
+    ck_assert_ptr_null(strstr(said, "that call"));
+}
+END_TEST
+
+/* ---- Correct programs ---- */
+
+static void go_round(void)
+{
+    for (kind = 0; kind < (gpu_expected() ? KINDS : 1); kind++) {
+        synced_mem *const mem = make_weight();
+        const size_t size = kinds[kind].size;
+        host_fill(synced_mem_overwrite_cpu_data(mem), size, 1);
+        if (gpu_expected()) {
+            void *const data = synced_mem_mutable_gpu_data(mem);
+            gpu_fill(data, size, 2, NULL);
+            ck_assert(host_is(synced_mem_cpu_data(mem), size, 2));
+            host_fill(synced_mem_mutable_cpu_data(mem), size, 3);
+            ck_assert(device_is(synced_mem_gpu_data(mem), size, 3));
+            ck_assert(host_is(synced_mem_cpu_data(mem), size, 3));
+            host_fill(synced_mem_overwrite_cpu_data(mem), size, 4);
+            OK(synced_mem_async_gpu_push(mem, NULL));
+            gpu_fill(synced_mem_mutable_gpu_data_on(mem, NULL), size, 5, NULL);
+            OK(synced_mem_async_cpu_pull(mem, NULL));
+            ck_assert(host_is(synced_mem_cpu_data(mem), size, 5));
+            OK(synced_mem_resize(mem, size - 100));
+            OK(synced_mem_resize(mem, size));
+            OK(synced_mem_release_gpu_data(mem));
+        }
+        OK(synced_mem_resize_discard(mem, size));
+        ck_assert(host_is(synced_mem_cpu_data(mem), size, 0));
+        host_fill(synced_mem_mutable_cpu_data(mem), size, 6);
+        OK(synced_mem_resize(mem, 2 * size));
+        OK(synced_mem_release(mem));
+    }
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+}
+
+START_TEST(all_accesses)
+{
+    lives(go_round);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+/* The process has more objects than the initial tables have room for. */
+static void hold_many(void)
+{
+    enum { MANY = 3000 };
+    static synced_mem *mems[MANY];
+    for (int i = 0; i < MANY; i++) {
+        mems[i] = make_at_cpu(100, 1);
+        if (i % 2)
+            OK(synced_mem_resize_discard(mems[i], 100));
+    }
+    for (int i = 0; i < MANY; i++)
+        OK(synced_mem_release(mems[i]));
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+}
+
+START_TEST(many_objects)
+{
+    lives(hold_many);
+}
+END_TEST
+
+/* ---- Threads ---- */
+
+enum { ROUNDS = 2000 };
+static atomic_int asked;
+static atomic_int answered;
+
+static void *release_device_copies(void *mem)
+{
+    for (int round = 1; round <= ROUNDS; round++) {
+        while (atomic_load(&asked) < round)
+            continue;
+        OK(synced_mem_release_gpu_data(mem));
+        atomic_store(&answered, round);
+    }
+    return NULL;
+}
+
+/* Both calls set the head to AT_CPU. Neither makes the other's pointer expire. */
+static void write_while_another_releases(void)
+{
+    pthread_t other;
+    synced_mem *const mem = make(SIZE);
+    ck_assert_int_eq(pthread_create(&other, NULL, release_device_copies, mem), 0);
+    for (int round = 1; round <= ROUNDS; round++) {
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        atomic_store(&asked, round);
+        for (volatile int i = 0; i < round % 400; i++)
+            continue;
+        touch_to_write(synced_mem_mutable_cpu_data(mem));
+        while (atomic_load(&answered) < round)
+            continue;
+    }
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(opened_before_it_is_given)
+{
+    if (gpu_expected())
+        lives(write_while_another_releases);
+}
+END_TEST
+
+/* ---- Conditions under which debug mode is on ---- */
+
+static void use_old_pointer_as_another_user(void)
+{
+    insecure = true;
+    use_old_pointer();
+}
+
+START_TEST(off)
+{
+    ck_assert_int_eq(run(use_old_pointer, ""), 0);
+    ck_assert_int_eq(run(use_old_pointer, "0"), 0);
+    ck_assert_int_eq(run(use_old_pointer_as_another_user, "1"), 0);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("debug");
+    TCase *const cases = add_case_in_children(all, "debug");
+    tcase_add_loop_test(cases, old_pointers, 0, KINDS);
+    tcase_add_test(cases, all_accesses);
+    tcase_add_test(cases, opened_before_it_is_given);
+    if (fixture_schedule() > 0)
+        return all;
+    TCase *const host = add_case_in_children(all, "on the host alone");
+    tcase_add_test(host, discarded);
+    tcase_add_test(host, call_places);
+    tcase_add_test(host, many_objects);
+    tcase_add_test(host, off);
+    return all;
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# header_test.sh HEADER COMPILER...: checks that the header compiles alone, without a warning, in each language that it
+# promises.
+set -u
+header=$1
+shift
+failed=0
+# shellcheck source=test/kit/kit.sh
+. "$(dirname "$0")/../kit/kit.sh"
+cat >"$dir/alone.c" <<END
+#include "$header"
+#include "$header"
+extern synced_mem_stream stream_of_the_caller;
+struct CUstream_st *stream_of_cuda(void);
+struct CUstream_st *stream_of_cuda(void)
+{
+    return stream_of_the_caller;
+}
+END
+cp "$dir/alone.c" "$dir/alone.cpp"
+
+# try LANGUAGE FILE COMMAND...: compiles the file if the compiler supports the language.
+try()
+{
+    language=$1
+    file=$2
+    shift 2
+    echo 'typedef int known;' >"$dir/known.${file##*.}"
+    if ! "$@" -std="$language" -fsyntax-only "$dir/known.${file##*.}" 2>/dev/null; then
+        echo "skipped: $* -std=$language"
+    elif "$@" -std="$language" -Wall -Wextra -Wpedantic -Wundef -Wshadow -Wconversion -Werror -fsyntax-only "$file"; then
+        echo "compiled: $* -std=$language"
+    else
+        echo "FAILED: $* -std=$language"
+        failed=1
+    fi
+}
+
+for compiler in "$@" gcc clang; do
+    command -v "${compiler%% *}" >/dev/null 2>&1 || continue
+    for language in c99 c11 c17; do
+        try "$language" "$dir/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
+    done
+done
+for compiler in g++ clang++; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    for language in c++98 c++11 c++17 c++20; do
+        # stdint.h uses long long, which C++98 does not have.
+        try "$language" "$dir/alone.cpp" "$compiler" -Wno-long-long
+    done
+done
+exit $failed

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""layers.py SRC BUILD OBJECTS: checks that the folders of SRC depend on one another in one direction.
+
+SRC/layers.txt lists the folders, lowest first. A file may use its own folder and the folders listed before that one.
+OBJECTS is the folder with the objects that BUILD made of SRC. The check fails if an #include or a linked symbol leads
+to a folder listed later, or if files use one another in a circle.
+"""
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+
+class Tree:
+    def __init__(self, src):
+        lines = (src / "layers.txt").read_text().splitlines()
+        self.src = src
+        self.layers = [line for line in lines if line and not line.startswith("#")]
+
+    def layer(self, file):
+        """Returns the index of the file's folder."""
+        return self.layers.index(pathlib.PurePath(file).parts[0])
+
+    def arrow_up(self, user, used, how):
+        """Yields a line if the arrow runs up."""
+        if self.layer(used) > self.layer(user):
+            yield f"{user} {how}, and {self.layers[self.layer(used)]} is above {self.layers[self.layer(user)]}"
+
+    def files(self):
+        return sorted(str(path.relative_to(self.src)) for path in self.src.rglob("*.[ch]"))
+
+    def includes(self):
+        for user in self.files():
+            if pathlib.PurePath(user).parts[0] not in self.layers:
+                sys.exit(f"{user} is in none of the folders of layers.txt")
+            for name in re.findall(r'^#include "([^"]+)"', (self.src / user).read_text(), re.M):
+                if (self.src / name).is_file():
+                    yield from self.arrow_up(user, name, f"includes {name}")
+                elif ((self.src / user).parent / name).is_file():
+                    yield f"{user} includes {name} without naming its folder"
+
+
+def symbols(object_file):
+    """Returns the global symbols that an object defines, and those that it needs."""
+    lines = subprocess.run(["nm", object_file], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    pairs = [line.split()[-2:] for line in lines]
+    return {name for kind, name in pairs if kind in "BCDRTVW"}, {name for kind, name in pairs if kind == "U"}
+
+
+def uses_of(tree, build, objects):
+    """Returns for each source file the files that it uses, with the symbols."""
+    owner, needed = {}, {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        made = (build / entry["output"]).resolve()
+        if made.parent == objects and made.is_file():
+            user = str((build / entry["file"]).resolve().relative_to(tree.src))
+            defined, needed[user] = symbols(made)
+            owner.update(dict.fromkeys(defined, user))
+    uses = {user: {} for user in needed}
+    for user, names in needed.items():
+        for name in sorted(names):
+            if owner.get(name, user) != user:
+                uses[user].setdefault(owner[name], []).append(name)
+    return uses
+
+
+def circle(uses):
+    """Returns the files that are in a circle, or between two circles."""
+    left = {user: set(others) for user, others in uses.items()}
+    while True:
+        used = set().union(*left.values()) if left else set()
+        ends = {user for user, others in left.items() if not others or user not in used}
+        if not ends:
+            return left
+        left = {user: others - ends for user, others in left.items() if user not in ends}
+
+
+def main():
+    src, build, objects = (pathlib.Path(argument).resolve() for argument in sys.argv[1:4])
+    tree = Tree(src)
+    uses = uses_of(tree, build, objects)
+    wrong = list(tree.includes())
+    for user, others in sorted(uses.items()):
+        for used, names in sorted(others.items()):
+            wrong += tree.arrow_up(user, used, f"uses {', '.join(names)} of {used}")
+    for user, others in sorted(circle(uses).items()):
+        for used in sorted(others):
+            wrong.append(f"in a circle: {user} uses {', '.join(uses[user][used])} of {used}")
+    if not uses:
+        wrong.append(f"no object of {src} is in {objects}")
+    print("\n".join(wrong) or f"{len(uses)} files in {len(tree.layers)} layers, no arrow up, no circle")
+    sys.exit(bool(wrong))
+
+
+main()

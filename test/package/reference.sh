@@ -1,0 +1,35 @@
+#!/bin/sh
+# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: checks that each public function's comment has its facts, that
+# the check finds facts that are left out, and that Doxygen makes the reference without a warning.
+set -eu
+test=$(dirname "$0")
+header=$1
+shift
+# shellcheck source=test/kit/kit.sh
+. "$test/../kit/kit.sh"
+
+awk -f "$test/reference.awk" "$header"
+for lost in 's/@since 0.[0-9]//' 's/@return//' 's/Blocking: //' 's/Ownership: //' 's/Threads: //' 's/Errors: //' \
+    's/Any thread may call/Few may call/' 's/^ \* - Blocking\. / * - /' 's/^\/\*\* Adds .*/\/**/' \
+    's/by synced_mem_retain()/by synced_mem_keep()/' 's/Errors: as synced_mem_query()/Errors: as synced_mem_wait()/' \
+    's/Blocking: never. Ownership: none. Threads: safe./Threads: safe. Ownership: none. Blocking: never./'; do
+    sed "$lost" "$header" >"$dir/lost.h"
+    if cmp -s "$header" "$dir/lost.h" || awk -f "$test/reference.awk" "$dir/lost.h" >/dev/null; then
+        echo "not found: $lost"
+        exit 1
+    fi
+done
+
+if [ $# = 0 ]; then
+    echo "without Doxygen: the reference is not made"
+    exit 0
+fi
+"$1" "$2" "$3" "$dir"
+# The reference must have all declared functions.
+sed -n 's/.*class="memname">\(.*\)<.td>.*/\1/p' "$dir"/html/*.html | sed 's/ *$//; s/.*[ *>]//' |
+    sort -u >"$dir/made"
+declared "$header"
+if comm -23 "$dir/declared" "$dir/made" | grep .; then
+    echo "these are not in the reference"
+    exit 1
+fi

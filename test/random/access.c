@@ -1,0 +1,345 @@
+/* Plays accesses and transfers. */
+#include "world.h"
+
+#include "gpu.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The target of a call. */
+struct call {
+    struct object *object;
+    int stream; /* or HOST, NO_STREAM */
+    synced_mem_stream handle;
+    unsigned allowed;
+};
+
+/* The legacy stream has two names. */
+static synced_mem_stream handle_of(const struct op *op, int stream)
+{
+    const bool named = stream % PLACES == LEGACY && (op->b & 1);
+    return named ? (synced_mem_stream)1 /* cudaStreamLegacy */ : world.streams[stream];
+}
+
+/* Finds the object and the stream of a call on a stream. Returns false if there is no such stream. */
+static bool call_on(const struct op *op, struct call *call)
+{
+    call->object = &world.objects[op->object];
+    call->stream = call->object->mem ? resolve(call->object, op->stream) : -1;
+    if (call->stream < 0)
+        return false;
+    call->handle = handle_of(op, call->stream);
+    const bool elsewhere = call->object->device >= 0 && device_of_stream(call->stream) != call->object->device;
+    call->allowed = elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
+    if (!machine.gpu)
+        call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
+    return true;
+}
+
+/* ---- Accessors ---- */
+
+static const void *reads(const struct op *op, const struct call *call)
+{
+    synced_mem *const mem = call->object->mem;
+    switch (op->code) {
+    case OP_CPU_READ:
+        code_line("host[%d] = (void *)synced_mem_cpu_data(mem[%d]);", op->object, op->object);
+        return synced_mem_cpu_data(mem);
+    case OP_GPU_READ:
+        code_line("device[%d] = (void *)synced_mem_gpu_data(mem[%d]);", op->object, op->object);
+        return synced_mem_gpu_data(mem);
+    default:
+        code_line("device[%d] = (void *)synced_mem_gpu_data_on(mem[%d], stream[%d]);", op->object, op->object,
+                  call->stream);
+        return synced_mem_gpu_data_on(mem, call->handle);
+    }
+}
+
+static void *writes(const struct op *op, const struct call *call)
+{
+    synced_mem *const mem = call->object->mem;
+    const char *const copy = call->stream == HOST ? "host" : "device";
+    if (call->stream == HOST || call->stream == NO_STREAM)
+        code_line("%s[%d] = synced_mem_%s(mem[%d]);", copy, op->object, op_name(op->code), op->object);
+    else
+        code_line("%s[%d] = synced_mem_%s(mem[%d], stream[%d]);", copy, op->object, op_name(op->code), op->object,
+                  call->stream);
+    switch (op->code) {
+    case OP_CPU_MUTABLE:
+        return synced_mem_mutable_cpu_data(mem);
+    case OP_CPU_OVERWRITE:
+        return synced_mem_overwrite_cpu_data(mem);
+    case OP_GPU_MUTABLE:
+        return synced_mem_mutable_gpu_data(mem);
+    case OP_GPU_OVERWRITE:
+        return synced_mem_overwrite_gpu_data(mem);
+    case OP_GPU_MUTABLE_ON:
+        return synced_mem_mutable_gpu_data_on(mem, call->handle);
+    default:
+        return synced_mem_overwrite_gpu_data_on(mem, call->handle);
+    }
+}
+
+/* A further access must return the same pointer as long as it is valid. The caller's memory has its own alignment. */
+static void check_pointer(const struct object *object, enum side side, const void *data)
+{
+    const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
+    if (good && data != (side == CPU ? object->host : object->device_data))
+        fail("the pointer differs from an earlier one that is still valid");
+    const size_t alignment = object->alignment ? object->alignment : 64;
+    if (object->copy[side].origin <= OWN && (uintptr_t)data % alignment != 0)
+        fail("the pointer %p is not aligned to %zu bytes", data, alignment);
+}
+
+/* In debug mode host memory that is to be overwritten is filled. */
+static void check_filled(const struct object *object, const void *data)
+{
+    const char *const debug = getenv("SYNCED_MEM_DEBUG");
+    for (size_t i = 0; debug && strcmp(debug, "1") == 0 && i < object->size; i++)
+        if (((const unsigned char *)data)[i] != 0xff)
+            fail("byte %zu of the memory to be overwritten is not filled", i);
+}
+
+/* The expected transfers are known in advance: the access moves contents only if it needs them and the side lacks them.
+ * */
+static void access_object(const struct op *op, const struct call *call, enum side side, enum mode mode)
+{
+    struct object *const object = call->object;
+    const int device = call->stream < STREAMS ? device_of_stream(call->stream) : device_for(object);
+    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0 && !is_shared(object);
+    call_begins(object, op->code, call->stream);
+    const void *const data = mode == READ ? reads(op, call) : writes(op, call);
+    const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
+    call_ends(ok && moves && side == GPU, ok && moves && side == CPU);
+    if (ok) {
+        check_pointer(object, side, data);
+        if (side == GPU || is_shared(object))
+            take_device(object, device, true);
+        if (side == CPU)
+            ref_cpu(object, mode, (void *)data);
+        else
+            ref_gpu(object, mode, call->stream, (void *)data);
+        if (side == CPU && mode != OVERWRITE)
+            check_contents(object, data, op_name(op->code));
+        if (side == CPU && mode == OVERWRITE)
+            check_filled(object, data);
+    } else {
+        call_failed(object, device);
+    }
+    check_facts(object);
+}
+
+bool play_access(const struct op *op)
+{
+    if (op->code < OP_CPU_READ || op->code > OP_GPU_OVERWRITE_ON)
+        return false;
+    const int which = op->code - OP_CPU_READ;
+    struct call call = {.object = &world.objects[op->object], .stream = which < 3 ? HOST : NO_STREAM};
+    if (which >= 6 ? !call_on(op, &call) : !call.object->mem)
+        return false;
+    if (which < 6)
+        call.allowed = which < 3 || machine.gpu ? OK_ONLY : 1u << SYNCED_MEM_ERR_NO_GPU;
+    access_object(op, &call, which < 3 ? CPU : GPU, (enum mode)(which % 3));
+    return true;
+}
+
+/* ---- Transfers ---- */
+
+/* A transfer needs contents on its source side. If the stream is wrong too, either error is right. */
+static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
+{
+    const unsigned source = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
+    if (object->head & source)
+        return allowed;
+    return (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_STATE;
+}
+
+static void transferred(struct object *object, bool push, int stream)
+{
+    take_device(object, device_of_stream(stream), true);
+    if (push)
+        ref_push(object, stream);
+    else
+        ref_pull(object, stream);
+}
+
+static bool has_to_move(const struct object *object, bool push)
+{
+    return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
+}
+
+/* Work queued behind a push on its stream sees the contents, even through the caller's own pointer. The access that
+ * conflicts with such work has to be announced. */
+static void read_pushed(const struct op *op, struct object *object, int stream)
+{
+    const struct block *const block = object->copy[GPU].block;
+    struct op access = *op;
+    if (!(op->b & 4) || !block || !object->defined)
+        return;
+    code_line("gpu_expect(gpu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->size, stream);
+    gpu_make_current(object->device);
+    gpu_expect(block->data, object->size, object->bytes, world.streams[stream]);
+    gpu_make_current(world.current[world.thread]);
+    access.code = OP_GPU_READ_ON;
+    (void)play_access(&access);
+    ref_kernel(object, stream, false);
+    shared->kernels++;
+}
+
+/* A push has read pageable memory when it returns. So the caller may rewrite that memory, here for the time of a call
+ * of the runtime. */
+static void rewrite_source(const struct op *op, const struct object *object, int stream)
+{
+    const struct block *const block = object->copy[CPU].block;
+    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || object->copy[CPU].locked)
+        return;
+    if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
+        return;
+    code_line("/* the caller rewrites its pageable memory, and restores it */");
+    memset(block->data, 0xEE, object->size);
+    (void)gpu_stream_is_idle(world.streams[stream]);
+    memcpy(block->data, object->bytes, object->size);
+}
+
+static bool transfer_one(const struct op *op, bool push)
+{
+    struct call call;
+    if (!call_on(op, &call))
+        return false;
+    const bool moves = has_to_move(call.object, push);
+    const unsigned allowed = transfer_allowed(call.object, push, call.allowed);
+    code_line("(void)synced_mem_%s(mem[%d], stream[%d]);", op_name(op->code), op->object, call.stream);
+    call_begins(call.object, op->code, call.stream);
+    const synced_mem_status status = push ? synced_mem_async_gpu_push(call.object->mem, call.handle)
+                                          : synced_mem_async_cpu_pull(call.object->mem, call.handle);
+    const bool ok = answered(op_name(op->code), status, allowed);
+    call_ends(ok && moves && push, ok && moves && !push);
+    if (ok)
+        transferred(call.object, push, call.stream);
+    else
+        call_failed(call.object, device_of_stream(call.stream));
+    check_facts(call.object);
+    if (ok && push && moves) {
+        rewrite_source(op, call.object, call.stream);
+        read_pushed(op, call.object, call.stream);
+    }
+    return true;
+}
+
+/* Lists the objects of a set in the order of the table, perhaps with the first one again at the end. */
+static size_t objects_named(const struct op *op, struct object *objects[OBJECTS + 1])
+{
+    size_t count = 0;
+    for (int i = 0; i < OBJECTS; i++)
+        if ((op->a >> i & 1) && world.objects[i].mem)
+            objects[count++] = &world.objects[i];
+    if (count > 0 && (op->b & 2))
+        objects[count++] = objects[0];
+    return count;
+}
+
+/* Returns the stream of the call, or -1 if it is not the same for all objects. */
+static int common_stream(const struct op *op, struct object *const *objects, size_t count)
+{
+    const int stream = count > 0 ? resolve(objects[0], op->stream) : -1;
+    for (size_t i = 1; i < count; i++)
+        if (resolve(objects[i], op->stream) != stream)
+            return -1;
+    return stream;
+}
+
+/* If there are several mistakes, any of their errors is right. The library decides the order of its checks. */
+static unsigned all_allowed(struct object *const *objects, size_t count, bool push, int stream)
+{
+    unsigned allowed = OK_ONLY;
+    for (size_t i = 0; i < count; i++) {
+        const bool elsewhere = objects[i]->device >= 0 && objects[i]->device != device_of_stream(stream);
+        const unsigned one =
+            transfer_allowed(objects[i], push, elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY);
+        allowed = one & OK_ONLY ? allowed : (allowed & ~(unsigned)OK_ONLY) | one;
+    }
+    return machine.gpu ? allowed : (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_NO_GPU;
+}
+
+/* An object that is named twice is moved once. After a failure some transfers may have been made. */
+static bool transfer_several(const struct op *op, bool push)
+{
+    struct object *objects[OBJECTS + 1];
+    synced_mem *mems[OBJECTS + 1];
+    const size_t count = objects_named(op, objects);
+    const int stream = common_stream(op, objects, count);
+    if (stream < 0)
+        return false;
+    int moves = 0;
+    for (size_t i = 0; i < count; i++) {
+        mems[i] = objects[i]->mem;
+        code_line("several[%zu] = mem[%td];", i, objects[i] - world.objects);
+        moves += has_to_move(objects[i], push) && (i == 0 || objects[i] != objects[0]);
+    }
+    code_line("(void)synced_mem_%s(several, %zu, stream[%d]);", op_name(op->code), count, stream);
+    const unsigned allowed = all_allowed(objects, count, push, stream);
+    for (size_t i = 1; i < count; i++)
+        call_meets(objects[i], op->code, stream);
+    call_begins(objects[0], op->code, stream);
+    const synced_mem_stream handle = handle_of(op, stream);
+    const synced_mem_status status =
+        push ? synced_mem_async_gpu_push_n(mems, count, handle) : synced_mem_async_cpu_pull_n(mems, count, handle);
+    const bool ok = answered(op_name(op->code), status, allowed);
+    call_ends(ok ? (push ? moves : 0) : -1, ok ? (push ? 0 : moves) : -1);
+    for (size_t i = 0; i < count; i++) {
+        if (ok)
+            transferred(objects[i], push, stream);
+        else
+            call_failed(objects[i], device_of_stream(stream));
+        check_facts(objects[i]);
+    }
+    return true;
+}
+
+/* Accepts any result, as it depends on the runtime. Only a wait makes it certain. */
+static void query(struct object *object, int index)
+{
+    int pending = -1;
+    code_line("OK(synced_mem_query(mem[%d], &pending));", index);
+    call_begins(object, OP_QUERY, HOST);
+    if (answered("query", synced_mem_query(object->mem, &pending), OK_ONLY) && pending != 0 && pending != 1)
+        fail("query returned %d", pending);
+    call_ends(0, 0);
+}
+
+static void wait(struct object *object, int index)
+{
+    int pending = -1;
+    code_line("OK(synced_mem_wait(mem[%d]));", index);
+    call_begins(object, OP_WAIT, HOST);
+    (void)answered("wait", synced_mem_wait(object->mem), OK_ONLY);
+    call_ends(0, 0);
+    ref_waited(object);
+    (void)answered("query", synced_mem_query(object->mem, &pending), OK_ONLY);
+    if (pending != 0)
+        fail("work is pending after a wait");
+}
+
+bool play_transfer(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    switch (op->code) {
+    case OP_PUSH:
+    case OP_PULL:
+        return transfer_one(op, op->code == OP_PUSH);
+    case OP_PUSH_N:
+    case OP_PULL_N:
+        return transfer_several(op, op->code == OP_PUSH_N);
+    case OP_QUERY:
+        if (object->mem)
+            query(object, op->object);
+        return object->mem != NULL;
+    case OP_WAIT:
+        if (object->mem)
+            wait(object, op->object);
+        return object->mem != NULL;
+    default:
+        return false;
+    }
+}

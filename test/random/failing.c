@@ -1,0 +1,207 @@
+/*
+ * Plays calls while calls of the runtime fail, also those of the library's own threads, which run beside the calls. A
+ * call has a right result, or it fails and changes nothing, except that arriving contents may be lost. Once nothing
+ * fails any more, the contents are there.
+ */
+#include "world.h"
+
+#include "gpu.h"
+
+#include <string.h>
+
+enum { STEPS = 6, TRIES = 20, LATEST = 4 };
+
+struct failing {
+    struct object *object;
+    int stream;
+    synced_mem_stream handle;
+    uint64_t random;
+};
+
+static bool call_answered(const char *what, synced_mem_status status)
+{
+    return answered(what, status, OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA);
+}
+
+static bool gave(const char *what, const void *data)
+{
+    return call_answered(what, data ? SYNCED_MEM_OK : synced_mem_last_error());
+}
+
+/* ---- One call ---- */
+
+static unsigned fresh_pattern(struct failing *failing)
+{
+    return 1 + random_below(&failing->random, 250);
+}
+
+/* A kernel compares the contents, and may write others. */
+static void use_device(struct failing *failing, void *data, bool reads, bool writes)
+{
+    struct object *const object = failing->object;
+    gpu_make_current(device_of_stream(failing->stream));
+    if (reads)
+        gpu_expect(data, object->size, object->bytes, failing->handle);
+    if (writes) {
+        const unsigned pattern = fresh_pattern(failing);
+        gpu_fill(data, object->size, pattern, failing->handle);
+        ref_wrote(object, 0, object->size, pattern);
+    }
+    gpu_make_current(world.current[world.thread]);
+}
+
+static void use_host(struct failing *failing, void *data, bool reads, bool writes)
+{
+    struct object *const object = failing->object;
+    if (reads)
+        check_contents(object, data, "the host, while calls fail");
+    if (writes) {
+        const unsigned pattern = fresh_pattern(failing);
+        gpu_note_host_write(data, object->size);
+        ref_wrote(object, 0, object->size, pattern);
+        memcpy(data, object->bytes, object->size);
+    }
+}
+
+static void access(struct failing *failing, unsigned kind)
+{
+    synced_mem *const mem = failing->object->mem;
+    void *data;
+    switch (kind) {
+    case 0:
+        data = (void *)synced_mem_gpu_data_on(mem, failing->handle);
+        if (gave("gpu_data_on", data))
+            use_device(failing, data, true, false);
+        break;
+    case 1:
+        data = synced_mem_mutable_gpu_data_on(mem, failing->handle);
+        if (gave("mutable_gpu_data_on", data))
+            use_device(failing, data, true, random_below(&failing->random, 2) == 0);
+        break;
+    case 2:
+        data = synced_mem_overwrite_gpu_data_on(mem, failing->handle);
+        if (gave("overwrite_gpu_data_on", data))
+            use_device(failing, data, false, true);
+        break;
+    case 3:
+        data = (void *)synced_mem_cpu_data(mem);
+        if (gave("cpu_data", data))
+            use_host(failing, data, true, false);
+        break;
+    case 4:
+        data = synced_mem_mutable_cpu_data(mem);
+        if (gave("mutable_cpu_data", data))
+            use_host(failing, data, true, random_below(&failing->random, 2) == 0);
+        break;
+    default:
+        data = synced_mem_overwrite_cpu_data(mem);
+        if (gave("overwrite_cpu_data", data))
+            use_host(failing, data, false, true);
+        break;
+    }
+}
+
+/* The head may change beside the calls. Then there may be nothing to move. */
+static void move(const struct failing *failing, bool push)
+{
+    synced_mem *const mem = failing->object->mem;
+    const synced_mem_status status =
+        push ? synced_mem_async_gpu_push(mem, failing->handle) : synced_mem_async_cpu_pull(mem, failing->handle);
+    (void)answered(push ? "async_gpu_push" : "async_cpu_pull", status,
+                   OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA | 1u << SYNCED_MEM_ERR_INVALID_STATE);
+}
+
+static void ask(const struct failing *failing, bool wait)
+{
+    int pending;
+    const synced_mem_status status =
+        wait ? synced_mem_wait(failing->object->mem) : synced_mem_query(failing->object->mem, &pending);
+    (void)call_answered(wait ? "wait" : "query", status);
+}
+
+static void make_call(struct failing *failing)
+{
+    const unsigned kind = random_below(&failing->random, 12);
+    if (kind < 6)
+        access(failing, kind);
+    else if (kind < 10)
+        move(failing, kind < 8);
+    else
+        ask(failing, kind == 10);
+}
+
+/* ---- The beginning and the end ---- */
+
+/* Waits for the contents that the library's threads bring to the host. */
+static void wait_for_others(void)
+{
+    for (int i = 0; i < OBJECTS; i++) {
+        struct object *const other = &world.objects[i];
+        if (!other->mem || !(other->copy[CPU].arriving & in_set(LIBRARY)))
+            continue;
+        (void)answered("wait", synced_mem_wait(other->mem), OK_ONLY);
+        ref_waited(other);
+    }
+}
+
+/* Waits until all failures are reported. After that no call may fail. */
+static void calm_down(const struct failing *failing)
+{
+    gpu_fail_no_more();
+    for (int i = 0; i < TRIES && !call_answered("wait", synced_mem_wait(failing->object->mem)); i++)
+        continue;
+    const void *const data = synced_mem_cpu_data(failing->object->mem);
+    (void)answered("cpu_data", data ? SYNCED_MEM_OK : synced_mem_last_error(), OK_ONLY);
+    check_contents(failing->object, data, "the host, after calls have failed");
+}
+
+/* Brings the reference up to date: nothing is in flight any more, and no pointer is valid. */
+static void take_over(const struct failing *failing)
+{
+    struct object *const object = failing->object;
+    for (int device = 0; device < machine.devices; device++) {
+        gpu_sync_device(device);
+        ref_device_synced(device);
+    }
+    ref_waited(object);
+    ref_no_pointers(object);
+    object->loose_writer = NOBODY;
+    object->loose_readers = 0;
+    call_failed(object, device_of_stream(failing->stream));
+    object->head = (unsigned)synced_mem_head(object->mem);
+    if (!(object->head & SYNCED_MEM_AT_CPU))
+        fail("the host has read the contents, and the head is %u", object->head);
+    check_facts(object);
+}
+
+bool play_failing(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    struct failing failing = {.object = object, .random = (uint64_t)op->b << 32 | op->a};
+    failing.stream = object->mem ? resolve(object, op->stream) : -1;
+    if (op->code != OP_FAILING || failing.stream < 0 || is_shared(object) || object->size == 0 ||
+        (object->head && !object->defined))
+        return false;
+    if (object->device >= 0 && object->device != device_of_stream(failing.stream))
+        return false;
+    if (!machine.gpu || !gpu_fail(0, LATEST))
+        return false;
+    gpu_fail_no_more();
+    wait_for_others();
+    failing.handle = world.streams[failing.stream];
+    code_line("/* calls on mem[%d] while others fail, by %u and %u */", op->object, op->a, op->b);
+    call_begins(object, op->code, HOST);
+    if (!object->head) {
+        memset(object->bytes, 0, object->size);
+        object->defined = true;
+    }
+    for (int i = 0; i < STEPS; i++) {
+        if (random_below(&failing.random, 2) == 0)
+            (void)gpu_fail(random_next(&failing.random), 1 + random_below(&failing.random, LATEST));
+        make_call(&failing);
+    }
+    calm_down(&failing);
+    call_ends(-1, -1);
+    take_over(&failing);
+    return true;
+}

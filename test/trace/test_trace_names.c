@@ -1,0 +1,121 @@
+/* Checks the names in a trace and for a profiler: the public function that was called, and the object. */
+#include "trace_kit.h"
+
+#include "cudart_emu.h"
+#include "device/device.h"
+
+#include <stdio.h>
+
+/* The ranges of a profiler. */
+static char last_range[128];
+static int open_ranges;
+void __wrap_sm_device_range_begin(const char *words);
+void __wrap_sm_device_range_begin(const char *words)
+{
+    (void)snprintf(last_range, sizeof last_range, "%s", words);
+    open_ranges++;
+}
+
+void __wrap_sm_device_range_end(void);
+void __wrap_sm_device_range_end(void)
+{
+    open_ranges--;
+}
+
+#define IS_RANGE(words, call)                                                                                          \
+    do {                                                                                                               \
+        OK(call);                                                                                                      \
+        ck_assert_str_eq(last_range, words);                                                                           \
+        ck_assert_int_eq(open_ranges, 0);                                                                              \
+    } while (0)
+
+/* Functions without an object have a range too. */
+START_TEST(ranges)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = "subject";
+    OK(synced_mem_create(&mem, SIZE, &options));
+    start();
+    IS_RANGE("synced_mem_wait subject", synced_mem_wait(mem));
+    IS_RANGE("synced_mem_forget_stream", synced_mem_forget_stream(NULL));
+    IS_RANGE("synced_mem_host_pool_reserve", synced_mem_host_pool_reserve(0, SIZE));
+    IS_RANGE("synced_mem_host_pool_trim", synced_mem_host_pool_trim(0));
+    IS_RANGE("synced_mem_host_pool_set_limit", synced_mem_host_pool_set_limit(1 << 30));
+    IS_RANGE("synced_mem_host_pool_set_decay", synced_mem_host_pool_set_decay(100));
+    move(mem);
+    ck_assert_int_eq(open_ranges, 0);
+    stop();
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+static int find_memory(const synced_mem_out_of_memory *request, void *user)
+{
+    (void)request, (void)user;
+    emu_set_device_memory(0, 1 << 30);
+    return 1;
+}
+
+/* A call that goes on after the caller's handler has found memory is named. */
+START_TEST(call_that_asked_for_memory)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem_set_out_of_memory_handler(find_memory, NULL);
+    start();
+    emu_set_device_memory(0, 1);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(mem));
+    stop();
+    synced_mem_set_out_of_memory_handler(NULL, NULL);
+    ck_assert_uint_eq(stats_now().oom_callbacks, 1);
+    HAS("\"object\":\"#1\",\"call\":\"synced_mem_overwrite_gpu_data\",\"bytes\":");
+    HAS_NOT("\"call\":\"\"");
+    ck_assert_int_eq(open_ranges, 0);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+static void take_back(void *data, void *user, synced_mem_stream stream)
+{
+    (void)stream;
+    (*(int *)user)++;
+    gpu_pinned_free(data);
+}
+
+/* A call that hands back adopted memory, as calls do in passing, is named too. */
+START_TEST(call_that_gave_memory_back)
+{
+    int given = 0;
+    void *const data = gpu_pinned_alloc(SIZE);
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *const other = make_on(SIZE, 0);
+    OK(USE(mem, .cpu_data = data, .callback = take_back, .user = &given));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_release(mem));
+    gpu_unhold();
+    gpu_stream_sync(stream);
+    ck_assert_int_eq(given, 0);
+    start();
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(other));
+    ck_assert_int_eq(given, 1);
+    stop();
+    HAS("\"object\":\"#1\",\"call\":\"synced_mem_cpu_data\",\"bytes\":");
+    HAS_NOT("\"call\":\"\"");
+    ck_assert_int_eq(open_ranges, 0);
+    OK(synced_mem_release(other));
+    close_stream(stream);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("trace names");
+    TCase *const cases = add_case(all, "trace names");
+    tcase_add_test(cases, ranges);
+    tcase_add_test(cases, call_that_asked_for_memory);
+    tcase_add_test(cases, call_that_gave_memory_back);
+    return all;
+}
