@@ -42,8 +42,8 @@
  * docs/guide/streams.md, "Graphs".
  *
  * Fork. In a child of a process that has used a GPU through the library, valid host copies in which nothing was
- * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child must
- * not touch managed memory. Details: docs/guide/threads.md, "Forked processes".
+ * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child
+ * must not touch managed memory. Details: docs/guide/threads.md, "Forked processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -458,7 +458,8 @@ typedef struct synced_mem_memory {
     /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
      * its memory. */
     void *gpu_data;
-    /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer. */
+    /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer, in no
+     * fixed order. */
     synced_mem_release_callback callback;
     void *user; /**< yours, handed to the callback */
     /** The stream in whose order the contents are ready, one of the memory's device. Accesses wait for the work queued

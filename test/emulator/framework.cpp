@@ -1,4 +1,4 @@
-// The host code of a framework, in C++: the types, templates and arguments left out that a toolkit's headers allow. It is
+// The host code of a framework, in C++. It uses the types, templates and default arguments of a toolkit's headers, and is
 // only compiled.
 #include <cuda_runtime.h>
 
