@@ -306,8 +306,8 @@ SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
 /** Ends the stream's use of all objects, and forgets the stream. Call it before the stream is destroyed, after the last
- * work on its pointers is queued; a new stream with the old one's handle then is another stream. NULL and
- * cudaStreamLegacy need no such call, cudaStreamPerThread none before its thread ends. An unknown stream is no error.
+ * work on its pointers is queued; a new stream with the old one's handle then is another stream. The default streams
+ * NULL, cudaStreamLegacy and cudaStreamPerThread need no such call. An unknown stream is no error.
  * A stream destroyed without this call is a mistake: its unrecorded work is lost to the library. If the runtime shows
  * that the handle has become another stream's, the call that detects it returns ERR_INVALID_STATE once, and the old
  * stream's work on the object is forgotten.
