@@ -6,10 +6,7 @@
 
 static synced_mem_status check_pool_not_forked(void)
 {
-    if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED,
-                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
-    return SYNCED_MEM_OK;
+    return sm_process_check_not_forked("the pool of page-locked memory");
 }
 
 synced_mem_status synced_mem_host_pool_set_limit(size_t bytes)

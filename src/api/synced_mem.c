@@ -191,19 +191,13 @@ synced_mem_status synced_mem_release(synced_mem *mem)
     return sm_report(status, __func__, status == SYNCED_MEM_OK ? NULL : synced_mem_name(mem));
 }
 
-static synced_mem_status check_not_forked(void)
-{
-    if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED,
-                       "the library's resources belong to the parent process: a forked child can't use them");
-    return SYNCED_MEM_OK;
-}
+/* Calls without an object work on it. */
+static const char everything[] = "the memory of the library";
 
 static synced_mem_status shut_down_library(void)
 {
     const uint64_t alive = sm_count_of(SM_COUNT_objects);
-    if (check_not_forked() != SYNCED_MEM_OK)
-        return SYNCED_MEM_ERR_FORKED;
+    SM_TRY(sm_process_check_not_forked(everything));
     if (alive > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
                        (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
@@ -241,7 +235,7 @@ synced_mem_status synced_mem_shutdown(void)
 
 synced_mem_status synced_mem_reap(void)
 {
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = sm_process_check_not_forked(everything);
     if (status != SYNCED_MEM_OK)
         return sm_report(status, __func__, NULL);
     sm_caller_begin(__func__, NULL);
@@ -460,7 +454,7 @@ synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream strea
 synced_mem_status synced_mem_forget_stream(synced_mem_stream stream)
 {
     sm_caller_begin(__func__, NULL);
-    const synced_mem_status status = check_not_forked();
+    const synced_mem_status status = sm_process_check_not_forked(everything);
     return sm_report(status == SYNCED_MEM_OK ? sm_stream_forget(stream) : status, __func__, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* The table of call places, and their text. */
 #include "base/place.h"
 
+#include "base/hash.h"
 #include "base/process.h"
 
 #include <dlfcn.h>
@@ -81,7 +82,7 @@ static uint64_t hash_addresses(const uintptr_t addresses[ADDRESSES])
 {
     uint64_t hash = 0;
     for (unsigned i = 0; i < ADDRESSES; i++)
-        hash = (hash ^ addresses[i]) * 0x9e3779b97f4a7c15u;
+        hash = sm_hash(hash ^ addresses[i]);
     return hash >> 32;
 }
 

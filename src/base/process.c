@@ -2,6 +2,7 @@
 #include "base/process.h"
 
 #include "base/shard.h"
+#include "base/status.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -207,4 +208,11 @@ void sm_process_uses_gpu(void)
 bool sm_process_lost_gpu(void)
 {
     return atomic_load_explicit(&lost_gpu, memory_order_relaxed);
+}
+
+synced_mem_status sm_process_check_not_forked(const char *what)
+{
+    if (!sm_process_lost_gpu())
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "%s belongs to the parent process: a forked child can't use it", what);
 }

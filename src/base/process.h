@@ -17,6 +17,7 @@
 #define SM_PROCESS_H
 
 #include "base/mutex.h"
+#include "synced_mem.h"
 
 #include <stddef.h>
 
@@ -56,5 +57,7 @@ unsigned sm_process_generation(void);
 void sm_process_uses_gpu(void);
 /* Returns whether this process is a forked child of one that used a GPU. */
 bool sm_process_lost_gpu(void);
+/* Fails with ERR_FORKED in such a child. what: the thing that belongs to the parent, for the detail. */
+synced_mem_status sm_process_check_not_forked(const char *what);
 
 #endif

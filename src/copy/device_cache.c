@@ -2,6 +2,7 @@
 #include "copy/device_cache.h"
 
 #include "copy/inflight.h"
+#include "base/hash.h"
 #include "base/process.h"
 #include "memory/accounting.h"
 
@@ -32,20 +33,15 @@ static const struct sm_stream *get_last_stream(const struct sm_copy *copy)
     return copy->writer ? copy->writer : sm_inflight_last_reader(copy);
 }
 
-static uint64_t mix_bits(uint64_t number)
-{
-    return number * UINT64_C(0x9e3779b97f4a7c15);
-}
-
 /* Returns the first of the bins for the size. */
 static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
 {
-    return &on->bins[(mix_bits(bytes) >> (64 - SIZES_LOG)) * STREAMS];
+    return &on->bins[(sm_hash(bytes) >> (64 - SIZES_LOG)) * STREAMS];
 }
 
 static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
-    return find_bins_of_size(on, bytes) + (mix_bits((uintptr_t)stream) >> (64 - STREAMS_LOG));
+    return find_bins_of_size(on, bytes) + (sm_hash((uintptr_t)stream) >> (64 - STREAMS_LOG));
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */

@@ -2,6 +2,7 @@
 #include "memory/guard.h"
 
 #include "base/caller.h"
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
@@ -68,7 +69,7 @@ size_t sm_guard_whole_pages(size_t bytes)
 
 static struct sm_guard **get_guard_bucket(const void *key)
 {
-    return &guards.buckets[(uint64_t)(uintptr_t)key * 0x9e3779b97f4a7c15u >> 54];
+    return &guards.buckets[sm_hash((uintptr_t)key) >> 54];
 }
 
 static struct sm_guard *find_guard(const void *key)

@@ -1,6 +1,7 @@
 /* The callers' streams that the library knows. Only this file makes a stream wait. */
 #include "stream/stream.h"
 
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
@@ -77,8 +78,7 @@ static struct bucket {
 
 static struct bucket *get_bucket(synced_mem_stream handle, uint64_t thread)
 {
-    const uint64_t mixed = ((uint64_t)(uintptr_t)handle >> 4 ^ thread) * 0x9e3779b97f4a7c15u;
-    return &buckets[mixed >> 60];
+    return &buckets[sm_hash((uint64_t)(uintptr_t)handle >> 4 ^ thread) >> 60];
 }
 
 static struct bucket *get_stream_bucket(const struct sm_stream *stream)

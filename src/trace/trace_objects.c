@@ -1,6 +1,7 @@
 /* Records of a trace's objects: their numbers, and how often their contents went back and forth. */
 #include "trace/trace_event.h"
 
+#include "base/hash.h"
 #include "base/side.h"
 #include "base/slab.h"
 
@@ -19,7 +20,7 @@ static struct {
 
 static struct sm_traced **get_object_bucket(const void *object)
 {
-    return &objects.buckets[(uint64_t)(uintptr_t)object * 0x9e3779b97f4a7c15u >> 54];
+    return &objects.buckets[sm_hash((uintptr_t)object) >> 54];
 }
 
 struct sm_traced *sm_traced_find(const void *object, const char *name)

@@ -1,6 +1,7 @@
 /* The cache of free blocks: some bins in each shard. */
 #include "memory/pinned/host_cache.h"
 
+#include "base/hash.h"
 #include "base/process.h"
 #include "base/shard.h"
 
@@ -33,7 +34,7 @@ static struct shard *get_cache_shard(void)
 
 static struct bin *find_bin_of_key(struct shard *shard, size_t key)
 {
-    const uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    const uint64_t hash = sm_hash(key);
     return key < LARGE ? &shard->bins[hash >> (64 - SMALL_BINS_LOG)]
                        : &shard->bins[SMALL_BINS + (hash >> (64 - LARGE_BINS_LOG))];
 }

@@ -190,9 +190,7 @@ synced_mem_status sm_host_pool_alloc(int device, size_t size, struct sm_pinned *
 {
     struct sm_cached cached;
     assert(size > 0);
-    if (sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED,
-                       "the pool of page-locked memory belongs to the parent process: a forked child can't use it");
+    SM_TRY(sm_process_check_not_forked("the pool of page-locked memory"));
     if (check_request_size(size) != SYNCED_MEM_OK)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     const unsigned place = sm_host_place_of(device);
