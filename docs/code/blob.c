@@ -1,4 +1,4 @@
-/* A blob: a shape, values, and the gradient of the loss by them. */
+/* A blob: a shape, its values, and the gradient of the loss with respect to the values. */
 #include "blob.h"
 
 #include <stdint.h>
@@ -13,7 +13,7 @@ static synced_mem *make_part(const char *name, const char *part, int device)
     synced_mem_options options;
     synced_mem_options_init(&options);
     options.device = device;
-    options.name = full_name; /* copied; shown in error messages */
+    options.name = full_name; /* the library copies the name and shows it in error messages */
 
     synced_mem *part_mem;
     return synced_mem_create(&part_mem, 0, &options) == SYNCED_MEM_OK ? part_mem : NULL;
@@ -41,7 +41,7 @@ bool blob_reshape(struct blob *blob, int dims, const int shape[])
             return false;
         count *= (size_t)shape[i];
     }
-    /* The contents go; memory with room for the new size stays. synced_mem_resize() would keep the contents. */
+    /* Discards the contents. Memory with room for the new size stays. synced_mem_resize() would keep the contents. */
     const size_t before = blob_bytes(blob);
     if (synced_mem_resize_discard(blob->data, count * sizeof(float)) != SYNCED_MEM_OK)
         return false;
@@ -71,7 +71,7 @@ bool blob_share_data(struct blob *blob, const struct blob *other)
 /* [free] */
 void blob_free(struct blob *blob)
 {
-    synced_mem_release(blob->data); /* with work in flight, too: the memory goes when that is done */
+    synced_mem_release(blob->data); /* work may be in flight: the library frees the memory after it */
     synced_mem_release(blob->grad);
     *blob = (struct blob){.data = NULL};
 }

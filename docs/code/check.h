@@ -1,4 +1,4 @@
-/* What the examples check themselves with. */
+/* The checks that the examples make on themselves. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <synced_mem.h>
 
-/* The exit status that says: this machine lacks what the example shows. */
+/* The exit status on a machine without a GPU, if the example needs one. Meson then reports the example as skipped. */
 enum { SKIPPED = 77 };
 
 #define CHECK(condition) ((condition) ? (void)0 : check_failed(__FILE__, __LINE__, #condition))

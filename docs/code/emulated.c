@@ -7,7 +7,7 @@
 enum { SIZE = 1 << 12, SEEDS = 20 };
 
 /* [kernel] */
-/* In the product, a kernel in a .cu file and a function that launches it; here, what takes the place of both. */
+/* In the product a .cu file has the kernel and the function that launches it. This code replaces both in the test. */
 struct add {
     unsigned char *data;
     unsigned char value;
@@ -16,7 +16,7 @@ struct add {
 static void add_kernel(void *argument)
 {
     struct add *const add = argument;
-    unsigned char *const data = emu_pointer(add->data); /* where the host can touch the device's bytes */
+    unsigned char *const data = emu_pointer(add->data); /* the address at which the host can touch the bytes */
     for (int i = 0; i < SIZE; i++)
         data[i] = (unsigned char)(data[i] + add->value);
     free(add);
@@ -24,10 +24,10 @@ static void add_kernel(void *argument)
 
 static cudaError_t launch_add(unsigned char *data, unsigned char value, cudaStream_t stream)
 {
-    struct add *const add = malloc(sizeof *add); /* must live until the stream gets there */
+    struct add *const add = malloc(sizeof *add); /* must stay valid until the kernel runs */
     CHECK(add);
     *add = (struct add){data, value};
-    const struct emu_range range = {.data = data, .size = EMU_WHOLE, .write = true}; /* all that data points into */
+    const struct emu_range range = {.data = data, .size = EMU_WHOLE, .write = true}; /* data's whole allocation */
     return emu_launch(stream, add_kernel, add, &range, 1);
 }
 /* [end] */
@@ -61,7 +61,7 @@ static void test_no_memory(void)
     emu_set_device_memory(0, 0);
     CHECK(!synced_mem_gpu_data(mem));
     CHECK(synced_mem_last_error() == SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY);
-    CHECK(synced_mem_head(mem) == SYNCED_MEM_AT_CPU); /* as before */
+    CHECK(synced_mem_head(mem) == SYNCED_MEM_AT_CPU); /* unchanged */
 
     emu_set_device_memory(0, 1 << 30);
     CHECK(synced_mem_gpu_data(mem));
@@ -74,11 +74,11 @@ int main(void)
 {
     /* [seeds] */
     for (unsigned seed = 0; seed < SEEDS; seed++) {
-        emu_reset(seed); /* a new machine, on which streams run in another order */
+        emu_reset(seed); /* a new machine; the seed decides when queued work runs */
         test_layer();
         test_no_memory();
         for (enum emu_kind kind = 0; kind < EMU_KINDS; kind++)
-            CHECK(emu_live(kind) == 0); /* no memory, stream or event was left behind */
+            CHECK(emu_live(kind) == 0); /* no memory, stream or event is left */
     }
     /* [end] */
     return 0;

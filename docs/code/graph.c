@@ -1,4 +1,4 @@
-/* A step that is captured once and launched many times. */
+/* A step that is captured in a CUDA graph once and launched many times. */
 #include "check.h"
 
 #include <cuda_runtime_api.h>
@@ -17,17 +17,17 @@ int main(void)
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
 
     /* [capture] */
-    /* Before the capture: what needs memory, contents or another head can't be captured. */
+    /* Access before the capture: an access that needs memory, a transfer or another head can't be captured. */
     const void *const in = synced_mem_gpu_data_on(batch, stream);
     void *const out = synced_mem_overwrite_gpu_data_on(units, stream);
     CHECK(in && out);
 
     cudaGraph_t graph;
     CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-    CHECK(synced_mem_gpu_data_on(batch, stream) == in); /* as in any step: the layers need not know of the capture */
+    CHECK(synced_mem_gpu_data_on(batch, stream) == in); /* the same call as in a step without a capture */
     CHECK(synced_mem_overwrite_gpu_data_on(units, stream) == out);
     CHECK(cudaMemcpyAsync(out, in, SIZE, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
-    CHECK(synced_mem_async_cpu_pull(units, stream) == SYNCED_MEM_ERR_CAPTURING); /* and the capture goes on */
+    CHECK(synced_mem_async_cpu_pull(units, stream) == SYNCED_MEM_ERR_CAPTURING); /* fails; the capture goes on */
     CHECK(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
 
     cudaGraphExec_t step;
@@ -37,10 +37,10 @@ int main(void)
     /* [launch] */
     for (int i = 0; i < STEPS; i++) {
         memset(synced_mem_overwrite_cpu_data(batch), i, SIZE);
-        CHECK(synced_mem_gpu_data_on(batch, stream) == in); /* for this launch: the transfer comes before it */
+        CHECK(synced_mem_gpu_data_on(batch, stream) == in); /* queues the transfer before the launch */
         CHECK(synced_mem_overwrite_gpu_data_on(units, stream) == out);
         CHECK(cudaGraphLaunch(step, stream) == cudaSuccess);
-        const char *const result = synced_mem_cpu_data(units); /* waits for the graph */
+        const char *const result = synced_mem_cpu_data(units); /* waits for the launch, then transfers */
         CHECK(result && result[SIZE - 1] == i);
     }
     /* [end] */

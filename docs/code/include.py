@@ -1,12 +1,13 @@
 """
-Puts code into the pages. In a page, the lines between
+Copies code into the pages. A page marks each place with two comments:
 
     <!-- code: docs/code/blob.c#make -->
     <!-- end -->
 
-are the lines of that file between the comments [make] and [end]; without #make, the whole file.
+The lines between them are copied from that file, from between its comments [make] and [end]. Without #make the whole
+file is copied.
 
-    include.py --check [ROOT]     lists the pages that differ from the code; used by the test
+    include.py --check [ROOT]     lists the pages that differ from the code; the test "docs" runs it
     include.py --update [ROOT]    updates the pages
 """
 import pathlib
@@ -20,7 +21,7 @@ END = "<!-- end -->"
 
 
 class Mistake(Exception):
-    """A mistake of a page's author."""
+    """An error in a page, or in a file that the page names."""
 
 
 def marker(line):
@@ -30,7 +31,7 @@ def marker(line):
 
 
 def section_of(path, name):
-    """Returns the lines of a section without their common indentation; sections do not nest."""
+    """Returns a section's lines without their common indentation. Sections do not nest. None names the whole file."""
     if not path.is_file():
         raise Mistake(f"{path}: no such file")
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -49,13 +50,13 @@ def section_of(path, name):
 
 
 def included(root, file, section):
-    """Returns the lines between the two comments in the page."""
+    """Returns the lines that belong between the two comments of a page."""
     path = root / file
     return [f"```{LANGUAGES.get(path.suffix, '')}", *section_of(path, section), "```"]
 
 
 def with_code(root, page):
-    """Returns the lines that the page should have."""
+    """Returns the lines of the page, with the current code."""
     lines, result, i = page.read_text(encoding="utf-8").splitlines(), [], 0
     while i < len(lines):
         result.append(lines[i])
@@ -74,7 +75,7 @@ def with_code(root, page):
 
 
 def first_difference(page, wanted):
-    """Returns a message about the first wrong line of the page, or None."""
+    """Returns a message about the first line of the page that differs, or None."""
     lines = page.read_text(encoding="utf-8").splitlines()
     for number, (line, want) in enumerate(zip(lines + [""] * len(wanted), wanted + [""] * len(lines)), 1):
         if line != want:

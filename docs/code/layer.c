@@ -1,4 +1,4 @@
-/* A layer that works on blobs, on the GPU if there is one and else on the CPU. */
+/* A layer that reads and writes blobs: on the GPU if there is one, otherwise on the CPU. */
 #include "blob.h"
 #include "check.h"
 
@@ -7,12 +7,12 @@
 #include <string.h>
 
 /* [forward] */
-/* Passes its input on: what a layer between others does, without the arithmetic. */
+/* Stands for a layer: copies the input to the output instead of computing. */
 static bool forward(const struct blob *in, const struct blob *out, cudaStream_t stream)
 {
     if (synced_mem_device_count() > 0) {
         const void *const from = synced_mem_gpu_data_on(in->data, stream);
-        void *const to = synced_mem_overwrite_gpu_data_on(out->data, stream); /* all of it will be written */
+        void *const to = synced_mem_overwrite_gpu_data_on(out->data, stream); /* all bytes are written: no transfer */
         return from && to && cudaMemcpyAsync(to, from, blob_bytes(in), cudaMemcpyDeviceToDevice, stream) == cudaSuccess;
     }
     const void *const from = synced_mem_cpu_data(in->data);
@@ -55,22 +55,22 @@ int main(void)
     CHECK(forward(&in, &out, stream));
     CHECK(zero_grad(&out, stream));
 
-    const float *const result = synced_mem_cpu_data(out.data); /* waits for the kernel, and copies back */
+    const float *const result = synced_mem_cpu_data(out.data); /* waits for the kernel, then transfers */
     CHECK(result && result[0] == 0 && result[31] == 31);
     /* [end] */
     CHECK(((const float *)synced_mem_cpu_data(out.grad))[31] == 0);
 
-    /* Smaller and larger again: the memory stays, and a shared blob sees the same values. */
+    /* The blob becomes smaller and larger again, and its memory stays. Then it shares the values of the other blob. */
     const size_t capacity = synced_mem_cpu_capacity(in.data);
     CHECK(blob_reshape(&in, 1, (const int[]){3}));
     CHECK(synced_mem_head(in.data) == SYNCED_MEM_UNINITIALIZED && synced_mem_cpu_capacity(in.data) == capacity);
-    CHECK(!blob_share_data(&in, &out)); /* of another size */
+    CHECK(!blob_share_data(&in, &out)); /* the sizes differ */
     CHECK(!blob_reshape(&in, 3, (const int[]){INT_MAX, INT_MAX, INT_MAX}) && in.count == 3);
     CHECK(blob_reshape(&in, 1, (const int[]){32}) && blob_share_data(&in, &out));
     CHECK(synced_mem_cpu_data(in.data) == result);
 
     blob_free(&in);
-    CHECK(result[31] == 31); /* the other blob's still */
+    CHECK(result[31] == 31); /* the other blob still has a reference */
     blob_free(&out);
     if (gpu) {
         CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);

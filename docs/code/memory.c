@@ -1,4 +1,4 @@
-/* Memory of the caller's: borrowed, adopted, and from allocators. */
+/* User memory, borrowed and adopted, and user allocators. */
 #include "check.h"
 
 #include <cuda_runtime_api.h>
@@ -21,11 +21,11 @@ static void borrow(void)
     char *const buffer = malloc(SIZE);
     CHECK(buffer);
     memset(buffer, 5, SIZE);
-    CHECK(synced_mem_set_cpu_data(mem, buffer) == SYNCED_MEM_OK); /* the head is AT_CPU, nothing is copied */
+    CHECK(synced_mem_set_cpu_data(mem, buffer) == SYNCED_MEM_OK); /* borrows buffer: AT_CPU, and nothing is copied */
     CHECK(synced_mem_cpu_data(mem) == buffer);
     CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED);
 
-    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for the library's transfers on it */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for the library's transfers on buffer */
     free(buffer);
     /* [end] */
 }
@@ -33,7 +33,7 @@ static void borrow(void)
 /* [adopt_callback] */
 static void give_to_free(void *data, void *user, synced_mem_stream stream)
 {
-    (void)stream; /* NULL for host memory: all that used it has finished */
+    (void)stream; /* NULL for host memory: all work on the memory has finished */
     free(data);
     ++*(int *)user;
 }
@@ -50,8 +50,8 @@ static void adopt(void)
     const synced_mem_memory memory = {
         .struct_size = sizeof memory, .cpu_data = buffer, .callback = give_to_free, .user = &freed};
     CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);
-    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* waits for nothing */
-    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);   /* by now at the latest it has been given back */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* does not wait for work on the memory */
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);   /* calls the callback if it is still due */
     CHECK(freed == 1);
     /* [end] */
 }
@@ -62,9 +62,9 @@ static void borrow_device_memory(void)
     /* [device] */
     void *data = NULL;
     CHECK(cudaMalloc(&data, SIZE) == cudaSuccess);
-    CHECK(cudaMemsetAsync(data, 7, SIZE, NULL) == cudaSuccess);     /* the legacy stream: tracked */
-    CHECK(synced_mem_set_gpu_data(mem, data) == SYNCED_MEM_OK);     /* the head is AT_GPU */
-    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 7); /* waits for the memset, copies */
+    CHECK(cudaMemsetAsync(data, 7, SIZE, NULL) == cudaSuccess);     /* work on the legacy stream is tracked */
+    CHECK(synced_mem_set_gpu_data(mem, data) == SYNCED_MEM_OK);     /* borrows data: the head is AT_GPU */
+    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 7); /* waits for the memset, then transfers */
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
     CHECK(cudaFree(data) == cudaSuccess);
     /* [end] */
@@ -80,8 +80,8 @@ static void order(void)
     /* [order] */
     CHECK(cudaMemsetAsync(data, 9, SIZE, stream) == cudaSuccess); /* a non-blocking stream */
     const synced_mem_memory memory = {.struct_size = sizeof memory, .gpu_data = data, .stream = stream};
-    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);    /* ready when the stream has come here */
-    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 9); /* waits for the memset, copies */
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);    /* accesses wait for the work queued on stream */
+    CHECK(((const char *)synced_mem_cpu_data(mem))[SIZE - 1] == 9); /* waits for the memset, then transfers */
     /* [end] */
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
     CHECK(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
@@ -101,7 +101,7 @@ static void page_lock(void)
     CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK); /* pushes and pulls now return at once */
     CHECK(synced_mem_cpu_is_pinned(mem));
     CHECK(synced_mem_gpu_data(mem));
-    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* page-locked no more */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK); /* unlocks buffer */
     free(buffer);
     /* [end] */
 }
@@ -114,7 +114,7 @@ struct counter {
 static void *host_alloc(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     struct counter *const counter = user;
-    (void)device; /* which the memory will be transferred with, or -1 */
+    (void)device; /* the device of later transfers, or -1 if unknown */
     (void)stream; /* NULL for host memory */
     counter->bytes += size;
     counter->most = counter->bytes > counter->most ? counter->bytes : counter->most;
@@ -140,7 +140,7 @@ static void allocate(void)
         .struct_size = sizeof allocator, .alloc = host_alloc, .free = host_free, .user = &counter};
     synced_mem_options options;
     synced_mem_options_init(&options);
-    options.cpu_allocator = &allocator; /* of this object; synced_mem_set_allocators() sets it for all */
+    options.cpu_allocator = &allocator; /* for this object; synced_mem_set_allocators() is for all objects */
 
     synced_mem *mem;
     CHECK(synced_mem_create(&mem, SIZE, &options) == SYNCED_MEM_OK);

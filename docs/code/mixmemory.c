@@ -1,4 +1,4 @@
-/* What tensorRT_Pro's MixMemory and Tensor do, with synced_mem. */
+/* The functions of tensorRT_Pro's MixMemory and Tensor, with synced_mem. */
 #include "check.h"
 
 #include <cuda_runtime_api.h>
@@ -7,12 +7,12 @@
 enum { SIZE = 1 << 16 };
 
 /* [workspace] */
-/* gpu(size): memory that only grows, on the device, here for work on one stream. */
+/* gpu(size): device memory that only grows, for work on one stream. */
 static void *workspace_gpu(synced_mem *workspace, size_t size, cudaStream_t stream)
 {
     if (synced_mem_size(workspace) < size && synced_mem_resize_discard(workspace, size) != SYNCED_MEM_OK)
         return NULL;
-    return synced_mem_mutable_gpu_data_on(workspace, stream); /* zeros at first, then what the last user left */
+    return synced_mem_mutable_gpu_data_on(workspace, stream); /* zeros after a growth, else the last contents */
 }
 /* [end] */
 
@@ -42,7 +42,7 @@ static void refer(void)
     CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED); /* !owner_cpu() */
     CHECK(synced_mem_gpu_source(mem) == SYNCED_MEM_SOURCE_BORROWED); /* !owner_gpu() */
     CHECK(synced_mem_cpu_data(mem) == cpu && synced_mem_gpu_data(mem) == gpu);
-    CHECK(synced_mem_release_data(mem) == SYNCED_MEM_OK); /* release_all(): the caller's memory stays his */
+    CHECK(synced_mem_release_data(mem) == SYNCED_MEM_OK); /* release_all(): does not free cpu and gpu */
     /* [end] */
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
     CHECK(cudaFree(gpu) == cudaSuccess);
@@ -60,11 +60,11 @@ static void infer(cudaStream_t stream)
     const void *const in = synced_mem_gpu_data_on(input, stream);       /* input->gpu() */
     void *const out = synced_mem_overwrite_gpu_data_on(output, stream); /* output->to_gpu(false), gpu() */
     CHECK(cudaMemcpyAsync(out, in, SIZE, cudaMemcpyDeviceToDevice, stream) == cudaSuccess); /* the engine */
-    CHECK(synced_mem_async_cpu_pull(output, stream) == SYNCED_MEM_OK); /* begin now what cpu() will need */
+    CHECK(synced_mem_async_cpu_pull(output, stream) == SYNCED_MEM_OK); /* starts the transfer for cpu() */
     const char *const result = synced_mem_cpu_data(output);            /* output->cpu(): waits for the pull */
     CHECK(result && result[SIZE - 1] == 3);
     /* [end] */
-    CHECK(synced_mem_head(output) == SYNCED_MEM_SYNCED); /* to use it on the device again costs no transfer */
+    CHECK(synced_mem_head(output) == SYNCED_MEM_SYNCED); /* the next read on the device needs no transfer */
     CHECK(synced_mem_release(input) == SYNCED_MEM_OK);
     CHECK(synced_mem_release(output) == SYNCED_MEM_OK);
 }

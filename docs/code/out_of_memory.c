@@ -1,4 +1,4 @@
-/* A framework's cache that gives way when memory is short. */
+/* A handler that releases a framework's cached objects when memory is short. */
 #include "check.h"
 
 #include <string.h>
@@ -8,19 +8,19 @@ enum { MIB = 1 << 20, CACHED = 4 };
 /* [handler] */
 static synced_mem *cache[CACHED];
 
-/* Called in the thread whose call was refused memory, with no lock held: it may call the library. */
+/* Called in the thread whose call was refused memory, with no lock held. The handler may call the library. */
 static int evict(const synced_mem_out_of_memory *request, void *user)
 {
     int *const evicted = user;
-    (void)request; /* whose memory, and how much of it */
+    (void)request; /* has the device, or -1 for the host, and the size of the refused memory */
     for (int i = 0; i < CACHED; i++)
         if (cache[i]) {
             (void)synced_mem_release(cache[i]);
             cache[i] = NULL;
             ++*evicted;
-            return 1; /* something was freed: try again */
+            return 1; /* something was freed: the library tries again */
         }
-    return 0; /* nothing left: let the call fail */
+    return 0; /* nothing is left: the call fails */
 }
 /* [end] */
 
@@ -39,7 +39,7 @@ int main(void)
     if (synced_mem_device_count() == 0)
         return SKIPPED;
 
-    /* A limit of the pool's stands for a machine that has no more. */
+    /* The pool's limit stands for a machine that has no more memory. */
     CHECK(synced_mem_host_pool_set_limit(CACHED * 4 * MIB) == SYNCED_MEM_OK);
     for (int i = 0; i < CACHED; i++) {
         cache[i] = make(4 * MIB);
@@ -50,7 +50,7 @@ int main(void)
     /* [install] */
     int evicted = 0;
     synced_mem_set_out_of_memory_handler(evict, &evicted);
-    CHECK(synced_mem_overwrite_cpu_data(mem)); /* asks the handler, which lets go of one object */
+    CHECK(synced_mem_overwrite_cpu_data(mem)); /* calls evict(), which releases one object */
     CHECK(evicted == 1);
 
     synced_mem_stats stats = {.struct_size = sizeof stats};

@@ -1,7 +1,7 @@
 /*
- * Finding a needless copy with a trace. A weight is updated on the host in each iteration, and read by the device: so its
- * contents have to go to the device each time. But who reads it there asks to write it, and so they come back each time
- * as well. With the argument "fixed" it asks to read.
+ * Needless transfers, found with a trace. In each iteration the host updates a weight, and the device reads it. So the
+ * weight is transferred to the device each time. By mistake forward() requests it with a mutable access. So it is also
+ * transferred back each time. With the argument "fixed" forward() uses a read access.
  *
  *     pingpong [fixed] [trace.json]
  */
@@ -31,7 +31,7 @@ static synced_mem *make(const char *name)
     return mem;
 }
 
-/* Where a kernel would be launched with the pointers. */
+/* Stands for a function that launches a kernel with the two pointers. */
 static void forward(synced_mem *weight, synced_mem *output, bool fixed)
 {
     const void *read = fixed ? synced_mem_gpu_data_on(weight, NULL) : synced_mem_mutable_gpu_data_on(weight, NULL);

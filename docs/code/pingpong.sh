@@ -1,6 +1,6 @@
 #!/bin/sh
-# pingpong.sh PROGRAM PYTHON CHECK PAGE: checks that the program, before and after its fix, prints the text of the page
-# and writes a valid trace. Call places differ from machine to machine and are not compared.
+# pingpong.sh PROGRAM PYTHON CHECK PAGE: runs the program without and with its fix. Each run must print the text of the
+# page and write a trace that the script CHECK accepts. Call addresses differ between machines and are not compared.
 set -eu
 program=$1
 python=$2
@@ -12,7 +12,7 @@ for run in "" fixed; do
     # shellcheck disable=SC2086
     "$program" $run "$directory/trace.json" >"$directory/printed" || exit $?
     "$python" "$check" "$directory/trace.json"
-    # The block of the page after the line with this call.
+    # Prints the lines of the page from this command to the end of its block.
     awk -v call="\$ ./pingpong${run:+ $run}" '$0 == call { on = 1; next } on && /^```/ { exit } on' "$page" \
         >"$directory/shown"
     for text in shown printed; do

@@ -1,4 +1,4 @@
-/* The library's own memory: pools, their limits, and what they say of themselves. */
+/* The pools of the library's own memory, their limits and statistics, and the settings of staged transfers. */
 #include "check.h"
 
 #include <string.h>
@@ -18,18 +18,18 @@ static synced_mem *make(size_t size)
 static void page_locked(void)
 {
     /* [host] */
-    CHECK(synced_mem_host_pool_reserve(0, 32 * MIB) == SYNCED_MEM_OK); /* pay for page-locking now */
+    CHECK(synced_mem_host_pool_reserve(0, 32 * MIB) == SYNCED_MEM_OK); /* page-locks 32 MiB in advance */
 
     synced_mem *const mem = make(16 * MIB);
-    CHECK(synced_mem_overwrite_cpu_data(mem)); /* from the pool: no call of the system */
+    CHECK(synced_mem_overwrite_cpu_data(mem)); /* memory of the pool: nothing is page-locked */
     CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_PINNED);
 
     synced_mem_host_pool_stats stats = {.struct_size = sizeof stats};
     CHECK(synced_mem_host_pool_get_stats(&stats) == SYNCED_MEM_OK);
     CHECK(stats.requested_bytes == 16 * MIB && stats.held_bytes >= 32 * MIB && stats.registrations == 1);
 
-    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);      /* back to the pool, not to the system */
-    CHECK(synced_mem_host_pool_trim(0) == SYNCED_MEM_OK); /* what is not in use, to the system */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);      /* the memory goes back to the pool */
+    CHECK(synced_mem_host_pool_trim(0) == SYNCED_MEM_OK); /* unused memory goes back to the system */
     CHECK(synced_mem_host_pool_get_stats(&stats) == SYNCED_MEM_OK);
     CHECK(stats.held_bytes == 0);
     /* [end] */
@@ -40,10 +40,10 @@ static void limited(void)
     synced_mem *const mem = make(16 * MIB);
     /* [limit] */
     CHECK(synced_mem_host_pool_set_limit(8 * MIB) == SYNCED_MEM_OK);
-    CHECK(!synced_mem_overwrite_cpu_data(mem)); /* more than the limit */
+    CHECK(!synced_mem_overwrite_cpu_data(mem)); /* 16 MiB exceed the limit */
     CHECK(synced_mem_last_error() == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
 
-    synced_mem_set_pageable_fallback(1); /* rather slower than not at all */
+    synced_mem_set_pageable_fallback(1); /* allows pageable memory, with slower transfers */
     CHECK(synced_mem_overwrite_cpu_data(mem));
     CHECK(synced_mem_cpu_source(mem) == SYNCED_MEM_SOURCE_PAGEABLE);
     /* [end] */
@@ -62,8 +62,8 @@ static void device_pool(void)
     CHECK(stats.used >= 4 * MIB && stats.reserved >= stats.used);
     const uint64_t reserved = stats.reserved;
 
-    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);        /* kept for the next object of this size */
-    CHECK(synced_mem_gpu_pool_trim(0, 0) == SYNCED_MEM_OK); /* before another library needs the memory */
+    CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);        /* its memory is kept for objects of this size */
+    CHECK(synced_mem_gpu_pool_trim(0, 0) == SYNCED_MEM_OK); /* gives unused memory back to the system */
     CHECK(synced_mem_gpu_pool_get_stats(0, &stats) == SYNCED_MEM_OK);
     CHECK(stats.reserved <= reserved);
     /* [end] */
@@ -73,9 +73,9 @@ static void pageable_transfers(void)
 {
     /* [staging] */
     synced_mem_staging staging = {.struct_size = sizeof staging};
-    CHECK(synced_mem_get_staging(&staging) == SYNCED_MEM_OK); /* the defaults */
+    CHECK(synced_mem_get_staging(&staging) == SYNCED_MEM_OK); /* reads the settings, here the defaults */
     staging.threads = 2;
-    staging.minimum_bytes = 4 * MIB; /* smaller pulls into pageable memory are left to the CUDA runtime */
+    staging.minimum_bytes = 4 * MIB; /* the CUDA runtime makes smaller pulls into pageable memory */
     CHECK(synced_mem_set_staging(&staging) == SYNCED_MEM_OK);
     /* [end] */
     synced_mem *const mem = make(8 * MIB);

@@ -1,6 +1,6 @@
 """
-run.py PROGRAM SEEDS [EXPECTED]: runs an example SEEDS times, each with another schedule of the emulated runtime. Its
-output must be that of the file EXPECTED, which the page shows.
+run.py PROGRAM SEEDS [EXPECTED]: runs an example SEEDS times. Each run has another seed, which decides the schedule of
+the emulated runtime. The output must equal the file EXPECTED, which a page shows.
 """
 import os
 import subprocess

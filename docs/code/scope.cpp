@@ -1,5 +1,5 @@
-// Named scopes in C++: a scope ends with its block, also where an exception leaves it. Prints the summary of a trace
-// without a file.
+// Named scopes in C++. A scope ends with its block, also when an exception leaves the block. The program prints the
+// summary of a trace without a file.
 #include <synced_mem.h>
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-/* What each access does to the head, and what it costs. */
+/* The head, and the number of transfers so far, after each access. */
 #include "check.h"
 
 /* [heads] */
@@ -27,7 +27,7 @@ int main(void)
     CHECK(synced_mem_create(&mem, 1000, NULL) == SYNCED_MEM_OK);
     CHECK(synced_mem_head(mem) == SYNCED_MEM_UNINITIALIZED);
     /* [accesses] */
-    show("cpu_data", synced_mem_cpu_data(mem), mem); /* zeros: nothing was written yet */
+    show("cpu_data", synced_mem_cpu_data(mem), mem); /* fills with zeros: nothing was written yet */
     show("mutable_cpu_data", synced_mem_mutable_cpu_data(mem), mem);
     show("gpu_data", synced_mem_gpu_data(mem), mem);
     show("gpu_data", synced_mem_gpu_data(mem), mem);

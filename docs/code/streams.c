@@ -31,16 +31,16 @@ static void train(cudaStream_t compute, cudaStream_t copies)
         synced_mem *const batch = batches[step % 2];
         synced_mem *const next = batches[(step + 1) % 2];
 
-        memset(synced_mem_overwrite_cpu_data(next), step + 1, SIZE);     /* waits for its last push, if for anything */
-        CHECK(synced_mem_async_gpu_push(next, copies) == SYNCED_MEM_OK); /* behind its last kernel, beside this one */
+        memset(synced_mem_overwrite_cpu_data(next), step + 1, SIZE);     /* the host waits for the last push of next */
+        CHECK(synced_mem_async_gpu_push(next, copies) == SYNCED_MEM_OK); /* after the last kernel that reads next */
 
-        const void *const in = synced_mem_gpu_data_on(batch, compute);      /* behind its own push */
-        void *const out = synced_mem_overwrite_gpu_data_on(units, compute); /* behind its last pull */
+        const void *const in = synced_mem_gpu_data_on(batch, compute);      /* after the push of batch */
+        void *const out = synced_mem_overwrite_gpu_data_on(units, compute); /* after the last pull of units */
         CHECK(in && out);
         CHECK(cudaMemcpyAsync(out, in, SIZE, cudaMemcpyDeviceToDevice, compute) == cudaSuccess); /* the kernel */
 
-        CHECK(synced_mem_async_cpu_pull(units, copies) == SYNCED_MEM_OK); /* behind the kernel */
-        const char *const result = synced_mem_cpu_data(units);            /* waits for that pull, and no more */
+        CHECK(synced_mem_async_cpu_pull(units, copies) == SYNCED_MEM_OK); /* after the kernel */
+        const char *const result = synced_mem_cpu_data(units);            /* the host waits for that pull alone */
         CHECK(result && result[0] == step && result[SIZE - 1] == step);
     }
     /* [end] */
@@ -50,7 +50,7 @@ static void train(cudaStream_t compute, cudaStream_t copies)
     CHECK(synced_mem_release(units) == SYNCED_MEM_OK);
 }
 
-/* Readers on two streams don't wait for one another; a writer waits for both. */
+/* Readers on two streams do not wait for one another. A writer waits for both. */
 static void read_twice(cudaStream_t first, cudaStream_t second)
 {
     synced_mem *const mem = make("read twice", 0);
@@ -60,15 +60,15 @@ static void read_twice(cudaStream_t first, cudaStream_t second)
     void *const data = synced_mem_overwrite_gpu_data_on(mem, first);
     CHECK(cudaMemsetAsync(data, 3, SIZE, first) == cudaSuccess);
 
-    const void *const here = synced_mem_gpu_data_on(mem, first);   /* in order anyway */
-    const void *const there = synced_mem_gpu_data_on(mem, second); /* waits for the first stream's memset */
+    const void *const here = synced_mem_gpu_data_on(mem, first);   /* the stream of the memset: no wait */
+    const void *const there = synced_mem_gpu_data_on(mem, second); /* second waits for the memset on first */
     CHECK(cudaMemcpyAsync(synced_mem_overwrite_gpu_data_on(copy, first), here, SIZE, cudaMemcpyDeviceToDevice, first) ==
           cudaSuccess);
     CHECK(cudaMemcpyAsync(synced_mem_overwrite_gpu_data_on(other, second), there, SIZE, cudaMemcpyDeviceToDevice,
                           second) == cudaSuccess);
-    CHECK(synced_mem_end_use_on(mem, second) == SYNCED_MEM_OK); /* whatever follows there is not mem's concern */
+    CHECK(synced_mem_end_use_on(mem, second) == SYNCED_MEM_OK); /* later work on second delays no access to mem */
 
-    void *const again = synced_mem_mutable_gpu_data_on(mem, first); /* waits for the second stream's copy */
+    void *const again = synced_mem_mutable_gpu_data_on(mem, first); /* first waits for the copy on second */
     CHECK(cudaMemsetAsync(again, 4, SIZE, first) == cudaSuccess);
     /* [end] */
     CHECK(((const char *)synced_mem_cpu_data(copy))[0] == 3);
@@ -79,7 +79,7 @@ static void read_twice(cudaStream_t first, cudaStream_t second)
     CHECK(synced_mem_release(other) == SYNCED_MEM_OK);
 }
 
-/* Many small objects with one event. */
+/* Pushes several objects with one event. */
 static void push_together(cudaStream_t copies)
 {
     synced_mem *layers[3];
@@ -90,8 +90,8 @@ static void push_together(cudaStream_t copies)
     /* [together] */
     CHECK(synced_mem_async_gpu_push_n(layers, 3, copies) == SYNCED_MEM_OK);
     int pending;
-    CHECK(synced_mem_query(layers[2], &pending) == SYNCED_MEM_OK); /* 1 or 0: never waits */
-    CHECK(synced_mem_wait(layers[2]) == SYNCED_MEM_OK);            /* the host waits for the transfer */
+    CHECK(synced_mem_query(layers[2], &pending) == SYNCED_MEM_OK); /* sets pending to 1 or 0, without a wait */
+    CHECK(synced_mem_wait(layers[2]) == SYNCED_MEM_OK);            /* the host waits for the transfers */
     CHECK(synced_mem_query(layers[2], &pending) == SYNCED_MEM_OK && !pending);
     /* [end] */
     for (int i = 0; i < 3; i++)
@@ -112,7 +112,7 @@ int main(void)
     read_twice(compute, copies);
     push_together(copies);
     /* [done] */
-    CHECK(synced_mem_forget_stream(compute) == SYNCED_MEM_OK); /* before it is destroyed; waits for nothing */
+    CHECK(synced_mem_forget_stream(compute) == SYNCED_MEM_OK); /* required before the destruction; does not wait */
     CHECK(cudaStreamDestroy(compute) == cudaSuccess);
     CHECK(synced_mem_forget_stream(copies) == SYNCED_MEM_OK);
     CHECK(cudaStreamDestroy(copies) == cudaSuccess);

@@ -7,13 +7,13 @@
 enum { THREADS = 8, SIZE = 1 << 16 };
 
 /* [reader] */
-/* Each thread has a reference of its own: the last one to be given up ends the object, whichever that is. */
+/* Each thread has its own reference. The thread that releases the last reference frees the object. */
 static void *reader(void *argument)
 {
     synced_mem *const mem = argument;
     const void *const device = synced_mem_gpu_data(mem);
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
-    return (void *)device; /* to be compared only: it may be gone by now */
+    return (void *)device; /* only to be compared: the memory may be freed by now */
 }
 /* [end] */
 
@@ -38,7 +38,7 @@ static void first_access(void)
         CHECK(seen == device);
     }
     CHECK(synced_mem_get_stats(&after) == SYNCED_MEM_OK);
-    CHECK(after.h2d_transfers == before.h2d_transfers + (device ? 1 : 0)); /* one transfer for all of them */
+    CHECK(after.h2d_transfers == before.h2d_transfers + (device ? 1 : 0)); /* one transfer for all threads */
     /* [end] */
     CHECK(synced_mem_release(mem) == SYNCED_MEM_OK);
 }
@@ -49,7 +49,7 @@ struct slot {
     int value;
 };
 
-/* An object that one thread uses at a time needs nothing, whatever threads these are. */
+/* The threads use the object one after another. This needs no further call of the library. */
 static void *worker(void *argument)
 {
     const struct slot *const slot = argument;

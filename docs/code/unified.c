@@ -1,4 +1,4 @@
-/* One memory for both sides. */
+/* Unified placement: one memory that the host and the device use. */
 #include "check.h"
 
 #include <cuda_runtime_api.h>
@@ -20,13 +20,13 @@ int main(void)
     char *const host = synced_mem_overwrite_cpu_data(mem);
     CHECK(host);
     memset(host, 1, SIZE);
-    char *const device = synced_mem_mutable_gpu_data(mem); /* the same address, or NULL without a GPU */
+    char *const device = synced_mem_mutable_gpu_data(mem); /* the same address as host; NULL without a GPU */
     CHECK(device == host || synced_mem_last_error() == SYNCED_MEM_ERR_NO_GPU);
     if (device)
         CHECK(cudaMemsetAsync(device, 2, SIZE / 2, NULL) == cudaSuccess);
     else
         memset(host, 2, SIZE / 2);
-    const char *const result = synced_mem_cpu_data(mem); /* waits for the kernel; nothing is copied */
+    const char *const result = synced_mem_cpu_data(mem); /* waits for the memset; transfers nothing */
     CHECK(result == host && result[0] == 2 && result[SIZE - 1] == 1);
     /* [end] */
 

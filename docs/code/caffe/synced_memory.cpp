@@ -1,4 +1,4 @@
-// What Caffe promises of its SyncedMemory, asked of the adapter.
+// Tests that the adapter behaves as Caffe's SyncedMemory.
 #include "synced_memory.hpp"
 
 #include "../check.h"
@@ -28,7 +28,7 @@ bool all(const void *data, char value, std::size_t size = SIZE)
     return true;
 }
 
-// The device copy's bytes, by a copy of the test's own.
+// Reads the bytes of the device copy with the test's own cudaMemcpy.
 bool all_on_gpu(const void *data, char value)
 {
     char bytes[SIZE];
@@ -106,7 +106,7 @@ void host_reads_what_the_device_wrote()
     }
 }
 
-// Each side changes a part of what the other has left.
+// The host and the device write in turn. Each sees the other's writes.
 void both_write()
 {
     SyncedMemory mem(SIZE);
@@ -162,7 +162,7 @@ void pushes()
     std::memset(mem.mutable_cpu_data(), 1, SIZE);
     mem.async_gpu_push(stream);
     CHECK(mem.head() == SyncedMemory::SYNCED);
-    CHECK(all_on_gpu(mem.gpu_data(), 1)); // which waits: Caffe leaves that to its caller
+    CHECK(all_on_gpu(mem.gpu_data(), 1)); // gpu_data() waits for the push; in Caffe the caller waits
     CHECK(cudaStreamDestroy(stream) == cudaSuccess);
 }
 
@@ -181,15 +181,15 @@ void refuses()
     SyncedMemory mem(SIZE);
     CHECK(throws([&] { mem.set_cpu_data(nullptr); }));
     CHECK(throws([&] { mem.set_gpu_data(nullptr); }));
-    CHECK(throws([&] { mem.async_gpu_push(nullptr); })); // there is nothing to push yet
+    CHECK(throws([&] { mem.async_gpu_push(nullptr); })); // no contents to push yet
     CHECK(mem.head() == SyncedMemory::UNINITIALIZED);
     if (synced_mem_device_count() == 0)
         CHECK(throws([&] { mem.gpu_data(); }));
 }
 
-// ---- Caffe's habits: kernels are on the legacy stream, and nobody waits for them ----
+// ---- Common usage of Caffe: kernels on the legacy stream, and no waits for them ----
 
-// Large enough for a device to be at it for some calls.
+// Large enough that the device works on it during several calls.
 constexpr std::size_t LARGE = 1 << 20;
 constexpr char ROUNDS = 4;
 
@@ -200,7 +200,7 @@ bool all_large_on_gpu(const void *data, char value)
     return all(bytes.data(), value, LARGE);
 }
 
-// Stand for kernels that write, and that read.
+// These two stand for kernels that write and for kernels that read.
 void launch_fill(void *data, int value, cudaStream_t stream = nullptr)
 {
     CHECK(cudaMemsetAsync(data, value, LARGE, stream) == cudaSuccess);
@@ -211,7 +211,7 @@ void launch_copy(void *to, const void *from, cudaStream_t stream = nullptr)
     CHECK(cudaMemcpyAsync(to, from, LARGE, cudaMemcpyDeviceToDevice, stream) == cudaSuccess);
 }
 
-// Each round uses the pointer of before the host's look in two more kernels, then lets go of the object.
+// In each round the host reads the object. Then two more kernels use the old pointer, and the object is released.
 void uses_old_pointers(void *seen, cudaStream_t stream)
 {
     for (char round = 1; round <= 2 * ROUNDS; round += 2) {
@@ -224,7 +224,7 @@ void uses_old_pointers(void *seen, cudaStream_t stream)
     }
 }
 
-// Takes what memory there is, of the size, and sees that nobody else writes to it.
+// Makes objects of the same size, which reuse released memory. Checks that no old kernel writes to their memory.
 void next_objects_are_whole()
 {
     std::vector<std::unique_ptr<SyncedMemory>> next;
@@ -254,7 +254,7 @@ void objects_go_under_kernels()
     CHECK(cudaFree(seen) == cudaSuccess);
 }
 
-// Layers with memory of their own: it comes and goes in each pass, and what is computed in it passes on.
+// Layers with temporary objects, which are made and destroyed in each pass. One of them passes the contents on.
 void temporaries_come_and_go()
 {
     SyncedMemory sum(LARGE);
@@ -271,7 +271,7 @@ void temporaries_come_and_go()
     CHECK(all(sum.cpu_data(), 1, LARGE));
 }
 
-// Memory is handed in, and taken back, while kernels use what was there.
+// User memory replaces the device memory of an object while a kernel uses the old memory.
 void memory_is_exchanged()
 {
     void *mine = nullptr;
@@ -291,7 +291,7 @@ void memory_is_exchanged()
     CHECK(cudaFree(mine) == cudaSuccess);
 }
 
-// ---- What a program sets at its start ----
+// ---- Settings at the start of a program ----
 
 bool gpu_mode; // Caffe::mode() == Caffe::GPU
 
@@ -305,7 +305,7 @@ int device_of_mode()
 }
 // [end]
 
-// A prefetch thread's buffer: the host touches it first, before anything has used a GPU.
+// A prefetch thread fills its buffer on the host before the process uses a GPU.
 void prefetches(bool with_gpu)
 {
     gpu_mode = with_gpu;
@@ -336,7 +336,7 @@ void fail_in_a_thread()
     std::thread([&] { mem.set_cpu_data(nullptr); }).join();
 }
 
-// With the handler a failure ends the program where it happens, as Caffe's CHECK does.
+// With the handler, a failing call ends the program before it returns, as Caffe's CHECK does.
 void fails_fatally()
 {
     int status = 0;

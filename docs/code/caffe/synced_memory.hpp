@@ -1,4 +1,4 @@
-// Caffe's SyncedMemory as an interface to synced_mem. C++11; needs no header of CUDA's.
+// The interface of Caffe's SyncedMemory, on top of synced_mem. C++11; needs no CUDA header.
 #ifndef CAFFE_SYNCED_MEMORY_HPP
 #define CAFFE_SYNCED_MEMORY_HPP
 
@@ -16,7 +16,7 @@ public:
     SyncedMemory() : SyncedMemory(0) {}
     explicit SyncedMemory(std::size_t size) : SyncedMemory(size, device_of_new()()) {}
 
-    // With a device, host memory is page-locked from the start. Caffe's is in its GPU mode.
+    // An object that names its device gets page-locked host memory from the start, as in Caffe's GPU mode.
     SyncedMemory(std::size_t size, int device)
     {
         synced_mem_options options;
@@ -25,7 +25,7 @@ public:
         check(synced_mem_create(&mem_, size, &options));
     }
 
-    // Fails only where memory that was set is still being copied and the device is broken; it then leaks.
+    // The release fails only if the wait for transfers on borrowed memory fails. The object then leaks.
     ~SyncedMemory() { (void)synced_mem_release(mem_); }
 
     SyncedMemory(const SyncedMemory &) = delete;
@@ -38,17 +38,17 @@ public:
     void set_cpu_data(void *data) { check(synced_mem_set_cpu_data(mem_, data)); }
     void set_gpu_data(void *data) { check(synced_mem_set_gpu_data(mem_, data)); }
 
-    // synced_mem_stream is cudaStream_t.
+    // synced_mem_stream and cudaStream_t are the same type.
     void async_gpu_push(const synced_mem_stream &stream) { check(synced_mem_async_gpu_push(mem_, stream)); }
 
-    // The numbers are the same.
+    // Both enums have the same numbers.
     SyncedHead head() const { return static_cast<SyncedHead>(synced_mem_head(mem_)); }
     std::size_t size() const { return synced_mem_size(mem_); }
 
-    // For what Caffe has no name for.
+    // The object, for functions that Caffe's class does not have.
     synced_mem *get() const { return mem_; }
 
-    // The function that names the device of objects made without one. Set it before the first of them is made.
+    // The function that returns the device of objects made without one. Set it before the first such object is made.
     using DeviceOfNew = int (*)();
     static DeviceOfNew &device_of_new()
     {
@@ -57,7 +57,7 @@ public:
     }
 
 private:
-    // Where Caffe's CHECK ends the program this throws; nothing has changed then.
+    // Throws where Caffe's CHECK ends the program. The failed call has changed nothing.
     static void check(synced_mem_status status)
     {
         if (status != SYNCED_MEM_OK)

@@ -1,6 +1,6 @@
 /*
- * Takes the place of the CUDA Toolkit's header where the examples are built without a GPU runtime: what they call
- * compiles, and answers that there is no device.
+ * Replaces the CUDA Toolkit's header in builds of the examples without a GPU runtime. It defines the functions that the
+ * examples call. Each returns cudaErrorNoDevice.
  */
 #ifndef NONE_CUDA_RUNTIME_API_H
 #define NONE_CUDA_RUNTIME_API_H
