@@ -6,9 +6,12 @@
 #include "base/status.h"
 
 /* The runtime writes pageable memory until the transfer is done, and copy threads touch it until they are done. A
- * device that writes page-locked memory is not hindered. */
+ * device that writes page-locked memory is not hindered. Host functions of the caller's stream may still fill memory
+ * that was handed in. */
 static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
 {
+    if (sm_copy_is_of_user(copy) && sm_fence_is_open(copy->writer_fence))
+        return SM_PROTECT_NOTHING;
     if (!copy->pinned && sm_fence_is_open(copy->write))
         return SM_PROTECT_NOTHING;
     if (!sm_inflight_queueing(copy, true))
