@@ -190,7 +190,7 @@ static void try_copies(struct pass *pass)
     sm_hands_empty(false);
 }
 
-static uint64_t get_times_retired(void)
+uint64_t sm_retired_times(void)
 {
     sm_lock(&retired.lock);
     const uint64_t times = retired.times;
@@ -205,7 +205,7 @@ static synced_mem_status try_copies_and_wait(void)
 {
     struct pass pass;
     unsigned stuck = 0;
-    const uint64_t up_to = get_times_retired();
+    const uint64_t up_to = sm_retired_times();
     synced_mem_status first = SYNCED_MEM_OK;
     do {
         pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
