@@ -258,6 +258,28 @@ START_TEST(the_detail_is_not_of_the_clean_up)
 }
 END_TEST
 
+/* Several of the shutdown's calls of a kind fail. The detail is that of the first. */
+START_TEST(the_detail_is_of_the_first_of_several_failures)
+{
+    static const char *const calls[] = {"cudaStreamDestroy", "cudaEventDestroy", "cudaMemPoolDestroy",
+                                        "cudaHostUnregister"};
+    synced_mem *mems[2];
+    for (int device = 0; device < 2; device++) {
+        mems[device] = make_on(64 << 20, device); /* needs a slab of its own */
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mems[device]));
+        ck_assert_ptr_nonnull(synced_mem_cpu_data(mems[device]));
+    }
+    for (int device = 0; device < 2; device++)
+        OK(synced_mem_release(mems[device]));
+    emu_fail(calls[_i], 1, cudaErrorUnknown, false);
+    emu_fail(calls[_i], 2, cudaErrorInvalidResourceHandle, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_shutdown());
+    ck_assert_uint_eq(emu_failures(), 2);
+    SAYS("cudaErrorUnknown");
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 /* An error of the device does not prevent host memory. The host copy becomes pageable. */
 START_TEST(host_memory_without_the_runtime)
 {
@@ -581,6 +603,7 @@ Suite *suite(void)
     tcase_add_test(tests, callbacks_find_the_object_unlocked);
     tcase_add_test(tests, the_detail_is_of_the_failure);
     tcase_add_loop_test(tests, the_detail_is_not_of_the_clean_up, 0, 2);
+    tcase_add_loop_test(tests, the_detail_is_of_the_first_of_several_failures, 0, 4);
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);
     tcase_add_loop_test(tests, a_failed_growth, 0, 5);
     tcase_add_test(tests, a_failed_growth_of_host_memory);
