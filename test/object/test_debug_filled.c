@@ -77,6 +77,35 @@ START_TEST(filled_late)
 }
 END_TEST
 
+/* A pull is queued behind the function, and writes the same memory. */
+static void pull_behind_the_function(void)
+{
+    synced_mem *const mem = make_named("filled", SIZE);
+    synced_mem_stream filling = open_stream(NON_BLOCKING);
+    synced_mem_stream puller = open_stream(NON_BLOCKING);
+    unsigned char *const host = gpu_pinned_alloc(2 * PAGE);
+    void *const device = gpu_alloc(0, SIZE);
+    ck_assert_int_eq(cudaLaunchHostFunc(filling, fill_late, host), cudaSuccess);
+    OK(USE(mem, .cpu_data = host, .gpu_data = device, .stream = filling));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, puller), SIZE, 1, puller);
+    OK(synced_mem_async_cpu_pull(mem, puller));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    atomic_store(&may_fill, true);
+    gpu_stream_sync(puller);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    gpu_pinned_free(host);
+    gpu_free(device);
+    close_stream(filling);
+    close_stream(puller);
+}
+
+START_TEST(pulled_late)
+{
+    lives(pull_behind_the_function);
+}
+END_TEST
+
 /* The memory is protected again once the function has ended. */
 static void write_filled(void)
 {
@@ -104,6 +133,7 @@ Suite *suite(void)
     Suite *const all = suite_create("debug filled");
     TCase *const cases = add_case_in_children(all, "debug filled");
     tcase_add_loop_test(cases, filled_late, 0, WAYS);
+    tcase_add_test(cases, pulled_late);
     tcase_add_loop_test(cases, written_afterwards, 0, PINNED + 1);
     return all;
 }
