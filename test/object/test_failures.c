@@ -237,49 +237,6 @@ START_TEST(the_detail_is_of_the_failure)
 }
 END_TEST
 
-/* A wait fails, and so does the call that restores the order of the open write. The detail is that of the wait. */
-START_TEST(the_detail_is_not_of_the_clean_up)
-{
-    static const char *const calls[] = {"cudaStreamIsCapturing", "cudaStreamWaitEvent"};
-    synced_mem_stream stream = gpu_stream_create(0, false);
-    synced_mem *const mem = make_at_gpu(SIZE, 1);
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
-    gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 2, stream);
-    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
-    emu_fail(calls[_i], 2, cudaErrorInvalidResourceHandle, false);
-    const unsigned before = emu_failures();
-    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
-    ck_assert_uint_eq(emu_failures(), before + 2);
-    SAYS("cudaEventSynchronize");
-    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
-    OK(synced_mem_release(mem));
-    gpu_stream_sync(stream);
-    gpu_stream_destroy(stream);
-}
-END_TEST
-
-/* Several of the shutdown's calls of a kind fail. The detail is that of the first. */
-START_TEST(the_detail_is_of_the_first_of_several_failures)
-{
-    static const char *const calls[] = {"cudaStreamDestroy", "cudaEventDestroy", "cudaMemPoolDestroy",
-                                        "cudaHostUnregister"};
-    synced_mem *mems[2];
-    for (int device = 0; device < 2; device++) {
-        mems[device] = make_on(64 << 20, device); /* needs a slab of its own */
-        ck_assert_ptr_nonnull(synced_mem_gpu_data(mems[device]));
-        ck_assert_ptr_nonnull(synced_mem_cpu_data(mems[device]));
-    }
-    for (int device = 0; device < 2; device++)
-        OK(synced_mem_release(mems[device]));
-    emu_fail(calls[_i], 1, cudaErrorUnknown, false);
-    emu_fail(calls[_i], 2, cudaErrorInvalidResourceHandle, false);
-    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_shutdown());
-    ck_assert_uint_eq(emu_failures(), 2);
-    SAYS("cudaErrorUnknown");
-    OK(synced_mem_shutdown());
-}
-END_TEST
-
 /* An error of the device does not prevent host memory. The host copy becomes pageable. */
 START_TEST(host_memory_without_the_runtime)
 {
@@ -602,8 +559,6 @@ Suite *suite(void)
     tcase_add_test(tests, a_stream_that_can_not_be_waited_for);
     tcase_add_test(tests, callbacks_find_the_object_unlocked);
     tcase_add_test(tests, the_detail_is_of_the_failure);
-    tcase_add_loop_test(tests, the_detail_is_not_of_the_clean_up, 0, 2);
-    tcase_add_loop_test(tests, the_detail_is_of_the_first_of_several_failures, 0, 4);
     tcase_add_loop_test(tests, host_memory_without_the_runtime, 0, 2);
     tcase_add_loop_test(tests, a_failed_growth, 0, 5);
     tcase_add_test(tests, a_failed_growth_of_host_memory);
