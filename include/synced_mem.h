@@ -199,7 +199,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  * finished. The library can be used again afterwards.
  * Blocking: waits for pending transfers on released memory. Ownership: due adopted memory gets its callback and is the
  * caller's again. Threads: not while another thread is in the library. Errors: ERR_INVALID_STATE (objects are alive, of
- * which the detail names three; nothing was done); GPU errors. @since 0.1 */
+ * which the detail names three, and nothing was done; or the callbacks make objects, or hand in memory without end, and
+ * only released memory was freed); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Access ---- */
@@ -413,8 +414,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 /* ---- Memory handed in ---- */
 /*
  * The library queries the CUDA runtime about handed-in memory. Pushes and pulls of page-locked host memory then return
- * at once. Host memory alone starts nothing of CUDA. The time of the query, managed memory: docs/guide/memory.md, "User
- * memory". Memory must not be unmapped, freed or unregistered while an object uses it.
+ * at once. Host memory alone starts nothing of CUDA; only an object with automatic placement queries its device. The
+ * time of the query, managed memory: docs/guide/memory.md, "User memory". Memory must not be unmapped, freed or
+ * unregistered while an object uses it.
  */
 
 /** Called once for each adopted pointer of an object when the object no longer uses the memory, with no lock held, in

@@ -13,6 +13,7 @@
 #include "copy/pin.h"
 #include "base/process.h"
 #include "copy/device_cache.h"
+#include "copy/retired.h"
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
@@ -25,7 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767 };
+enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767, MOST_ROUNDS = 16 };
 
 static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
 static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
@@ -194,14 +195,35 @@ synced_mem_status synced_mem_release(synced_mem *mem)
 /* Calls without an object work on it. */
 static const char everything[] = "the memory of the library";
 
-static synced_mem_status shut_down_library(void)
+static synced_mem_status check_nothing_alive(void)
 {
     const uint64_t alive = sm_count_of(SM_COUNT_objects);
-    SM_TRY(sm_process_check_not_forked(everything));
     if (alive > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
                        (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
-    synced_mem_status status = sm_copy_reap(true);
+    return SYNCED_MEM_OK;
+}
+
+/* Reaps everything. Release callbacks may hand in more memory, or make objects that they do not release. */
+static synced_mem_status reap_everything(void)
+{
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        const uint64_t before = sm_retired_times();
+        SM_TRY(sm_copy_reap(true));
+        SM_TRY(check_nothing_alive());
+        if (sm_retired_times() == before)
+            return SYNCED_MEM_OK;
+    }
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                   "the release callbacks go on handing in memory: %llu more copies are retired",
+                   (unsigned long long)sm_count_of(SM_COUNT_retired));
+}
+
+static synced_mem_status shut_down_library(void)
+{
+    SM_TRY(sm_process_check_not_forked(everything));
+    SM_TRY(check_nothing_alive());
+    synced_mem_status status = reap_everything();
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_cached(-1);
     sm_device_cache_reset();

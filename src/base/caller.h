@@ -1,16 +1,16 @@
 /*
  * The caller: the public function that a thread is in, its call place and its object. A trace names the caller as the
  * cause of an event. Debug mode names it as the cause of an expired pointer. A user's callback may call the
- * library, so the library puts the caller aside around each one.
+ * library, so the library puts the caller aside around each one, with the failure that the call may have recorded.
  */
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
 
 #include "base/place.h"
-#include "base/process.h"
+#include "base/refusal.h"
 #include "base/scope.h"
+#include "base/status.h"
 
-#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,20 +52,18 @@ static inline void sm_caller_set_object(const void *object, const char *name)
     sm_caller.name = name;
 }
 
-/* Clears the caller before a user's callback. Returns the old one for sm_caller_put_back(). The thread must hold
- * no lock of an object or of the library. */
-static inline struct sm_caller sm_caller_put_aside(void)
-{
-    assert(!sm_process_is_inside());
-    const struct sm_caller before = sm_caller;
-    sm_caller = (struct sm_caller){.function = NULL};
-    return before;
-}
+/* The parts of a call that calls of a user's callback would overwrite. */
+struct sm_put_aside {
+    struct sm_caller caller;
+    struct sm_refusal_noted refusal;
+    struct sm_detail detail;
+};
 
-/* Restores the caller that sm_caller_put_aside() has returned. */
-static inline void sm_caller_put_back(struct sm_caller before)
-{
-    sm_caller = before;
-}
+/* Saves the caller, the refusal and the detail before a user's callback, and clears the caller. The thread must hold no
+ * lock of an object or of the library. */
+void sm_caller_put_aside(struct sm_put_aside *before);
+
+/* Restores them after the callback. */
+void sm_caller_put_back(const struct sm_put_aside *before);
 
 #endif

@@ -1,10 +1,7 @@
 /* The calling thread's last refusal. */
 #include "base/refusal.h"
 
-static _Thread_local struct {
-    struct sm_refusal last;
-    bool noted; /* not taken yet */
-} self;
+static _Thread_local struct sm_refusal_noted self;
 
 synced_mem_status sm_refusal_note(synced_mem_status status, int device, size_t bytes)
 {
@@ -19,4 +16,14 @@ bool sm_refusal_take(struct sm_refusal *out)
     *out = self.last;
     self.noted = false;
     return noted;
+}
+
+struct sm_refusal_noted sm_refusal_get(void)
+{
+    return self;
+}
+
+void sm_refusal_set(const struct sm_refusal_noted *refusal)
+{
+    self = *refusal;
 }

@@ -19,6 +19,14 @@ struct sm_refusal {
  * clears the note. device: -1 for host memory. Returns status. */
 synced_mem_status sm_refusal_note(synced_mem_status status, int device, size_t bytes);
 
+/* The note itself, which can be put aside. */
+struct sm_refusal_noted {
+    struct sm_refusal last;
+    bool noted; /* not taken yet */
+};
+struct sm_refusal_noted sm_refusal_get(void);
+void sm_refusal_set(const struct sm_refusal_noted *refusal);
+
 /* Gets the calling thread's last refusal and clears it. Returns false if there was none since the last call. */
 bool sm_refusal_take(struct sm_refusal *out);
 

@@ -34,3 +34,17 @@ void sm_detail_set(const struct sm_detail *detail)
 {
     recorded = *detail;
 }
+
+void sm_outcome_set(struct sm_outcome *outcome, synced_mem_status status)
+{
+    outcome->status = status;
+    if (status != SYNCED_MEM_OK)
+        outcome->detail = recorded;
+}
+
+synced_mem_status sm_outcome_end(const struct sm_outcome *outcome)
+{
+    if (outcome->status != SYNCED_MEM_OK)
+        recorded = outcome->detail;
+    return outcome->status;
+}

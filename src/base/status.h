@@ -36,4 +36,14 @@ struct sm_detail {
 struct sm_detail sm_detail_get(void);
 void sm_detail_set(const struct sm_detail *detail);
 
+/* A status that a call returns later, after other calls that may fail too. */
+struct sm_outcome {
+    synced_mem_status status;
+    struct sm_detail detail; /* valid if status is a failure */
+};
+/* Stores the status, and the recorded detail if it is a failure. */
+void sm_outcome_set(struct sm_outcome *outcome, synced_mem_status status);
+/* Restores the detail of a failure. Returns the status. */
+synced_mem_status sm_outcome_end(const struct sm_outcome *outcome);
+
 #endif

@@ -4,6 +4,7 @@
 #include "base/hands.h"
 #include "memory/pinned/host_pool.h"
 #include "base/process.h"
+#include "base/status.h"
 #include "copy/staging.h"
 #include "base/stats.h"
 
@@ -209,12 +210,13 @@ static uint64_t lock_and_hold_fences(struct fence_set *fence_set, bool lasts)
     return last;
 }
 
-static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, synced_mem_status *first)
+static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, struct sm_outcome *first)
 {
     bool any = false;
     for (unsigned i = 0; i < fence_set->count; i++) {
         const synced_mem_status status = poll_or_wait_fence(fence_set->fences[i], wait, &any);
-        *first = *first != SYNCED_MEM_OK ? *first : status;
+        if (first->status == SYNCED_MEM_OK)
+            sm_outcome_set(first, status);
     }
     return any;
 }
@@ -229,22 +231,20 @@ static uint64_t get_times_listed(void)
 
 /* Waits for the last buffer of each stream at its turn. Other threads may add buffers and streams without end. So each
  * stream that is listed now is waited for once. */
-static synced_mem_status wait_for_all_buffers(void)
+static void wait_for_all_buffers(struct sm_outcome *first)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
     struct fence_set fence_set = {.up_to = get_times_listed()};
     while (fence_set.after < fence_set.up_to) {
         fence_set.after = lock_and_hold_fences(&fence_set, true);
-        (void)poll_or_wait_fences(&fence_set, true, &first);
+        (void)poll_or_wait_fences(&fence_set, true, first);
     }
-    return first;
 }
 
 /* Gives back the buffers whose work has ended. A stream is polled again while its buffers end, but at most once for
  * each buffer. */
 static void free_all_ended_buffers(void)
 {
-    synced_mem_status ignored = SYNCED_MEM_OK;
+    struct sm_outcome ignored = {.status = SYNCED_MEM_OK};
     struct fence_set fence_set = {.up_to = get_times_listed()};
     while (fence_set.after < fence_set.up_to) {
         uint64_t last = lock_and_hold_fences(&fence_set, false);
@@ -290,7 +290,9 @@ synced_mem_status sm_bounce_reap(bool wait)
 {
     if (!sm_bounce_any())
         return SYNCED_MEM_OK;
-    const synced_mem_status status = wait ? wait_for_all_buffers() : SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    if (wait)
+        wait_for_all_buffers(&first);
     free_all_ended_buffers();
-    return status;
+    return sm_outcome_end(&first);
 }

@@ -4,9 +4,12 @@
 #include "copy/inflight.h"
 #include "base/hash.h"
 #include "base/process.h"
+#include "base/stats.h"
 #include "memory/accounting.h"
 
-enum { SIZES_LOG = 4, STREAMS_LOG = 3, SIZES = 1 << SIZES_LOG, STREAMS = 1 << STREAMS_LOG };
+/* The bins of a size: one for copies without a stream or of none that was named, one for the legacy stream's, and
+ * NUMBERED for those of other streams. */
+enum { SIZES_LOG = 4, SIZES = 1 << SIZES_LOG, NUMBERED = 8, STREAMS = 2 + NUMBERED };
 enum { BINS = SIZES * STREAMS, MOST = 256, TRIES = 4 };
 #define DEFAULT_LIMIT ((size_t)1 << 30)
 
@@ -39,9 +42,18 @@ static struct sm_copy **find_bins_of_size(struct cache *on, size_t bytes)
     return &on->bins[(sm_hash(bytes) >> (64 - SIZES_LOG)) * STREAMS];
 }
 
+/* Streams have consecutive numbers, so up to NUMBERED streams that became known one after another share no bin. A
+ * stream's number stays the same while a copy refers to its record. */
+static unsigned choose_stream_bin(const struct sm_stream *stream)
+{
+    if (!stream || stream->kind == SM_STREAM_ANY || stream->kind == SM_STREAM_INTERNAL)
+        return 0;
+    return stream->kind == SM_STREAM_LEGACY ? 1 : 2 + stream->number % NUMBERED;
+}
+
 static struct sm_copy **find_bin_of_stream(struct cache *on, size_t bytes, const struct sm_stream *stream)
 {
-    return find_bins_of_size(on, bytes) + (sm_hash((uintptr_t)stream) >> (64 - STREAMS_LOG));
+    return find_bins_of_size(on, bytes) + choose_stream_bin(stream);
 }
 
 /* Inserts the copy by age. Most copies are the newest, and those that a search puts back are nearly the oldest. */
@@ -68,7 +80,8 @@ static void insert_copy(struct cache *on, struct sm_copy *copy)
     insert_copy_by_age(on, copy);
     on->count++;
     on->bytes += copy->bytes;
-    sm_gpu_cached(copy->device, copy->bytes);
+    sm_gpu_set_cached(copy->device, on->bytes);
+    sm_count_up(SM_COUNT_gpu_spare_bytes, copy->bytes);
 }
 
 static struct sm_copy *unlink_copy(struct cache *on, struct sm_copy **link)
@@ -82,7 +95,8 @@ static struct sm_copy *unlink_copy(struct cache *on, struct sm_copy **link)
     copy->newer = NULL;
     on->count--;
     on->bytes -= copy->bytes;
-    sm_gpu_uncached(copy->device, copy->bytes);
+    sm_gpu_set_cached(copy->device, on->bytes);
+    sm_count_down(SM_COUNT_gpu_spare_bytes, copy->bytes);
     return copy;
 }
 

@@ -67,11 +67,12 @@ static synced_mem_status return_to_allocator(struct sm_copy *copy)
 static void call_release_callback(struct sm_copy *copy)
 {
     sm_unpin(copy);
-    const struct sm_caller caller = sm_caller_put_aside();
+    struct sm_put_aside aside;
+    sm_caller_put_aside(&aside);
     const bool before = sm_callback_begin();
     copy->callback(sm_copy_data(copy), copy->user, NULL);
     sm_callback_end(before);
-    sm_caller_put_back(caller);
+    sm_caller_put_back(&aside);
 }
 
 static void free_pageable_memory(struct sm_copy *copy)

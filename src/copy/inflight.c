@@ -470,7 +470,9 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (status == SYNCED_MEM_OK && use && !use->fence)
         status = settle_reader(copy, use, before ? NULL : copy->writer_fence);
     if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
         sm_inflight_reopen(copy);
+        sm_detail_set(&first);
         return status;
     }
     if (copy->writer == stream)

@@ -34,14 +34,16 @@ static synced_mem_status retire_copy(struct sm_copy *copy)
 /* Retires each copy of a list. Returns the first failure. */
 static synced_mem_status retire_copies(struct sm_copy *copy)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     while (copy) {
         struct sm_copy *const next = copy->next;
         const synced_mem_status status = retire_copy(copy);
-        first = first != SYNCED_MEM_OK ? first : status;
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
         copy = next;
     }
-    return first;
+    return sm_outcome_end(&first);
 }
 
 void sm_copy_retire(struct sm_copy *copy)
@@ -66,10 +68,13 @@ static synced_mem_status free_cached_on(int device)
 
 synced_mem_status sm_copy_free_cached(int device)
 {
-    synced_mem_status first = device >= 0 ? free_cached_on(device) : SYNCED_MEM_OK;
-    for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++) {
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    if (device >= 0)
+        return free_cached_on(device);
+    for (int each = 0; each < SM_MAX_DEVICES; each++) {
         const synced_mem_status status = free_cached_on(each);
-        first = first != SYNCED_MEM_OK ? first : status;
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
     }
-    return first;
+    return sm_outcome_end(&first);
 }

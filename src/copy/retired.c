@@ -7,6 +7,7 @@
 #include "base/hands.h"
 #include "base/process.h"
 #include "base/stats.h"
+#include "base/status.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -108,11 +109,11 @@ void sm_retired_add(struct sm_copy *copy)
 /* One pass over the list. */
 struct pass {
     unsigned generation;
-    unsigned left;            /* copies that were there at its beginning and are still to come */
-    uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by this time */
-    unsigned passed_over;     /* so many of these copies do not end the pass */
-    struct sm_fence *fence;   /* the work of the copy that has ended the pass, held */
-    synced_mem_status status; /* the failure of the first copy that could not be settled or disposed of */
+    unsigned left;           /* copies that were there at its beginning and are still to come */
+    uint64_t waits_up_to;    /* the pass ends at the first copy with pending work that was retired by this time */
+    unsigned passed_over;    /* so many of these copies do not end the pass */
+    struct sm_fence *fence;  /* the work of the copy that has ended the pass, held */
+    struct sm_outcome first; /* the failure of the first copy that could not be settled or disposed of */
 };
 
 static struct sm_copy *begin_pass(struct pass *pass)
@@ -146,8 +147,8 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
 
 static void note_status(struct pass *pass, synced_mem_status status)
 {
-    if (pass->status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        pass->status = status;
+    if (pass->first.status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        sm_outcome_set(&pass->first, status);
 }
 
 /* Returns whether the pass ends at this copy, whose work is to be waited for. The copy is one of those that the pass
@@ -190,7 +191,7 @@ static void try_copies(struct pass *pass)
     sm_hands_empty(false);
 }
 
-static uint64_t get_times_retired(void)
+uint64_t sm_retired_times(void)
 {
     sm_lock(&retired.lock);
     const uint64_t times = retired.times;
@@ -203,40 +204,41 @@ static uint64_t get_times_retired(void)
  * for nothing, and disposes of the copy that was waited for last. */
 static synced_mem_status try_copies_and_wait(void)
 {
-    struct pass pass;
+    struct pass pass = {.waits_up_to = sm_retired_times()};
+    struct sm_fence *fence;
     unsigned stuck = 0;
-    const uint64_t up_to = get_times_retired();
-    synced_mem_status first = SYNCED_MEM_OK;
     do {
-        pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
+        pass.passed_over = stuck;
+        pass.fence = NULL;
         try_copies(&pass);
-        first = pass.status;
-        if (pass.fence) {
-            const synced_mem_status status = sm_fence_wait(pass.fence);
-            const bool is_stuck = sm_fence_is_open(pass.fence);
-            sm_fence_drop(pass.fence);
-            first = is_stuck && first == SYNCED_MEM_OK ? status : first;
+        fence = pass.fence;
+        if (fence) {
+            const synced_mem_status status = sm_fence_wait(fence);
+            const bool is_stuck = sm_fence_is_open(fence);
+            sm_fence_drop(fence);
+            if (is_stuck && pass.first.status == SYNCED_MEM_OK)
+                sm_outcome_set(&pass.first, status);
             stuck += is_stuck;
         }
-    } while (pass.fence);
-    return first;
+    } while (fence);
+    return sm_outcome_end(&pass.first);
 }
 
 synced_mem_status sm_retired_reap(bool wait)
 {
-    struct pass pass = {.waits_up_to = 0};
     if (get_first_retired() && wait)
         return try_copies_and_wait();
     if (get_first_retired())
-        try_copies(&pass);
+        try_copies(&(struct pass){.waits_up_to = 0});
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_copy_reap(bool wait)
 {
-    const synced_mem_status status = sm_retired_reap(wait);
+    struct sm_outcome first;
+    sm_outcome_set(&first, sm_retired_reap(wait));
     const synced_mem_status bounced = sm_bounce_reap(wait);
-    return status != SYNCED_MEM_OK ? status : bounced;
+    return first.status != SYNCED_MEM_OK ? sm_outcome_end(&first) : bounced;
 }
 
 void sm_copy_reap_passing_by(void)

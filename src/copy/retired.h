@@ -15,6 +15,9 @@ void sm_retired_add(struct sm_copy *copy);
  * inside such code. */
 bool sm_retired_is_for_later(const struct sm_copy *copy);
 
+/* Counts the copies that were ever added. */
+uint64_t sm_retired_times(void);
+
 /* Does the same as sm_copy_reap(), without the bounce buffers. */
 synced_mem_status sm_retired_reap(bool wait);
 

@@ -1,11 +1,17 @@
 /* Counts the device memory that the library holds. */
 #include "memory/accounting.h"
 
+#include "base/shard.h"
 #include "base/stats.h"
 
+#include <stdalign.h>
+
 static struct held {
-    _Atomic uint64_t now, high;
-    _Atomic uint64_t cached; /* in the device cache, and not in now */
+    alignas(SM_CACHE_LINE) _Atomic uint64_t now;
+    _Atomic uint64_t high;
+    /* In the device cache, and not in now. A line of its own: it is written with the cache locked, while other threads
+     * write the members above. */
+    alignas(SM_CACHE_LINE) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 
 void sm_gpu_obtained(int device, size_t bytes)
@@ -27,16 +33,9 @@ void sm_gpu_freed(int device, size_t bytes)
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
 }
 
-void sm_gpu_cached(int device, size_t bytes)
+void sm_gpu_set_cached(int device, uint64_t bytes)
 {
-    atomic_fetch_add_explicit(&held[device].cached, bytes, memory_order_relaxed);
-    sm_count_up(SM_COUNT_gpu_spare_bytes, bytes);
-}
-
-void sm_gpu_uncached(int device, size_t bytes)
-{
-    atomic_fetch_sub_explicit(&held[device].cached, bytes, memory_order_relaxed);
-    sm_count_down(SM_COUNT_gpu_spare_bytes, bytes);
+    atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */

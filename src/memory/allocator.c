@@ -149,10 +149,11 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
                                     bool *pinned)
 {
     const synced_mem_allocator *const table = &from->table;
-    const struct sm_caller before = sm_caller_put_aside();
+    struct sm_put_aside before;
+    sm_caller_put_aside(&before);
     void *const data = table->alloc(request->size, request->alignment, request->device, request->stream, table->user);
     const char *wrong = NULL;
-    sm_caller_put_back(before);
+    sm_caller_put_back(&before);
     if (!data)
         return fail_no_memory(from, request);
     if ((uintptr_t)data % request->alignment != 0)
@@ -172,7 +173,8 @@ synced_mem_status sm_allocator_take(const struct sm_allocator *from, const struc
 
 void sm_allocator_give(const struct sm_allocator *from, const struct sm_request *request, void *data)
 {
-    const struct sm_caller before = sm_caller_put_aside();
+    struct sm_put_aside before;
+    sm_caller_put_aside(&before);
     from->table.free(data, request->size, request->alignment, request->device, request->stream, from->table.user);
-    sm_caller_put_back(before);
+    sm_caller_put_back(&before);
 }

@@ -175,9 +175,11 @@ bool sm_managed_pool_reclaim(void)
 {
     bool any;
     const uint64_t before = sm_count_of(SM_COUNT_managed_bytes);
+    const struct sm_detail first = sm_detail_get(); /* of the request that was refused */
     sm_hands_fill();
     (void)free_kept_blocks(&any);
     sm_hands_empty(any);
+    sm_detail_set(&first);
     return sm_count_of(SM_COUNT_managed_bytes) < before;
 }
 

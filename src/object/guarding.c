@@ -6,10 +6,13 @@
 #include "base/status.h"
 
 /* The runtime writes pageable memory until the transfer is done, and copy threads touch it until they are done. A
- * device that writes page-locked memory is not hindered. */
+ * device that writes page-locked memory is not hindered. But host functions of the caller's stream may still fill
+ * memory that was handed in, also behind the fence of a pull that comes after them. */
 static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
 {
-    if (!copy->pinned && sm_fence_is_open(copy->write))
+    const bool is_of_user = sm_copy_is_of_user(copy);
+    if (((is_of_user || !copy->pinned) && sm_fence_is_open(copy->write)) ||
+        (is_of_user && sm_fence_is_open(copy->writer_fence)))
         return SM_PROTECT_NOTHING;
     if (!sm_inflight_queueing(copy, true))
         return SM_PROTECT_ALL;

@@ -298,18 +298,13 @@ static void cancel_arrivals(struct batch *batch)
 /* Waits for all staged transfers even after a failure, since the heads count on them. */
 static synced_mem_status follow_arrivals(struct batch *batch)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
-    struct sm_detail why = sm_detail_get();
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     for (size_t i = 0; i < batch->staged; i++) {
         const synced_mem_status status = follow_arrival(batch, batch->arrivals[i]);
-        if (status != SYNCED_MEM_OK && first == SYNCED_MEM_OK) {
-            first = status;
-            why = sm_detail_get();
-        }
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
     }
-    if (first != SYNCED_MEM_OK)
-        sm_detail_set(&why);
-    return first;
+    return sm_outcome_end(&first);
 }
 
 static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem_status status)

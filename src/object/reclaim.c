@@ -79,11 +79,12 @@ static bool call_memory_handler(struct sm_reclaim *reclaim, const struct sm_refu
                                               .attempt = ++reclaim->handler_calls,
                                               .bytes = refusal->bytes};
     sm_count_up(SM_COUNT_oom_callbacks, 1);
-    const struct sm_caller before = sm_caller_put_aside();
+    struct sm_put_aside before;
+    sm_caller_put_aside(&before);
     in_handler = true;
     const bool freed = call(&request, user) != 0;
     in_handler = false;
-    sm_caller_put_back(before);
+    sm_caller_put_back(&before);
     return freed;
 }
 

@@ -102,13 +102,10 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
 static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
+    SM_TRY(sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream));
     struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
-    synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
-    if (status == SYNCED_MEM_OK && !larger)
-        status = sm_obtain_device(mem, size, stream, &larger);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    status = queue_growth(mem, size, larger, stream);
+    SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_device(mem, size, stream, &larger));
+    synced_mem_status status = queue_growth(mem, size, larger, stream);
     growth->larger = larger;
     if (status != SYNCED_MEM_OK && !larger->untracked) {
         const struct sm_detail first = sm_detail_get();

@@ -250,15 +250,24 @@ void sm_close_write(struct synced_mem *mem)
         sm_inflight_close(sm_copy_of(mem, SM_GPU));
 }
 
-synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
+static void leave_object(struct sm_transaction *transaction)
 {
-    struct synced_mem *const mem = transaction->mem;
-    if (status != SYNCED_MEM_OK)
-        restore_head(transaction);
-    sm_unlock_object(mem);
+    sm_unlock_object(transaction->mem);
     sm_fence_drop(transaction->lost);
     for (int i = 0; i < SM_SIDES; i++)
         sm_copy_retire(transaction->detached[i]);
+}
+
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
+{
+    if (status == SYNCED_MEM_OK) {
+        leave_object(transaction);
+        return SYNCED_MEM_OK;
+    }
+    const struct sm_detail first = sm_detail_get();
+    restore_head(transaction);
+    leave_object(transaction);
+    sm_detail_set(&first);
     return status;
 }
 
@@ -269,9 +278,9 @@ synced_mem_status sm_reap_after(synced_mem_status status)
         sm_copy_reap_passing_by();
         return SYNCED_MEM_OK;
     }
-    const struct sm_detail detail = sm_detail_get();
+    const struct sm_detail first = sm_detail_get();
     sm_copy_reap_passing_by();
-    sm_detail_set(&detail);
+    sm_detail_set(&first);
     return status;
 }
 

@@ -78,6 +78,8 @@ synced_mem_status sm_unified_obtain(const struct synced_mem *mem, int wanted, si
     return status;
 }
 
+/* Automatic placement queries the device, since a unified object refuses the memory. The answer stays, even if the call
+ * fails later: another call would get the same one from this device. */
 synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
 {
     synced_mem_placement_kind placement = SYNCED_MEM_PLACEMENT_SEPARATE;

@@ -206,11 +206,12 @@ static synced_mem_status destroy_idle_fences(int device)
 
 synced_mem_status sm_fence_shutdown(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         const synced_mem_status status = destroy_idle_fences(device);
-        first = first != SYNCED_MEM_OK ? first : status;
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
     }
     sm_slab_trim(&fences);
-    return first;
+    return sm_outcome_end(&first);
 }

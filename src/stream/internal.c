@@ -53,14 +53,15 @@ static synced_mem_status destroy_internal(int device, enum sm_internal internal)
 
 synced_mem_status sm_internal_streams_shutdown(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     sm_lock(&internals.lock);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++) {
             const synced_mem_status status = destroy_internal(device, internal);
-            first = first != SYNCED_MEM_OK && first != SYNCED_MEM_ERR_DEVICE_LOST ? first : status;
+            if (first.status == SYNCED_MEM_OK || first.status == SYNCED_MEM_ERR_DEVICE_LOST)
+                sm_outcome_set(&first, status);
         }
     }
     sm_unlock(&internals.lock);
-    return first;
+    return sm_outcome_end(&first);
 }

@@ -174,6 +174,12 @@ static struct sm_stream *find_stream_in_bucket(const struct bucket *bucket, sync
     return stream;
 }
 
+static unsigned get_next_number(int device)
+{
+    static atomic_uint numbers[SM_MAX_DEVICES];
+    return atomic_fetch_add_explicit(&numbers[device], 1, memory_order_relaxed);
+}
+
 /* Allocates the record with no lock held. If two threads first use a stream at once, one of them discards its
  * record. */
 static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream handle, uint64_t id, int device,
@@ -189,6 +195,7 @@ static synced_mem_status add_stream(struct bucket *bucket, synced_mem_stream han
     fresh->handle = handle;
     fresh->thread = thread;
     fresh->id = id;
+    fresh->number = get_next_number(device);
     sm_mutex_init(&fresh->lock);
     atomic_store_explicit(&fresh->state, KNOWN, memory_order_relaxed);
     atomic_store_explicit(&fresh->orphaned, false, memory_order_relaxed);

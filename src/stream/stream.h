@@ -57,6 +57,7 @@ struct sm_stream {
     /* Of created and per-thread streams. Held from a read of the state until the work that depends on it is queued. */
     struct sm_mutex lock;
     int device;
+    unsigned number; /* of a created or per-thread stream: counts these records of the device */
     unsigned char kind;
     atomic_uchar state;   /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
     atomic_bool orphaned; /* the thread of this per-thread stream has ended */

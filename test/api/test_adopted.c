@@ -228,6 +228,106 @@ START_TEST(released_by_a_callback)
 }
 END_TEST
 
+/* How many callbacks hand in more memory, by a new object that they release. */
+static int more;
+
+static void adopt_more(void *data, void *user, synced_mem_stream stream)
+{
+    count(data, user, stream);
+    if (more == 0)
+        return;
+    more--;
+    synced_mem *const mem = make(SIZE);
+    OK(USE(mem, .cpu_data = data, .callback = adopt_more));
+    OK(synced_mem_release(mem));
+}
+
+/* The shutdown calls all callbacks, also those of memory that its callbacks hand in. */
+START_TEST(adopted_in_the_shutdown)
+{
+    static char memory[SIZE];
+    synced_mem_stream stream = NULL;
+    void *host = memory;
+    synced_mem *const mem = make(SIZE);
+    more = _i;
+    if (gpu_expected()) {
+        host = gpu_pinned_alloc(SIZE);
+        stream = open_stream(NON_BLOCKING);
+    }
+    OK(USE(mem, .cpu_data = host, .callback = adopt_more));
+    if (gpu_expected()) {
+        gpu_hold(stream);
+        OK(synced_mem_async_gpu_push(mem, stream));
+    }
+    OK(synced_mem_release(mem));
+    if (gpu_expected())
+        gpu_unhold();
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    ck_assert_int_eq(handed_back, 1 + _i);
+    if (gpu_expected()) {
+        close_stream(stream);
+        gpu_pinned_free(host);
+    }
+}
+END_TEST
+
+/* Callbacks that hand in memory without end, or leave an object, end in an error. The next shutdown goes on. */
+START_TEST(adopted_without_end)
+{
+    enum { ENDLESS = 100 };
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const host = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make(SIZE);
+    more = ENDLESS;
+    OK(USE(mem, .cpu_data = host, .callback = adopt_more));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_release(mem));
+    gpu_unhold();
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_shutdown());
+    SAYS("release callbacks");
+    ck_assert_int_lt(handed_back, ENDLESS);
+    more = 0;
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    close_stream(stream);
+    gpu_pinned_free(host);
+}
+END_TEST
+
+static synced_mem *left_alive;
+
+static void leave_alive(void *data, void *user, synced_mem_stream stream)
+{
+    count(data, user, stream);
+    left_alive = make_at_cpu(SIZE, 1);
+}
+
+START_TEST(an_object_made_in_the_shutdown)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const host = gpu_pinned_alloc(SIZE);
+    synced_mem *const mem = make(SIZE);
+    OK(USE(mem, .cpu_data = host, .callback = leave_alive));
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_release(mem));
+    gpu_unhold();
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_shutdown());
+    SAYS("1 object is alive");
+    ck_assert(host_is(synced_mem_cpu_data(left_alive), SIZE, 1));
+    OK(synced_mem_release(left_alive));
+    OK(synced_mem_shutdown());
+    close_stream(stream);
+    gpu_pinned_free(host);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("adopted");
@@ -238,6 +338,9 @@ Suite *suite(void)
     tcase_add_test(tests, many_adopt_one);
     tcase_add_test(tests, adopted_after_a_failure);
     tcase_add_test(tests, released_by_a_callback);
+    tcase_add_loop_test(tests, adopted_in_the_shutdown, 0, 4);
+    tcase_add_test(tests, adopted_without_end);
+    tcase_add_test(tests, an_object_made_in_the_shutdown);
     tcase_add_test(tests, own_host_memory);
     tcase_add_test(tests, own_adopted_memory);
     tcase_add_test(tests, own_device_memory);

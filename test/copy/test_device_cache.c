@@ -1,6 +1,8 @@
 /* Checks the device cache: which requests get its memory, and when memory leaves it. */
 #include "fixture.h"
 
+#include "stream/stream.h"
+
 #include <string.h>
 
 enum { SIZE = 70000, MANY = 300 };
@@ -244,6 +246,37 @@ START_TEST(beside_a_busy_stream)
         close_stream(streams[i]);
     close_stream(busy);
     close_stream(asking);
+}
+END_TEST
+
+/* Few streams have different bins, wherever their records lie and whatever the library does between their first uses.
+ * The bin is the number's remainder. */
+START_TEST(streams_share_no_bin)
+{
+    enum { BINS = 8, DEVICES_USED = 2 };
+    synced_mem_stream streams[DEVICES_USED][BINS];
+    unsigned seen[DEVICES_USED] = {0};
+    if (!gpu_expected() || devices() < DEVICES_USED)
+        return;
+    for (int i = 0; i < BINS; i++)
+        for (int device = 0; device < DEVICES_USED; device++) {
+            struct sm_stream *stream;
+            gpu_make_current(device);
+            streams[device][i] = open_stream(i % 2 ? BLOCKING : NON_BLOCKING);
+            for (int j = 0; j < i; j++)
+                OK(synced_mem_release(make_at_cpu(SIZE * (size_t)(1 + i), 1)));
+            OK(synced_mem_release(make_at_gpu(SIZE, 1)));
+            OK(sm_stream_find(device, streams[device][i], &stream));
+            seen[device] |= 1u << stream->number % BINS;
+            sm_stream_drop(stream);
+        }
+    for (int device = 0; device < DEVICES_USED; device++) {
+        gpu_make_current(device);
+        ck_assert_uint_eq(seen[device], (1u << BINS) - 1);
+        for (int i = 0; i < BINS; i++)
+            close_stream(streams[device][i]);
+    }
+    gpu_make_current(0);
 }
 END_TEST
 
@@ -512,6 +545,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, on_the_same_stream, 0, STREAM_KINDS);
     tcase_add_loop_test(tests, on_another_stream, 0, 2);
     tcase_add_test(tests, beside_a_busy_stream);
+    tcase_add_test(tests, streams_share_no_bin);
     tcase_add_test(tests, without_a_stream);
     tcase_add_test(tests, by_size);
     tcase_add_test(tests, limits);

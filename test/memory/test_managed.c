@@ -1,10 +1,12 @@
 /* Checks unified placement on different machines: the properties and the memory of devices, hints, and failures. */
 #include "fixture.h"
 
+#include "base/status.h"
 #include "cudart_emu.h"
 #include "memory/managed_pool.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SIZE = 20000, MIB = 1 << 20 };
 
@@ -276,6 +278,20 @@ START_TEST(kept_and_given_back)
 }
 END_TEST
 
+/* A request is refused, and kept memory cannot be freed. The detail is the request's. */
+START_TEST(refused_beside_kept_memory)
+{
+    void *data;
+    OK(sm_managed_pool_alloc(0, MIB, &data));
+    sm_managed_pool_free(0, data, MIB);
+    emu_fail("cudaMallocManaged", 1, cudaErrorMemoryAllocation, false);
+    emu_fail("cudaFree", 1, cudaErrorUnknown, false);
+    ck_assert_int_eq(sm_managed_pool_alloc(0, 3 * MIB, &data), SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY);
+    ck_assert_uint_eq(emu_failures(), 2);
+    ck_assert_ptr_nonnull(strstr(sm_detail_get().text, "cudaMallocManaged"));
+}
+END_TEST
+
 /* Memory is kept for each device and each size. */
 START_TEST(kept_for_its_like)
 {
@@ -502,6 +518,7 @@ Suite *suite(void)
     TCase *const kept = add_case(made, "kept");
     tcase_add_test(kept, kept_and_given_back);
     tcase_add_test(kept, kept_for_its_like);
+    tcase_add_test(kept, refused_beside_kept_memory);
     tcase_add_loop_test(kept, kept_up_to_a_limit, 0, 2);
     tcase_add_test(kept, the_shutdown_is_tried_again);
     TCase *const hints = add_case(made, "hints");

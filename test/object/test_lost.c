@@ -513,6 +513,34 @@ START_TEST(another_device)
 }
 END_TEST
 
+/* Each call waits for a transfer that the device does not finish. */
+static synced_mem_status wait_for_transfer(synced_mem *mem, int call)
+{
+    switch (call) {
+    case 0:
+        return synced_mem_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    case 1:
+        return synced_mem_mutable_cpu_data(mem) ? SYNCED_MEM_OK : synced_mem_last_error();
+    default:
+        return synced_mem_release_gpu_data(mem);
+    }
+}
+
+/* The error names the call that has failed first. The calls that restore the object's state fail too. */
+START_TEST(the_first_failure_is_reported)
+{
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    gpu_fill(synced_mem_mutable_gpu_data_on(mem, stream), SIZE, 2, stream);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorIllegalAddress, true);
+    FAILS(SYNCED_MEM_ERR_DEVICE_LOST, wait_for_transfer(mem, _i));
+    SAYS("cudaEventSynchronize");
+    OK(synced_mem_release(mem));
+    check_let_go();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("lost");
@@ -534,5 +562,6 @@ Suite *suite(void)
     tcase_add_test(tests, resized_on_a_lost_device);
     tcase_add_test(tests, lost_on_the_way_to_larger_memory);
     tcase_add_loop_test(tests, lost_in_shared_memory, 0, 2);
+    tcase_add_loop_test(tests, the_first_failure_is_reported, 0, 3);
     return made;
 }

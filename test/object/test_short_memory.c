@@ -272,6 +272,56 @@ START_TEST(held_by_adopted_memory)
 }
 END_TEST
 
+/* A release callback that requests device memory, and does not get it at once, or not at all. */
+static void request_memory(void *data, void *user, synced_mem_stream stream)
+{
+    const size_t *const wanted = user;
+    synced_mem *const mem = make_on(*wanted, 0);
+    (void)stream;
+    ck_assert_int_eq(synced_mem_overwrite_gpu_data(mem) != NULL, *wanted < ROOM);
+    OK(synced_mem_release(mem));
+    gpu_pinned_free(data);
+    handed_back++;
+}
+
+/* Adopted memory comes back in the call that was refused memory. Its callback is refused memory too, which does not
+ * affect the call: it takes all steps, and has its own error. */
+START_TEST(beside_a_callback_that_requests_memory)
+{
+    const enum want want = (enum want)(_i % WANTS);
+    size_t wanted = _i / WANTS == 0 ? LARGE - SIZE : 2 * ROOM;
+    const bool too_little = _i / WANTS == 2;
+    begin();
+    synced_mem *const other = make_on(LARGE / 2 + SIZE, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(other, two));
+    synced_mem *const adopted = make_on(SIZE, 0);
+    OK(USE(adopted, .cpu_data = gpu_pinned_alloc(SIZE), .callback = request_memory, .user = &wanted));
+    gpu_hold(one);
+    OK(synced_mem_async_gpu_push(adopted, one));
+    OK(synced_mem_release(adopted));
+    synced_mem *const mem = before_want(want);
+    if (!too_little)
+        OK(synced_mem_release(other)); /* in the device cache now */
+    gpu_unhold();
+    gpu_stream_sync(one);
+    ck_assert_int_eq(handed_back, 0);
+    if (too_little)
+        FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, try(mem, want));
+    else
+        OK(try(mem, want));
+    ck_assert_int_eq(handed_back, 1);
+    ck_assert_uint_eq(stats_now().oom_failures, (unsigned)_i / WANTS);
+    if (too_little)
+        SAYS("largest objects there: ");
+    else
+        check_contents(mem, want);
+    if (too_little)
+        OK(synced_mem_release(other));
+    OK(synced_mem_release(mem));
+    end();
+}
+END_TEST
+
 static int free_what_is_given(const synced_mem_out_of_memory *request, void *user)
 {
     void **const data = user;
@@ -518,6 +568,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, each_step, 0, 18);
     tcase_add_test(tests, page_locked_in_flight);
     tcase_add_loop_test(tests, held_by_adopted_memory, 0, WANTS);
+    tcase_add_loop_test(tests, beside_a_callback_that_requests_memory, 0, 3 * WANTS);
     tcase_add_loop_test(tests, held_by_the_caller, 0, WANTS);
     tcase_add_loop_test(tests, held_by_an_object, 0, WANTS);
     tcase_add_loop_test(tests, too_little, 0, 2 * WANTS);

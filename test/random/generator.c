@@ -67,7 +67,8 @@ static int create_by_chance(struct generator *generator)
     return is_excluded(generator, code) ? OP_CREATE : code;
 }
 
-/* Mostly small, as comparisons take much of the time. Rarely larger than the caller's memory. */
+/* Mostly small, as comparisons take much of the time. Rarely as large as the caller's memory, a whole page, which debug
+ * mode can protect. More rarely larger. */
 static uint32_t size_by_chance(struct generator *generator)
 {
     const uint32_t kind = chance(generator, 128);
@@ -77,7 +78,9 @@ static uint32_t size_by_chance(struct generator *generator)
         return 1 + chance(generator, 8);
     if (kind < 120)
         return 16 + chance(generator, 200);
-    return kind < 126 ? 1000 + chance(generator, 3000) : chance(generator, MAX_SIZE + 1);
+    if (kind < 126)
+        return kind < 123 ? 1000 + chance(generator, 3000) : BLOCK_SIZE;
+    return chance(generator, MAX_SIZE + 1);
 }
 
 static int place_of(struct generator *generator, enum domain domain)

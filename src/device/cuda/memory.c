@@ -151,12 +151,13 @@ static synced_mem_status destroy_pool(int device)
 
 synced_mem_status sm_cuda_destroy_pools(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     sm_lock(&making);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         const synced_mem_status status = destroy_pool(device);
-        first = sm_cuda_remains(first) ? first : status;
+        if (!sm_cuda_remains(first.status))
+            sm_outcome_set(&first, status);
     }
     sm_unlock(&making);
-    return first;
+    return sm_outcome_end(&first);
 }

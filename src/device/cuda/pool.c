@@ -203,21 +203,23 @@ synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
 
 static synced_mem_status disable_peers(void)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         for (int peer = 0; peer < SM_MAX_DEVICES; peer++) {
             const struct wish wish = {.peer = peer, .allow = false};
             const synced_mem_status status = set_device_access(device, &wish);
-            first = sm_cuda_remains(first) ? first : status;
+            if (!sm_cuda_remains(first.status))
+                sm_outcome_set(&first, status);
         }
     }
-    return first;
+    return sm_outcome_end(&first);
 }
 
 synced_mem_status sm_device_shutdown(void)
 {
-    const synced_mem_status peers = disable_peers();
+    struct sm_outcome peers;
+    sm_outcome_set(&peers, disable_peers());
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();
-    return sm_cuda_remains(pools) ? pools : peers;
+    return sm_cuda_remains(pools) ? pools : sm_outcome_end(&peers);
 }

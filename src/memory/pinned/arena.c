@@ -273,7 +273,7 @@ static void put_segment_back(struct sm_segment *segment)
 /* Puts segments that the runtime refuses to unregister back after the others are released. */
 synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
 {
-    synced_mem_status first = SYNCED_MEM_OK;
+    struct sm_outcome first = {.status = SYNCED_MEM_OK};
     struct sm_segment *stuck = NULL;
     struct sm_segment *segment;
     *any = false;
@@ -286,7 +286,8 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
             *any = true;
             continue;
         }
-        first = first == SYNCED_MEM_OK ? status : first;
+        if (first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
         segment->next = stuck;
         stuck = segment;
     }
@@ -294,7 +295,7 @@ synced_mem_status sm_arena_release(size_t keep, uint64_t until, bool *any)
         stuck = segment->next;
         put_segment_back(segment);
     }
-    return first;
+    return sm_outcome_end(&first);
 }
 
 /* ---- Numbers ---- */
