@@ -112,6 +112,7 @@ struct pass {
     uint64_t waits_up_to;     /* the pass ends at the first copy with pending work that was retired by this time */
     unsigned passed_over;     /* so many of these copies do not end the pass */
     struct sm_fence *fence;   /* the work of the copy that has ended the pass, held */
+    bool may_block;           /* also for copies whose memory is to be unregistered */
     synced_mem_status status; /* the failure of the first copy that could not be settled or disposed of */
 };
 
@@ -173,7 +174,7 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
-    const bool gone = sm_copy_try_dispose(copy, &status);
+    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &status);
     note_status(pass, status);
     return gone;
 }
@@ -208,7 +209,7 @@ static synced_mem_status try_copies_and_wait(void)
     const uint64_t up_to = get_times_retired();
     synced_mem_status first = SYNCED_MEM_OK;
     do {
-        pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .status = first};
+        pass = (struct pass){.waits_up_to = up_to, .passed_over = stuck, .may_block = true, .status = first};
         try_copies(&pass);
         first = pass.status;
         if (pass.fence) {
@@ -224,7 +225,7 @@ static synced_mem_status try_copies_and_wait(void)
 
 synced_mem_status sm_retired_reap(bool wait)
 {
-    struct pass pass = {.waits_up_to = 0};
+    struct pass pass = {.may_block = true};
     if (get_first_retired() && wait)
         return try_copies_and_wait();
     if (get_first_retired())
@@ -239,10 +240,13 @@ synced_mem_status sm_copy_reap(bool wait)
     return status != SYNCED_MEM_OK ? status : bounced;
 }
 
-void sm_copy_reap_passing_by(void)
+void sm_copy_reap_passing_by(bool may_block)
 {
+    struct pass pass = {.may_block = may_block};
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
-    (void)sm_copy_reap(false);
+    if (get_first_retired())
+        try_copies(&pass);
+    (void)sm_bounce_reap(false);
     sm_passing_end();
 }
