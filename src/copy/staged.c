@@ -154,7 +154,7 @@ static synced_mem_status transfer_pageable(const struct job *job, void *host, si
 /* Memory of the caller's may be page-locked in part, and the runtime would refuse its pointer. */
 static synced_mem_status transfer_through_heap(const struct job *job, size_t offset, size_t bytes)
 {
-    struct buffer buffer = {.data = malloc(bytes)};
+    struct buffer buffer = {.data = calloc(1, bytes)};
     if (!buffer.data)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a part of %zu bytes", bytes);
     if (job->up)
