@@ -188,6 +188,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * Blocking: the last release waits for the library's transfers on borrowed memory; and while synced_mem_print_all() or
  * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
  * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
+ * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as stated at synced_mem_use_memory().
  * Ownership: after success the caller's reference is gone; if the wait fails it stays, and nothing is released.
  * Borrowed memory is the caller's again after the call. Adopted memory gets its callback when the work on it has
  * finished: in this call, or in a later call into the library. Threads: safe.
@@ -421,6 +422,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /** Called once for each adopted pointer of an object when the object no longer uses the memory, with no lock held, in
  * synced_mem_release(), synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
+ * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked is not handed back by accesses on a stream, pushes, pulls,
+ * queries and resizes of other objects, since that may block.
  * Exception: quarantined memory, with work whose end is unknown, is never handed back (synced_mem_stats.quarantined).
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
@@ -478,6 +481,8 @@ typedef struct synced_mem_memory {
  * Several objects may use one memory; the library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks
  * these bytes alone, if they are not page-locked yet. Details: docs/guide/memory.md, "User memory".
  * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks some GB/s; to undo it, it may wait for the device.
+ * The call that hands back borrowed memory with a page lock also waits for the stream above, if it still fills the
+ * memory.
  * Ownership: of borrowed memory as synced_mem_set_cpu_data(). Of adopted memory the library's after success; after a
  * failure the caller's, and no callback is called. Threads: safe. Errors: those of synced_mem_set_cpu_data() and
  * synced_mem_set_gpu_data() for the given copies; ERR_INVALID_ARGUMENT (no pointer, one pointer for both copies, an
@@ -555,7 +560,8 @@ SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memor
 /** Frees released memory whose last use has finished, and calls due callbacks of adopted memory. Other calls do the
  * same on their slow path; a program that makes none for a while can call this one. Memory that another thread is just
  * reaping is left to that thread. A callback calls no other callback: those follow when it has returned.
- * Blocking: polls each pending piece of work and waits for none; but see synced_mem_host_pool_set_decay().
+ * Blocking: polls each pending piece of work and waits for none; but see synced_mem_host_pool_set_decay(). To undo
+ * SYNCED_MEM_MEMORY_PAGE_LOCK the CUDA runtime may wait for the device.
  * Ownership: adopted memory is the caller's again at its callback. Threads: safe.
  * Errors: ERR_FORKED; pending work is no error. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
@@ -684,8 +690,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, u
 /** Reaps as synced_mem_reap(), frees the device cache (synced_mem_gpu_pool_set_spare_limit()), then gives the pool's
  * unused memory back to the system, until it has at most keep bytes. Memory in use, also by queued work, stays.
  * @param keep  in bytes
- * Blocking: for no work; but the driver takes its time to give memory back. Ownership: due adopted memory gets its
- * callback. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold().
+ * Blocking: as synced_mem_reap(); but the driver takes its time to give memory back. Ownership: due adopted memory
+ * gets its callback. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold().
  * Source: cudaMemPoolTrimTo. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
 

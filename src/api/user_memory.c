@@ -3,6 +3,7 @@
 #include "base/status.h"
 #include "copy/inflight.h"
 #include "copy/pin.h"
+#include "object/reclaim.h"
 #include "object/replace.h"
 
 /* ---- Arguments ---- */
@@ -45,14 +46,11 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
 /* Handing in host memory does not start CUDA. Memory that is not queried now is queried before its first transfer. */
 static synced_mem_status pin_or_query(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy *copy)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
     if (memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK)
         return sm_pin(copy, sm_device(mem));
     if (memory->gpu_data || memory->stream || sm_device_in_use())
-        status = sm_pin_query(copy, sm_device(mem));
-    if (status == SYNCED_MEM_OK)
-        sm_pin_share(copy);
-    return status;
+        return sm_pin_query(copy, sm_device(mem));
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
@@ -96,8 +94,14 @@ static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *me
 
 static synced_mem_status check_and_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    const synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
-    return status == SYNCED_MEM_OK ? use_memory(mem, memory) : status;
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
+    if (status != SYNCED_MEM_OK)
+        return status;
+    do
+        status = use_memory(mem, memory);
+    while (sm_reclaim_helps(&reclaim, status));
+    return status;
 }
 
 /* ---- The functions ---- */

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 
 /* Begin and end a call of such code, with full hands. Code of the caller's may take any time and may call the library.
- * The hands are empty meanwhile, and another thread may reap in passing. sm_callback_begin() returns the value that
+ * The hands are empty meanwhile, and another thread may reap in passing. Also for calls of the runtime that may wait
+ * for the device. sm_callback_begin() returns the value that
  * sm_callback_end() needs. Neither blocks. */
 bool sm_callback_begin(void);
 void sm_callback_end(bool before);

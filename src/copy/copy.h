@@ -63,8 +63,9 @@ struct sm_copy {
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
     unsigned writes;      /* counts the writes that may have changed the contents; goes on when the record is reused */
     signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source : 7;    /* synced_mem_source */
+    unsigned char source : 6;    /* synced_mem_source */
     bool pin_held : 1;           /* of memory of the caller's: it has a share in a registration, see pin.h */
+    bool pin_partial : 1;        /* of memory of the caller's: a part of it lies in registrations */
     unsigned char untracked : 2; /* enum sm_untracked */
     /* The contents arrive by write, or by writer_fence if write is NULL. If that work fails they are lost. */
     bool arriving : 1;
@@ -159,8 +160,8 @@ void sm_copy_retire(struct sm_copy *copy);
 /* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call
  * the caller's callback or allocator. Returns true if the memory is gone; only the record is left. Returns false if
  * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
- * no pools. */
-bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status);
+ * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device. */
+bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status *status);
 /* Enters uses of a pointer that was given out without a stream, as work in flight that ends now. Records one event on
  * the legacy stream, unless such a use is open. Does not block. On failure nothing is entered. ERR_CAPTURING: a
  * blocking stream captures, so no event can be recorded now. */
@@ -173,12 +174,13 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 void sm_copy_quarantine(struct sm_copy *copy);
 
 /* Tries to dispose of the retired copies, and gives back bounce buffers. No lock may be held. Passes over copies that
- * other threads have in hand. wait: first waits for the work on each copy, which stays on its list meanwhile. Returns
- * why a copy or buffer had to stay; OK without wait. */
+ * other threads have in hand. wait: first waits for the work on each copy, which stays on its list meanwhile. Without
+ * wait, the runtime may still wait for the device to unregister memory. Returns why a copy or buffer had to stay; OK
+ * without wait. */
 synced_mem_status sm_copy_reap(bool wait);
 /* Reaps without a wait, unless another thread does. Callbacks that it calls run after this thread no longer counts as
- * reaping. */
-void sm_copy_reap_passing_by(void);
+ * reaping. may_block: as for sm_copy_try_dispose(). */
+void sm_copy_reap_passing_by(bool may_block);
 
 /* Frees the cached device memory of a device; -1: of all devices. Memory that cannot be freed is retired. Returns the
  * first failure. */

@@ -64,9 +64,19 @@ static synced_mem_status return_to_allocator(struct sm_copy *copy)
     return status;
 }
 
+/* The runtime may wait for the device, so the hands are empty meanwhile. */
+static void unpin_with_empty_hands(struct sm_copy *copy)
+{
+    if (!copy->pin_held)
+        return;
+    const bool before = sm_callback_begin();
+    sm_unpin(copy);
+    sm_callback_end(before);
+}
+
 static void call_release_callback(struct sm_copy *copy)
 {
-    sm_unpin(copy);
+    unpin_with_empty_hands(copy);
     struct sm_put_aside aside;
     sm_caller_put_aside(&aside);
     const bool before = sm_callback_begin();
@@ -144,7 +154,7 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 }
 
 /* Memory of a lost device is gone with it. */
-bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
+bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
     sm_inflight_note_strays(copy);
@@ -163,6 +173,8 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         quarantine_memory(copy);
         return true;
     }
+    if (!may_block && !sm_unpin_shared(copy))
+        return false;
     switch (source) {
     case SYNCED_MEM_SOURCE_DEVICE:
         *status = sm_free_device(copy);
@@ -187,7 +199,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, synced_mem_status *status)
         break;
     case SYNCED_MEM_SOURCE_BORROWED:
     case SYNCED_MEM_SOURCE_NONE: /* no copy has this source */
-        sm_unpin(copy);
+        unpin_with_empty_hands(copy);
         break;
     }
     if (*status != SYNCED_MEM_OK && *status != SYNCED_MEM_ERR_DEVICE_LOST)

@@ -3,8 +3,10 @@
 
 #include "memory/guard.h"
 #include "base/process.h"
+#include "base/refusal.h"
 #include "base/status.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 /* A range that the library has page-locked, with the number of copies that have memory in it. */
@@ -14,15 +16,31 @@ struct sm_registration {
     size_t locked; /* page-locked bytes, from the start */
     int device;
     unsigned holders;
+    bool changing; /* the runtime registers or unregisters it just now */
     struct sm_registration *next;
 };
 
-/* The lock is held while the runtime page-locks memory and undoes it. A range in between must neither be page-locked
- * again nor count as somebody else's. Only threads that page-lock memory wait for the lock. */
 static struct {
-    struct sm_lock lock;
+    struct sm_lock lock; /* guards the other fields */
     struct sm_registration *first;
+    atomic_uint count; /* read without the lock to see whether there is one */
 } registrations = {.lock = SM_LOCK_INITIALIZER};
+
+/* Held while the runtime registers or unregisters memory. A range in between must neither be registered again nor count
+ * as somebody else's. It is no library lock: the runtime may wait for the device, and a fork need not wait for that. It
+ * is taken before the list's lock. */
+static pthread_mutex_t changes = PTHREAD_MUTEX_INITIALIZER;
+
+/* In a forked child: the thread that held the lock may be missing. */
+static void reset_change_lock(void)
+{
+    (void)pthread_mutex_init(&changes, NULL);
+}
+
+static __attribute__((constructor)) void watch_forks_for_changes(void)
+{
+    (void)pthread_atfork(NULL, NULL, reset_change_lock);
+}
 
 static void *get_last_byte(const struct sm_copy *copy)
 {
@@ -42,11 +60,11 @@ static synced_mem_status check_host_pointer(const struct sm_copy *copy, const st
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
+static synced_mem_status query_runtime(struct sm_copy *copy, int device)
 {
     struct sm_pointer_facts first;
     struct sm_pointer_facts last;
-    if (!sm_copy_is_of_user(copy) || (copy->pin_known && !copy->pinned))
+    if (copy->pin_known && !copy->pinned)
         return SYNCED_MEM_OK;
     copy->pinned = false;
     copy->pin_known = sm_device_query_pointer(device, sm_copy_data(copy), &first) == SYNCED_MEM_OK;
@@ -59,62 +77,167 @@ synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
     return SYNCED_MEM_OK;
 }
 
-/* ---- On request; with the list locked ---- */
+/* ---- With the list locked ---- */
 
-/* Returns the range that contains the copy's memory, or NULL. */
-static struct sm_registration *find_registration(const struct sm_copy *copy)
+enum relation { APART, PARTIAL, WITHIN };
+
+/* A range that is just changing counts as one that contains no memory. */
+static enum relation compare_ranges(const struct sm_copy *copy, const struct sm_registration *at)
 {
     const char *const first = sm_copy_data(copy);
     const char *const last = get_last_byte(copy);
-    struct sm_registration *at = registrations.first;
-    while (at && (first < at->data || last >= at->data + at->bytes))
-        at = at->next;
-    return at;
+    if (last < at->data || first >= at->data + at->bytes)
+        return APART;
+    return at->changing || first < at->data || last >= at->data + at->bytes ? PARTIAL : WITHIN;
 }
 
-static void share_registration(struct sm_copy *copy)
+/* Finds the range that contains the copy's memory. *found: NULL if there is none. */
+static enum relation find_registration(const struct sm_copy *copy, struct sm_registration **found)
 {
-    struct sm_registration *const at = find_registration(copy);
-    copy->pin_held = at != NULL;
-    if (at)
-        at->holders++;
-}
-
-static synced_mem_status add_registration(struct sm_copy *copy, int device)
-{
-    struct sm_registration *const made = calloc(1, sizeof *made);
-    if (!made)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of page-locked memory");
-    *made = (struct sm_registration){
-        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .next = registrations.first};
-    const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);
-    if (status != SYNCED_MEM_OK) {
-        free(made);
-        return status;
+    enum relation relation = APART;
+    *found = NULL;
+    for (struct sm_registration *at = registrations.first; at && relation != WITHIN; at = at->next) {
+        const enum relation each = compare_ranges(copy, at);
+        relation = each > relation ? each : relation;
+        if (each == WITHIN)
+            *found = at;
     }
-    registrations.first = made;
-    copy->pin_held = true;
-    copy->pinned = true;
-    copy->pin_known = true;
-    return SYNCED_MEM_OK;
+    return relation;
 }
 
-static synced_mem_status unregister_memory(struct sm_registration *registration)
+static void add_registration(struct sm_registration *registration)
 {
-    return sm_device_host_unregister(registration->device, registration->data, registration->bytes,
-                                     &registration->locked);
+    registration->next = registrations.first;
+    registrations.first = registration;
+    atomic_fetch_add_explicit(&registrations.count, 1, memory_order_relaxed);
 }
 
-/* A failure would leave the caller's memory page-locked, so there is a second try. */
 static void remove_registration(struct sm_registration *registration)
 {
     struct sm_registration **link = &registrations.first;
     while (*link != registration)
         link = &(*link)->next;
     *link = registration->next;
-    if (unregister_memory(registration) != SYNCED_MEM_OK)
-        (void)unregister_memory(registration);
+    atomic_fetch_sub_explicit(&registrations.count, 1, memory_order_relaxed);
+}
+
+/* Returns a range that no copy holds, marked as changing. NULL: there is none. */
+static struct sm_registration *pick_unused_registration(void)
+{
+    struct sm_registration *at = registrations.first;
+    while (at && (at->holders > 0 || at->changing))
+        at = at->next;
+    if (at)
+        at->changing = true;
+    return at;
+}
+
+/* ---- The query ---- */
+
+static bool is_any_registered(void)
+{
+    return atomic_load_explicit(&registrations.count, memory_order_relaxed) > 0;
+}
+
+/* Takes the share that the copy lacks. Another object may have page-locked the memory after this copy came. */
+static void share_registration(struct sm_copy *copy)
+{
+    struct sm_registration *found = NULL;
+    enum relation relation = APART;
+    if (is_any_registered()) {
+        sm_lock(&registrations.lock);
+        relation = find_registration(copy, &found);
+        if (found)
+            found->holders++;
+        sm_unlock(&registrations.lock);
+    }
+    copy->pin_held = found != NULL;
+    if (relation != APART || copy->pin_partial)
+        copy->pin_known = false;
+    copy->pin_partial = relation == PARTIAL;
+}
+
+synced_mem_status sm_pin_query(struct sm_copy *copy, int device)
+{
+    if (!sm_copy_is_of_user(copy))
+        return SYNCED_MEM_OK;
+    if (!copy->pin_held)
+        share_registration(copy);
+    if (!copy->pin_partial)
+        return query_runtime(copy, device);
+    copy->pinned = false;
+    return SYNCED_MEM_OK;
+}
+
+/* ---- On request; with changes locked ---- */
+
+static struct sm_registration *begin_registration(const struct sm_copy *copy, int device)
+{
+    struct sm_registration *const made = calloc(1, sizeof *made);
+    if (!made) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of page-locked memory");
+        return NULL;
+    }
+    *made = (struct sm_registration){
+        .data = sm_copy_data(copy), .bytes = copy->bytes, .device = device, .holders = 1, .changing = true};
+    sm_lock(&registrations.lock);
+    add_registration(made);
+    sm_unlock(&registrations.lock);
+    return made;
+}
+
+static void end_registration(struct sm_registration *made, bool failed)
+{
+    sm_lock(&registrations.lock);
+    made->changing = false;
+    if (failed)
+        remove_registration(made);
+    sm_unlock(&registrations.lock);
+    if (failed)
+        free(made);
+}
+
+static synced_mem_status register_memory(struct sm_copy *copy, int device)
+{
+    struct sm_registration *const made = begin_registration(copy, device);
+    if (!made)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);
+    end_registration(made, status != SYNCED_MEM_OK);
+    if (status != SYNCED_MEM_OK)
+        return sm_refusal_note(status, -1, copy->bytes);
+    copy->pin_held = true;
+    copy->pin_partial = false;
+    copy->pinned = true;
+    copy->pin_known = true;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status unregister_pieces(struct sm_registration *registration)
+{
+    return sm_device_host_unregister(registration->device, registration->data, registration->bytes,
+                                     &registration->locked);
+}
+
+/* A failure would leave the caller's memory page-locked, so there is a second try. */
+static void unregister_memory(struct sm_registration *registration)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (unregister_pieces(registration) != SYNCED_MEM_OK)
+        (void)unregister_pieces(registration);
+    sm_detail_set(&first);
+    sm_lock(&registrations.lock);
+    remove_registration(registration);
+    sm_unlock(&registrations.lock);
     free(registration);
+}
+
+static struct sm_registration *lock_and_pick_unused(void)
+{
+    sm_lock(&registrations.lock);
+    struct sm_registration *const unused = pick_unused_registration();
+    sm_unlock(&registrations.lock);
+    return unused;
 }
 
 /* ---- On request ---- */
@@ -125,33 +248,47 @@ synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
     SM_TRY(sm_device_resolve(wanted, &device));
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
-    sm_lock(&registrations.lock);
+    pthread_mutex_lock(&changes);
     synced_mem_status status = sm_pin_query(copy, device);
-    if (status == SYNCED_MEM_OK && copy->pinned)
-        share_registration(copy);
-    else if (status == SYNCED_MEM_OK && copy->bytes > 0)
-        status = add_registration(copy, device);
-    sm_unlock(&registrations.lock);
+    if (status == SYNCED_MEM_OK && !copy->pin_held && !copy->pinned && copy->bytes > 0)
+        status = register_memory(copy, device);
+    pthread_mutex_unlock(&changes);
     return status;
 }
 
-void sm_pin_share(struct sm_copy *copy)
+/* Gives up the copy's share, or keeps it if it is the last one and keep_last is set. *last: it is the last one. */
+static void drop_share(struct sm_copy *copy, bool keep_last, bool *last)
 {
-    if (!copy->pinned)
-        return;
+    struct sm_registration *found;
     sm_lock(&registrations.lock);
-    share_registration(copy);
+    (void)find_registration(copy, &found);
+    *last = found->holders == 1;
+    if (!*last || !keep_last) {
+        found->holders--;
+        copy->pin_held = false;
+    }
     sm_unlock(&registrations.lock);
 }
 
+bool sm_unpin_shared(struct sm_copy *copy)
+{
+    bool last = false;
+    if (copy->pin_held)
+        drop_share(copy, true, &last);
+    return !last;
+}
+
+/* Another copy may take a share meanwhile. So the ranges without a holder are read again under the lock. */
 void sm_unpin(struct sm_copy *copy)
 {
-    if (!copy->pin_held)
+    bool last = false;
+    struct sm_registration *unused;
+    if (copy->pin_held)
+        drop_share(copy, false, &last);
+    if (!last)
         return;
-    sm_lock(&registrations.lock);
-    struct sm_registration *const at = find_registration(copy);
-    if (at && --at->holders == 0)
-        remove_registration(at);
-    sm_unlock(&registrations.lock);
-    copy->pin_held = false;
+    pthread_mutex_lock(&changes);
+    while ((unused = lock_and_pick_unused()) != NULL)
+        unregister_memory(unused);
+    pthread_mutex_unlock(&changes);
 }

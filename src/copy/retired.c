@@ -113,6 +113,7 @@ struct pass {
     uint64_t waits_up_to;    /* the pass ends at the first copy with pending work that was retired by this time */
     unsigned passed_over;    /* so many of these copies do not end the pass */
     struct sm_fence *fence;  /* the work of the copy that has ended the pass, held */
+    bool may_block;          /* also for copies whose memory is to be unregistered */
     struct sm_outcome first; /* the failure of the first copy that could not be settled or disposed of */
 };
 
@@ -174,7 +175,7 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
-    const bool gone = sm_copy_try_dispose(copy, &status);
+    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &status);
     note_status(pass, status);
     return gone;
 }
@@ -204,7 +205,7 @@ uint64_t sm_retired_times(void)
  * for nothing, and disposes of the copy that was waited for last. */
 static synced_mem_status try_copies_and_wait(void)
 {
-    struct pass pass = {.waits_up_to = sm_retired_times()};
+    struct pass pass = {.waits_up_to = sm_retired_times(), .may_block = true};
     struct sm_fence *fence;
     unsigned stuck = 0;
     do {
@@ -226,10 +227,11 @@ static synced_mem_status try_copies_and_wait(void)
 
 synced_mem_status sm_retired_reap(bool wait)
 {
+    struct pass pass = {.may_block = true};
     if (get_first_retired() && wait)
         return try_copies_and_wait();
     if (get_first_retired())
-        try_copies(&(struct pass){.waits_up_to = 0});
+        try_copies(&pass);
     return SYNCED_MEM_OK;
 }
 
@@ -241,10 +243,13 @@ synced_mem_status sm_copy_reap(bool wait)
     return first.status != SYNCED_MEM_OK ? sm_outcome_end(&first) : bounced;
 }
 
-void sm_copy_reap_passing_by(void)
+void sm_copy_reap_passing_by(bool may_block)
 {
+    struct pass pass = {.may_block = may_block};
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
-    (void)sm_copy_reap(false);
+    if (get_first_retired())
+        try_copies(&pass);
+    (void)sm_bounce_reap(false);
     sm_passing_end();
 }

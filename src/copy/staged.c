@@ -19,7 +19,8 @@ enum { CHUNK_STEP = 65536, SMALLEST_CHUNK = 262144 };
 struct job {
     struct sm_task task;
     struct sm_host_work work;
-    bool up; /* to the device, else to the host */
+    bool up;      /* to the device, else to the host */
+    bool of_user; /* the host memory is the caller's */
     struct sm_stream *internal;
     char *host;
     char *device;
@@ -139,12 +140,41 @@ static synced_mem_status queue_chunk(const struct job *job, void *host, size_t o
     return status;
 }
 
-/* Copies a chunk without a buffer, as the runtime copies pageable memory. The caller may have page-locked the memory
- * since its query, so the stream is synchronized. */
+/* Copies a chunk from or to pageable memory. The stream is synchronized, since that memory may be in use until then.
+ * *stray: nobody can tell when the device is done with it. */
+static synced_mem_status transfer_pageable(const struct job *job, void *host, size_t offset, size_t bytes, bool *stray)
+{
+    *stray = false;
+    SM_TRY(queue_chunk(job, host, offset, bytes));
+    const synced_mem_status status = sm_device_stream_sync(job->internal->device, job->internal->handle);
+    *stray = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST;
+    return status;
+}
+
+/* Memory of the caller's may be page-locked in part, and the runtime would refuse its pointer. */
+static synced_mem_status transfer_through_heap(const struct job *job, size_t offset, size_t bytes)
+{
+    struct buffer buffer = {.data = calloc(1, bytes)};
+    if (!buffer.data)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a part of %zu bytes", bytes);
+    if (job->up)
+        copy_part(job, buffer.data, job->host + offset, bytes);
+    const synced_mem_status status = transfer_pageable(job, buffer.data, offset, bytes, &buffer.stray);
+    if (status == SYNCED_MEM_OK && !job->up)
+        copy_part(job, job->host + offset, buffer.data, bytes);
+    if (buffer.stray)
+        sm_count_up(SM_COUNT_quarantined, 1);
+    else
+        free(buffer.data);
+    return status;
+}
+
+/* Copies a chunk as the runtime copies pageable memory, if no memory can be page-locked. */
 static synced_mem_status transfer_without_buffer(const struct job *job, size_t offset, size_t bytes)
 {
-    const synced_mem_status status = queue_chunk(job, job->host + offset, offset, bytes);
-    return status == SYNCED_MEM_OK ? sm_device_stream_sync(job->internal->device, job->internal->handle) : status;
+    bool stray;
+    return job->of_user ? transfer_through_heap(job, offset, bytes)
+                        : transfer_pageable(job, job->host + offset, offset, bytes, &stray);
 }
 
 static synced_mem_status load_buffer(const struct job *job, struct buffer *buffer, size_t offset, size_t bytes)
@@ -365,7 +395,7 @@ bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
 {
     if (host->pinned || size == 0)
         return false;
-    return size >= (up ? sm_staging_least_push() : sm_staging_minimum());
+    return host->pin_partial || size >= (up ? sm_staging_least_push() : sm_staging_minimum());
 }
 
 bool sm_staged_goes_on(void)
@@ -400,6 +430,7 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->task = (struct sm_task){.work = run_task, .wait = wait_for_task_source, .free = free_task_job, .holders = 1};
     job->work = (struct sm_host_work){.finish = finish_work, .drop = drop_work};
     job->up = up;
+    job->of_user = sm_copy_is_of_user(up ? transfer->from : transfer->to);
     job->internal = internal;
     job->host = sm_copy_data(up ? transfer->from : transfer->to);
     job->device = sm_copy_data(up ? transfer->to : transfer->from);

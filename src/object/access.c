@@ -129,8 +129,8 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    return sm_leave_and_reap(&transaction,
-                             side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out));
+    return sm_leave_and_reap(&transaction, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out),
+                             true);
 }
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
@@ -229,7 +229,7 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
         status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
-    status = sm_leave_and_reap(&transaction, status);
+    status = sm_leave_and_reap(&transaction, status, false);
     sm_stream_drop(stream);
     return status;
 }
@@ -312,6 +312,6 @@ synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pend
     transaction.ends_nothing = true;
     const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
-        return sm_leave_and_reap(&transaction, lost);
-    return sm_leave_and_reap(&transaction, wait ? wait_for_transfers(mem) : poll_transfers(mem, pending));
+        return sm_leave_and_reap(&transaction, lost, wait);
+    return sm_leave_and_reap(&transaction, wait ? wait_for_transfers(mem) : poll_transfers(mem, pending), wait);
 }

@@ -385,7 +385,7 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
     const synced_mem_status status = follow_staged_transfers(batch, run_batch(batch, handle));
     sm_stream_drop(batch->stream);
     if (status != SYNCED_MEM_OK)
-        (void)sm_reap_after(status);
+        (void)sm_reap_after(status, false);
     if (failed)
         *failed = batch->failed;
     return status;

@@ -10,6 +10,7 @@
 
 /* ---- Handing back ---- */
 
+/* Memory with a share is unregistered, so the caller's stream must have filled it. */
 synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
 {
     *wait = NULL;
@@ -18,6 +19,8 @@ synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence *
     const synced_mem_status status = sm_inflight_retrack(copy);
     if (status == SYNCED_MEM_OK)
         *wait = sm_inflight_transfer(copy);
+    if (status == SYNCED_MEM_OK && !*wait && copy->pin_held && sm_fence_is_open(copy->writer_fence))
+        *wait = copy->writer_fence;
     return status;
 }
 
@@ -84,7 +87,7 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
             sm_detach_copy(&transaction, side);
         sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
     }
-    return sm_leave_and_reap(&transaction, status);
+    return sm_leave_and_reap(&transaction, status, true);
 }
 
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
@@ -151,7 +154,8 @@ synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct
     struct sm_copy *const incoming[SM_SIDES] = {[SM_CPU] = cpu, [SM_GPU] = gpu};
     struct sm_transaction transaction;
     const synced_mem_status status = sm_enter(&transaction, mem);
-    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&transaction, replace_copies(&transaction, incoming)) : status;
+    return status == SYNCED_MEM_OK ? sm_leave_and_reap(&transaction, replace_copies(&transaction, incoming), true)
+                                   : status;
 }
 
 /* Records a fence for all work queued on the stream until now. */

@@ -257,7 +257,7 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
     synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
-    sm_copy_reap_passing_by();
+    sm_copy_reap_passing_by(false);
     sm_detail_set(&first);
     return status;
 }

@@ -272,21 +272,21 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
 }
 
 /* Reaps after a failure too: it may be for lack of the very memory that can be freed now. */
-synced_mem_status sm_reap_after(synced_mem_status status)
+synced_mem_status sm_reap_after(synced_mem_status status, bool may_block)
 {
     if (status == SYNCED_MEM_OK) {
-        sm_copy_reap_passing_by();
+        sm_copy_reap_passing_by(may_block);
         return SYNCED_MEM_OK;
     }
     const struct sm_detail first = sm_detail_get();
-    sm_copy_reap_passing_by();
+    sm_copy_reap_passing_by(may_block);
     sm_detail_set(&first);
     return status;
 }
 
-synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status)
+synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block)
 {
-    return sm_reap_after(sm_leave(transaction, status));
+    return sm_reap_after(sm_leave(transaction, status), may_block);
 }
 
 void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side)

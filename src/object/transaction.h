@@ -32,12 +32,13 @@ synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status
  * does so: the fence may be another call's that can still fail. */
 void sm_close_write(struct synced_mem *mem);
 
-/* Reaps retired copies and bounce buffers without a wait. Returns status; a failure keeps its detail. No lock may be
- * held. */
-synced_mem_status sm_reap_after(synced_mem_status status);
+/* Reaps retired copies and bounce buffers without a wait for work. Returns status; a failure keeps its detail. No lock
+ * may be held. may_block: the call may block anyway. Otherwise memory that is to be unregistered stays for a call that
+ * may block, as the runtime may wait for the device. */
+synced_mem_status sm_reap_after(synced_mem_status status, bool may_block);
 
-/* Does the same as sm_leave() and then sm_reap_after(). For calls that may block. */
-synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status);
+/* Does the same as sm_leave() and then sm_reap_after(). */
+synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block);
 
 /* Takes the side's copy out of the object. sm_leave() retires it. */
 void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side);

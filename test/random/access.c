@@ -192,7 +192,7 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
     const struct block *const block = object->copy[CPU].block;
-    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || object->copy[CPU].locked)
+    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || block->shared || object->copy[CPU].locked)
         return;
     if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;

@@ -35,7 +35,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,     [OP_HOST_LIMIT] = 1,      [OP_HOST_DECAY] = 1,
     [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,      [OP_GPU_REUSE] = 1,       [OP_GPU_THRESHOLD] = 1,
     [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
-    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
+    [OP_ALLOCATORS] = 1,    [OP_SHARE] = 6,         [OP_FAILING] = 12,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -187,6 +187,29 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     }
 }
 
+/* Other objects page-lock the object's host memory, or parts of it. One of them is released while a transfer of the
+ * object's may be pending. */
+static void enqueue_sharers(struct generator *generator, int stream)
+{
+    const uint32_t first = random_next(&generator->random);
+    const bool pulls = one_in(generator, 2);
+    enqueue(generator, OP_SHARE, stream, first, random_next(&generator->random));
+    if (one_in(generator, 2))
+        enqueue(generator, OP_SHARE, stream, first + 1, random_next(&generator->random));
+    enqueue(generator, OP_DELAY, stream, 0, 0);
+    if (pulls) {
+        enqueue(generator, OP_GPU_MUTABLE_ON, stream, 0, 0);
+        enqueue(generator, OP_KERNEL_WRITE, stream, chance(generator, 250), 0);
+    }
+    enqueue(generator, pulls ? OP_PULL : OP_PUSH, stream, 0, 0);
+    enqueue(generator, OP_SHARE, stream, first, 0);
+}
+
+static bool hands_in_host_memory(int code)
+{
+    return code >= OP_SET_CPU && code <= OP_ADOPT_BOTH_ON && (code - OP_SET_CPU) % 3 != 1;
+}
+
 /* The arguments are numbers. The player decides their meaning. */
 static void enqueue_call(struct generator *generator, int code, int stream)
 {
@@ -202,6 +225,8 @@ static void enqueue_call(struct generator *generator, int code, int stream)
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
+    if (hands_in_host_memory(code) && one_in(generator, 3))
+        enqueue_sharers(generator, stream);
     if (creates(code) && a > BLOCK_SIZE) /* needs several chunks when staged */
         enqueue(generator, OP_SET_CPU, stream, 0, a);
 }

@@ -74,6 +74,7 @@ void block_check_unlocked(struct block *block)
 {
     if (!block->locked)
         return;
+    (void)synced_mem_reap(); /* a callback may have released the last object that used it */
     gpu_register(block->data, block->size);
     gpu_unregister(block->data);
     block->locked = false;
@@ -81,6 +82,7 @@ void block_check_unlocked(struct block *block)
 
 void block_return(struct block *block, stream_set busy)
 {
+    sharers_release(block);
     block->state = BLOCK_FREE;
     block->busy = busy;
     block->used = ++world.time;
@@ -140,6 +142,8 @@ struct block *block_take(enum block_kind kind, int device, int stream, size_t si
         check_poison(found);
     if (found)
         block_check_unlocked(found);
+    if (found)
+        found->shared = false;
     return found;
 }
 

@@ -143,7 +143,7 @@ static void step(struct object *object, enum side side, enum mode mode)
 /* The library chooses whether its own memory is page-locked. Only transfers of page-locked memory stay in flight. */
 static bool host_is_pageable(const struct object *object)
 {
-    if (object->copy[CPU].block)
+    if (object->copy[CPU].block && !object->copy[CPU].block->shared)
         return object->copy[CPU].block->kind == PAGEABLE_BLOCK && !object->copy[CPU].locked;
     return !synced_mem_cpu_is_pinned(object->mem);
 }
@@ -321,6 +321,8 @@ void ref_created(struct object *object, synced_mem *mem, size_t size)
 static void give_block_back(struct object *object, enum side side)
 {
     struct copy *const copy = &object->copy[side];
+    if (copy->block)
+        sharers_release(copy->block);
     if (copy->origin == BORROWED) {
         block_check_unlocked(copy->block);
         const stream_set kernels = object->writing | object->reading | object->loose_writing | object->loose_reading;

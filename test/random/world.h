@@ -26,6 +26,7 @@ struct block {
     bool going; /* the current call may release it */
     bool poisoned;
     bool locked;        /* by the library, until the block is free */
+    bool shared;        /* other objects have used it since it was taken */
     stream_set busy;    /* the streams on which work of the caller's on it may be pending */
     unsigned long used; /* the time at which it was given back last */
 };
@@ -155,6 +156,13 @@ void block_check_unlocked(struct block *block);
 void block_poison(struct block *block);
 void block_callback(void *data, void *user, synced_mem_stream stream);
 
+/* ---- Other objects that use the same memory ---- */
+
+/* Releases the other objects that use the block. */
+void sharers_release(const struct block *block);
+/* Returns the number of such objects. */
+int sharers_count(void);
+
 /* ---- Allocators of the caller's ---- */
 
 const synced_mem_allocator *allocator_of_host(bool pinned);
@@ -188,6 +196,7 @@ enum { OK_ONLY = 1u << SYNCED_MEM_OK };
 bool play_access(const struct op *op);
 bool play_transfer(const struct op *op);
 bool play_set(const struct op *op);
+bool play_share(const struct op *op);
 bool play_size(const struct op *op);
 bool play_life(const struct op *op);
 bool play_stream(const struct op *op);
