@@ -35,7 +35,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,     [OP_HOST_LIMIT] = 1,      [OP_HOST_DECAY] = 1,
     [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,      [OP_GPU_REUSE] = 1,       [OP_GPU_THRESHOLD] = 1,
     [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
-    [OP_ALLOCATORS] = 1,    [OP_SHARE] = 6,         [OP_FAILING] = 12,
+    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -187,8 +187,8 @@ static void enqueue_use(struct generator *generator, int code, int stream)
     }
 }
 
-/* Other objects page-lock the object's host memory, or parts of it. One of them is released while a transfer of the
- * object's may be pending. */
+/* Other objects page-lock the object's host memory, or parts of it. One of them is mostly released while a transfer of
+ * the object's may be pending. If such objects are excluded, the sequence is the same as without this function. */
 static void enqueue_sharers(struct generator *generator, int stream)
 {
     const uint32_t first = random_next(&generator->random);
@@ -202,7 +202,8 @@ static void enqueue_sharers(struct generator *generator, int stream)
         enqueue(generator, OP_KERNEL_WRITE, stream, chance(generator, 250), 0);
     }
     enqueue(generator, pulls ? OP_PULL : OP_PUSH, stream, 0, 0);
-    enqueue(generator, OP_SHARE, stream, first, 0);
+    if (!one_in(generator, 4))
+        enqueue(generator, OP_SHARE, stream, first, 0);
 }
 
 static bool hands_in_host_memory(int code)
@@ -225,7 +226,7 @@ static void enqueue_call(struct generator *generator, int code, int stream)
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
         enqueue_use(generator, code, stream);
-    if (hands_in_host_memory(code) && one_in(generator, 3))
+    if (hands_in_host_memory(code) && !is_excluded(generator, OP_SHARE) && one_in(generator, 2))
         enqueue_sharers(generator, stream);
     if (creates(code) && a > BLOCK_SIZE) /* needs several chunks when staged */
         enqueue(generator, OP_SET_CPU, stream, 0, a);

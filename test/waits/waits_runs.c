@@ -563,13 +563,15 @@ int waits_more_runs(void)
 }
 
 /* Excludes calls that set how the library works, as waits of copy threads and ages of pool memory vary between runs.
- * Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a hint, so
- * nothing shows whether it comes in its turn. */
+ * Excludes objects that page-lock a part of another one's memory, as its transfers are staged then. Excludes
+ * allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a hint, so nothing
+ * shows whether it comes in its turn. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
     unsigned long excluded[2] = {0};
     struct generator generator;
     excluded[0] |= 1ul << OP_CREATE_ALLOCATED | 1ul << OP_CREATE_SHARED;
+    excluded[OP_SHARE / 64] |= 1ul << (OP_SHARE % 64);
     for (int code = OP_STAGING; code <= OP_ALLOCATORS; code++)
         excluded[code / 64] |= 1ul << (code % 64);
     play(source_random(&generator, seed, calls, excluded, THREADS), (unsigned)seed % 5, false);
