@@ -228,14 +228,16 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
 }
 
 /* With copy threads, which may be there from before, a transfer staged to the host continues without the caller's
- * streams. Without staging the runtime moves pageable memory during the call. */
+ * streams. Without staging the runtime moves pageable memory during the call, unless other objects have page-locked a
+ * part of it: such a transfer is always staged. */
 static stream_set pulled_on(const struct object *object, int stream)
 {
     if (is_shared(object))
         return 0;
     if (!host_is_pageable(object))
         return in_set(stream);
-    return world.staged && world.helped && object->size > 0 ? in_set(LIBRARY) : 0;
+    const bool staged = world.staged || (object->copy[CPU].block && object->copy[CPU].block->shared);
+    return staged && world.helped && object->size > 0 ? in_set(LIBRARY) : 0;
 }
 
 /* A push reads the host copy: pointers that write it end. */
