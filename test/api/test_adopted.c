@@ -228,7 +228,7 @@ START_TEST(released_by_a_callback)
 }
 END_TEST
 
-/* How many callbacks hand in more memory, by a new object that they release. */
+/* The number of callbacks that hand in more memory, by a new object that they release. */
 static int more;
 
 static void adopt_more(void *data, void *user, synced_mem_stream stream)
