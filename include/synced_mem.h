@@ -374,6 +374,60 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
+/** Copies the contents of one object to another of the same size, by one transfer on the stream: from device to device
+ * if from is valid on a device, else from its host copy straight to the device copy of to. to becomes AT_GPU. from is
+ * read, and keeps its head and copies. If from is UNINITIALIZED, to becomes UNINITIALIZED. The stream waits for earlier
+ * work on both objects' memory; work queued on it afterwards sees the contents. An open write of from goes on if it is
+ * on the same stream, and ends otherwise.
+ *
+ * Between devices the stream is one of either device. Where they reach one another, the library's pools are opened to
+ * the other device first, see synced_mem_gpu_pool_allow_peer(). Otherwise, and for the caller's memory that is out of
+ * reach, the CUDA runtime copies through the host.
+ * @param to      overwritten; without a device it takes that of the stream
+ * @param stream  NULL, cudaStreamLegacy and cudaStreamPerThread: of the device of to; if that has none, of from
+ * Blocking: as synced_mem_async_gpu_push(), with the host copy of from. Mapped placement of to, from host memory, or
+ * from mapped placement: until earlier work on both objects' memory is done.
+ * Ownership: as synced_mem_async_gpu_push(), of both. Threads: safe; the caller's race as
+ * synced_mem_mutable_cpu_data().
+ * Errors: ERR_INVALID_ARGUMENT (other sizes, one object twice, memory of to that overlaps memory of from);
+ * ERR_CAPTURING (the stream captures); ERR_INVALID_DEVICE (the stream is of neither device); other GPU errors. If a
+ * transfer fails that has begun, contents that the overwritten copy alone had are lost, and to becomes UNINITIALIZED.
+ * @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synced_mem *from, synced_mem_stream stream);
+
+/** As synced_mem_async_gpu_copy() for each of count pairs: the object to[i] gets the contents of from[i]. The default
+ * streams are of the first pair's device.
+ * @param from  an object may be listed more than once; none of to may be listed again in either array
+ * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
+ * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, an overlap of any
+ * memory that is written with other memory of the call). Nothing is done if an argument, a state or an allocation is
+ * refused. If the runtime refuses a transfer, each object of to has either what it had or the copy. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
+                                                             size_t count, synced_mem_stream stream);
+
+/** Copies the contents of one object to the host copy of another of the same size: by the host if from is valid there,
+ * else by one transfer from its device copy. to becomes AT_CPU. from keeps its head and copies. If from is
+ * UNINITIALIZED, to becomes UNINITIALIZED.
+ * @param to  overwritten
+ * Blocking: until the contents are there, and earlier work on the host copy of to is done; as synced_mem_cpu_data() for
+ * from. Ownership: as synced_mem_async_gpu_push(), of both.
+ * Threads: as synced_mem_async_gpu_copy().
+ * Errors: ERR_INVALID_ARGUMENT as synced_mem_async_gpu_copy(); ERR_OUT_OF_HOST_MEMORY; if the contents come from the
+ * device, GPU errors, and what synced_mem_async_gpu_copy() says of a transfer that fails. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy(synced_mem *to, synced_mem *from);
+
+/** As synced_mem_cpu_copy() for each of count pairs, see synced_mem_async_gpu_copy_n(). The transfers run beside one
+ * another.
+ * Blocking, ownership: as synced_mem_cpu_copy(), for each pair. Threads: safe.
+ * Errors: as synced_mem_cpu_copy() and synced_mem_async_gpu_copy_n(). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy_n(synced_mem *const *to, synced_mem *const *from, size_t count);
+
+/** Gives up the contents: the head becomes UNINITIALIZED, so that the next read sees zeros. Nothing is filled before.
+ * All memory stays; the next use of it waits for work in flight.
+ * Blocking: never. Ownership: none. Threads: as synced_mem_mutable_cpu_data().
+ * Errors: ERR_INVALID_ARGUMENT; ERR_FORKED. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_clear(synced_mem *mem);
+
 /** Whether transfers, fills and allocations of the library on the object's memory are pending. The caller's own work is
  * not polled.
  * @param pending  set to 1 or 0, only on success
@@ -784,8 +838,10 @@ enum {
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies);
 
 /** Lets another device reach the library's present and future memory on this one, in kernels and in transfers, or
- * forbids it again (the default). A repeated call changes nothing. Without pools this is cudaDeviceEnablePeerAccess for
- * all memory of the device; only access that the library has allowed can be forbidden there.
+ * forbids it. Before the first call for two devices it is unset: no access, but a copy between objects on the two
+ * devices allows it in both directions by itself. After a call the library leaves it as set. A repeated call changes
+ * nothing. Without pools this is cudaDeviceEnablePeerAccess for all memory of the device; only access that the library
+ * has allowed can be forbidden there, and no copy allows it.
  * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
  * @param allow  nonzero or 0
  * Blocking: for no queued work; but the driver takes its time to map the memory. Ownership: none. Threads: safe.

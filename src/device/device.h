@@ -116,6 +116,10 @@ synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies);
 /* Allows or forbids a peer's kernels and transfers to use the device's memory. Creates the pool if there is none yet.
  * ERR_INVALID_DEVICE: the peer can't reach it. */
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow);
+/* Allows a peer to use the device's memory, unless sm_device_pool_allow_peer() was ever called for the two. No effect
+ * where the peer can't reach the device, or the runtime refuses: then transfers go through the host. No effect without
+ * a pool. */
+void sm_device_pool_reach(int device, int peer);
 /* Frees unused memory of the pool, down to keep bytes held. No effect without a pool. */
 synced_mem_status sm_device_pool_trim(int device, size_t keep);
 /* Sets the pool's peaks to the current values. No effect without a pool. */
@@ -182,6 +186,12 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
+/* The addresses tell what kind of memory each is; host memory is page-locked. Either may be of another device. */
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
+/* Between memory of two devices, of which one is the stream's. Where none can reach the other the runtime copies through
+ * the host. */
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream);
 
 /* ---- Events ---- */

@@ -164,7 +164,8 @@ bool sm_is_lost(const struct synced_mem *mem)
 
 /* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
- * the host's bit, as the host's side comes first. */
+ * the host's bit, as the host's side comes first. A staged transfer from another object fails without its device: then
+ * no copy is valid. */
 static void lose(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -174,7 +175,7 @@ static void lose(struct synced_mem *mem, struct sm_fence **lost)
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
             copy->arriving = stays_lost(mem, side);
-            if (sm_head(mem) & ~sm_bit(side))
+            if ((sm_head(mem) & ~sm_bit(side)) || arrival->work)
                 sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
         }
     }

@@ -56,6 +56,38 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
         check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", device, size));
 }
 
+static synced_mem_status copy_any_here(int device, char *to, const char *from, size_t size, synced_mem_stream stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    size_t done = 0;
+    do {
+        const size_t piece = sm_cuda_in_piece(from + done, sm_cuda_in_piece(to + done, size - done));
+        status = check(cudaMemcpyAsync(to + done, from + done, piece, cudaMemcpyDefault, stream), "cudaMemcpyAsync",
+                       device, size);
+        if (status != SYNCED_MEM_OK)
+            return done > 0 ? give_up(device, stream, status) : status;
+        done += piece;
+    } while (done < size);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    struct before before;
+    SM_TRY(go_to(device, &before));
+    return leave(device, &before, copy_any_here(device, to, from, size, stream));
+}
+
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream)
+{
+    struct before before;
+    SM_TRY(go_to(device, &before));
+    return leave(device, &before,
+                 check(cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream), "cudaMemcpyPeerAsync",
+                       device, size));
+}
+
 static synced_mem_status fill_here(int device, char *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     synced_mem_status status = SYNCED_MEM_OK;

@@ -1,0 +1,780 @@
+/*
+ * Copies between objects: every head of one against every head of the other, with the transfer that each costs; work in
+ * flight on both, several pairs, placements, devices and bad input. And contents that are given up.
+ */
+#include "fixture.h"
+#include "fork_kit.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROOM = 200000, OF_FROM = 1, OF_TO = 9 };
+
+/* ---- The table ---- */
+
+/* Ways to a head, with the pattern. */
+static synced_mem *new_one(size_t size, unsigned pattern)
+{
+    (void)pattern;
+    return make(size);
+}
+
+static synced_mem *cleared(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_at_cpu(size, pattern);
+    OK(synced_mem_clear(mem));
+    return mem;
+}
+
+static synced_mem *at_cpu_beside_stale(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_at_gpu(size, 6);
+    ck_assert(host_is(synced_mem_cpu_data(mem), size, 6));
+    host_fill(synced_mem_mutable_cpu_data(mem), size, pattern);
+    return mem;
+}
+
+static synced_mem *at_gpu_beside_stale(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_at_cpu(size, 7);
+    gpu_fill(synced_mem_mutable_gpu_data(mem), size, pattern, NULL);
+    return mem;
+}
+
+static synced_mem *synced_by_push(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_at_cpu(size, pattern);
+    OK(synced_mem_async_gpu_push(mem, NULL));
+    return mem;
+}
+
+static synced_mem *synced_by_pull(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_at_gpu(size, pattern);
+    OK(synced_mem_async_cpu_pull(mem, NULL));
+    return mem;
+}
+
+static const struct way {
+    synced_mem_state head;
+    bool with_gpu;
+    synced_mem *(*go)(size_t size, unsigned pattern);
+} ways[] = {
+    {SYNCED_MEM_UNINITIALIZED, false, new_one}, {SYNCED_MEM_UNINITIALIZED, false, cleared},
+    {SYNCED_MEM_AT_CPU, false, make_at_cpu},    {SYNCED_MEM_AT_CPU, true, at_cpu_beside_stale},
+    {SYNCED_MEM_AT_GPU, true, make_at_gpu},     {SYNCED_MEM_AT_GPU, true, at_gpu_beside_stale},
+    {SYNCED_MEM_SYNCED, true, synced_by_push},  {SYNCED_MEM_SYNCED, true, synced_by_pull},
+};
+enum { WAYS = sizeof ways / sizeof ways[0] };
+
+/* What a copy moves: up to the device, down, or neither, which leaves a copy beside the bus. */
+static void check_moved(const synced_mem_stats *before, unsigned up, unsigned down, size_t size)
+{
+    const synced_mem_stats after = stats_now();
+    ck_assert_uint_eq(after.h2d_transfers - before->h2d_transfers, up);
+    ck_assert_uint_eq(after.h2d_bytes - before->h2d_bytes, up * size);
+    ck_assert_uint_eq(after.d2h_transfers - before->d2h_transfers, down);
+    ck_assert_uint_eq(after.d2h_bytes - before->d2h_bytes, down * size);
+}
+
+static bool contents_are(synced_mem *mem, size_t size, unsigned pattern)
+{
+    const synced_mem_state head = synced_mem_head(mem);
+    bool same = true;
+    if (head & SYNCED_MEM_AT_GPU)
+        same = device_is(synced_mem_gpu_data(mem), size, pattern);
+    return same && host_is(synced_mem_cpu_data(mem), size, pattern);
+}
+
+static void check_cell(synced_mem *to, synced_mem *from, synced_mem_state next, size_t size)
+{
+    const unsigned expected = next == SYNCED_MEM_UNINITIALIZED ? 0 : OF_FROM;
+    ck_assert_int_eq(synced_mem_head(to), next);
+    ck_assert(contents_are(to, size, expected));
+    ck_assert(contents_are(from, size, expected));
+    host_fill(synced_mem_mutable_cpu_data(to), size, 3); /* it is no part of the other one */
+    ck_assert(contents_are(from, size, expected));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+}
+
+static const size_t sizes[] = {1, 4099, ROOM, 0};
+
+START_TEST(gpu_cell)
+{
+    const struct way *const of_to = &ways[_i % WAYS], *const of_from = &ways[_i / WAYS];
+    const size_t size = sizes[_i % 4];
+    if ((of_to->with_gpu || of_from->with_gpu) && !gpu_expected())
+        return;
+    synced_mem *const to = of_to->go(size, OF_TO), *const from = of_from->go(size, OF_FROM);
+    const struct facts before = facts_of(from), before_to = facts_of(to);
+    if (!gpu_expected()) {
+        FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_async_gpu_copy(to, from, NULL));
+        check_unchanged(from, &before);
+        check_unchanged(to, &before_to);
+        OK(synced_mem_release(to));
+        OK(synced_mem_release(from));
+        return;
+    }
+    synced_mem_stream stream = open_stream(_i % STREAM_KINDS);
+    const synced_mem_stats stats = stats_now();
+    const unsigned calls = gpu_calls("cudaMemcpyAsync");
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    check_moved(&stats, of_from->head == SYNCED_MEM_AT_CPU && size > 0, 0, size);
+    if (gpu_is_emulated())
+        ck_assert_uint_eq(gpu_calls("cudaMemcpyAsync") - calls, of_from->head != 0 && size > 0);
+    check_unchanged(from, &before);
+    ck_assert_int_eq(synced_mem_head(to), of_from->head ? SYNCED_MEM_AT_GPU : SYNCED_MEM_UNINITIALIZED);
+    if (of_from->head)
+        gpu_expect(synced_mem_gpu_data_on(to, stream), size, memcpy(malloc(size + 1), synced_mem_cpu_data(from), size),
+                   stream);
+    check_cell(to, from, of_from->head ? SYNCED_MEM_AT_GPU : SYNCED_MEM_UNINITIALIZED, size);
+    close_stream(stream);
+}
+END_TEST
+
+START_TEST(cpu_cell)
+{
+    const struct way *const of_to = &ways[_i % WAYS], *const of_from = &ways[_i / WAYS];
+    const size_t size = sizes[_i % 4];
+    if ((of_to->with_gpu || of_from->with_gpu) && !gpu_expected())
+        return;
+    synced_mem *const to = of_to->go(size, OF_TO), *const from = of_from->go(size, OF_FROM);
+    const struct facts before = facts_of(from);
+    const synced_mem_stats stats = stats_now();
+    OK(synced_mem_cpu_copy(to, from));
+    check_moved(&stats, 0, of_from->head == SYNCED_MEM_AT_GPU && size > 0, size);
+    check_unchanged(from, &before);
+    check_cell(to, from, of_from->head ? SYNCED_MEM_AT_CPU : SYNCED_MEM_UNINITIALIZED, size);
+}
+END_TEST
+
+/* ---- Several pairs ---- */
+
+enum { PAIRS = 5, SOURCES = 3 };
+
+START_TEST(pairs)
+{
+    synced_mem *to[PAIRS], *from[PAIRS], *sources[SOURCES];
+    const bool on_host = _i % 2;
+    if (!gpu_expected() && !on_host)
+        return;
+    sources[0] = make(SIZE);
+    sources[1] = make_at_cpu(SIZE, 1);
+    sources[2] = gpu_expected() ? make_at_gpu(SIZE, 2) : make_at_cpu(SIZE, 2);
+    for (int i = 0; i < PAIRS; i++) {
+        to[i] = i % 2 ? make(SIZE) : make_at_cpu(SIZE, OF_TO);
+        from[i] = sources[i % SOURCES];
+    }
+    const synced_mem_stats stats = stats_now();
+    if (on_host)
+        OK(synced_mem_cpu_copy_n(to, from, PAIRS));
+    else
+        OK(synced_mem_async_gpu_copy_n(to, from, PAIRS, NULL));
+    if (!on_host)
+        check_moved(&stats, 2, 0, SIZE);
+    if (!on_host) /* one event for all, and one for the kernel */
+        ck_assert_uint_le(stats_now().event_records - stats.event_records, 2);
+    for (int i = 0; i < PAIRS; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(to[i]), SIZE, (unsigned)i % SOURCES));
+        OK(synced_mem_release(to[i]));
+    }
+    for (int i = 0; i < SOURCES; i++)
+        OK(synced_mem_release(sources[i]));
+}
+END_TEST
+
+START_TEST(no_pairs)
+{
+    OK(synced_mem_async_gpu_copy_n(NULL, NULL, 0, NULL));
+    OK(synced_mem_cpu_copy_n(NULL, NULL, 0));
+}
+END_TEST
+
+/* ---- Bad input ---- */
+
+START_TEST(bad_input)
+{
+    synced_mem *const a = make_at_cpu(SIZE, 1), *const b = make_at_cpu(SIZE, 2), *const small = make_at_cpu(10, 3);
+    synced_mem *const both[] = {a, b}, *const twice[] = {a, a}, *const other[] = {b, small}, *const none[] = {a, NULL};
+    const struct facts before = facts_of(a);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(NULL, a, NULL));
+    SAYS("in to is NULL");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(a, NULL, NULL));
+    SAYS("in from is NULL");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(NULL, a));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(a, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(a, a));
+    SAYS("named a second time");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(a, a, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(a, small));
+    SAYS("10 bytes can't be copied to an object of 5000 bytes");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(small, a, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(NULL, both, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(both, NULL, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy_n(both, none, 2, NULL));
+    SAYS("object 1 of 2");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy_n(none, both, 2, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(twice, other, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(both, other, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(other, both, 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(a, b, (synced_mem_stream)(uintptr_t)-1));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_clear(NULL));
+    check_unchanged(a, &before);
+    ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(b), SIZE, 2));
+    OK(synced_mem_release(a));
+    OK(synced_mem_release(b));
+    OK(synced_mem_release(small));
+}
+END_TEST
+
+/* Two tensors on one storage: which bytes they have in common is what counts. */
+START_TEST(overlapping_host_memory)
+{
+    static unsigned char storage[4 * SIZE];
+    synced_mem *const a = make(SIZE), *const b = make(SIZE), *const c = make(SIZE);
+    pattern_write(storage, sizeof storage, 1);
+    OK(synced_mem_set_cpu_data(a, storage));
+    OK(synced_mem_set_cpu_data(b, storage + SIZE));
+    OK(synced_mem_cpu_copy(a, b)); /* beside one another */
+    ck_assert_int_eq(memcmp(storage, storage + SIZE, SIZE), 0);
+    OK(synced_mem_set_cpu_data(c, storage + SIZE - 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(a, c));
+    SAYS("overlaps");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(c, a));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(c, b));
+    synced_mem *const into[] = {a, c}, *const x = make_at_cpu(SIZE, 4), *const same[] = {x, x};
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(into, same, 2));
+    synced_mem *const y = make(SIZE), *const targets[] = {x, y}, *const readers[] = {a, c};
+    OK(synced_mem_cpu_copy_n(targets, readers, 2)); /* both are read only */
+    ck_assert_int_eq(memcmp(synced_mem_cpu_data(y), storage + SIZE - 1, SIZE), 0);
+    synced_mem *const all[] = {a, b, c, x, y};
+    for (int i = 0; i < 5; i++)
+        OK(synced_mem_release(all[i]));
+}
+END_TEST
+
+START_TEST(overlapping_device_memory)
+{
+    if (!gpu_expected())
+        return;
+    char *const storage = gpu_alloc(0, 2 * SIZE);
+    synced_mem *const a = make_on(SIZE, 0), *const b = make_on(SIZE, 0);
+    OK(synced_mem_set_gpu_data(a, storage));
+    OK(synced_mem_set_gpu_data(b, storage + SIZE));
+    gpu_fill(synced_mem_mutable_gpu_data_on(b, NULL), SIZE, 2, NULL);
+    OK(synced_mem_async_gpu_copy(a, b, NULL));
+    ck_assert(device_is(storage, SIZE, 2));
+    OK(synced_mem_set_gpu_data(b, storage + SIZE / 2));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_async_gpu_copy(a, b, NULL));
+    OK(synced_mem_release(a));
+    OK(synced_mem_release(b));
+    gpu_free(storage);
+}
+END_TEST
+
+/* ---- Work in flight ---- */
+
+/* Of one kind, on a stream of its own; the contents of from are then the pattern 1, of to what does not matter. */
+enum busy {
+    IDLE,
+    KERNEL_WRITES_FROM,
+    KERNEL_READS_FROM,
+    PUSHED_FROM,
+    PULLED_FROM,
+    KERNEL_WRITES_TO,
+    KERNEL_READS_TO,
+    PUSHED_TO,
+    PULLED_TO,
+    ANY_WRITES_FROM,
+    ANY_READS_TO,
+    BUSY
+};
+
+static synced_mem_stream elsewhere, blocking;
+static void *seen;
+
+static synced_mem *make_pinned(unsigned pattern)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
+    return mem;
+}
+
+static void kernel_writes(synced_mem *mem, unsigned pattern)
+{
+    gpu_delay(elsewhere);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, elsewhere), SIZE, pattern, elsewhere);
+}
+
+static void kernel_reads(synced_mem *mem)
+{
+    gpu_delay(elsewhere);
+    gpu_copy(seen, synced_mem_gpu_data_on(mem, elsewhere), SIZE, elsewhere);
+}
+
+static void make_busy(enum busy busy, synced_mem *to, synced_mem *from)
+{
+    switch (busy) {
+    case KERNEL_WRITES_FROM:
+        kernel_writes(from, 1);
+        break;
+    case KERNEL_READS_FROM:
+        kernel_reads(from);
+        break;
+    case PUSHED_FROM:
+        gpu_delay(elsewhere);
+        OK(synced_mem_async_gpu_push(from, elsewhere));
+        break;
+    case PULLED_FROM:
+        kernel_writes(from, 1);
+        OK(synced_mem_async_cpu_pull(from, elsewhere));
+        break;
+    case KERNEL_WRITES_TO:
+        kernel_writes(to, 7);
+        break;
+    case KERNEL_READS_TO:
+        kernel_reads(to);
+        break;
+    case PUSHED_TO:
+        gpu_delay(elsewhere);
+        OK(synced_mem_async_gpu_push(to, elsewhere));
+        break;
+    case PULLED_TO:
+        kernel_writes(to, 7);
+        OK(synced_mem_async_cpu_pull(to, elsewhere));
+        break;
+    case ANY_WRITES_FROM:
+        gpu_delay(blocking);
+        gpu_fill(synced_mem_overwrite_gpu_data(from), SIZE, 1, blocking);
+        break;
+    case ANY_READS_TO:
+        gpu_delay(blocking);
+        gpu_copy(seen, synced_mem_gpu_data(to), SIZE, blocking);
+        break;
+    case IDLE:
+    case BUSY:
+        break;
+    }
+}
+
+/* What comes after the copy. */
+enum after {
+    NOTHING,
+    WRITE_FROM_ON,
+    WRITE_FROM_BY_HOST,
+    READ_TO_BY_HOST,
+    READ_TO_ON,
+    WRITE_TO_BY_HOST,
+    FREE_BOTH,
+    COPY_ON,
+    AFTERS
+};
+
+static void come_after(enum after after, synced_mem *to, synced_mem *from)
+{
+    switch (after) {
+    case WRITE_FROM_ON:
+        gpu_fill(synced_mem_overwrite_gpu_data_on(from, elsewhere), SIZE, 5, elsewhere);
+        break;
+    case WRITE_FROM_BY_HOST:
+        host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 5);
+        break;
+    case READ_TO_BY_HOST:
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+        break;
+    case READ_TO_ON:
+        gpu_copy(seen, synced_mem_gpu_data_on(to, elsewhere), SIZE, elsewhere);
+        gpu_stream_sync(elsewhere);
+        ck_assert(device_is(seen, SIZE, 1));
+        break;
+    case WRITE_TO_BY_HOST:
+        host_fill(synced_mem_overwrite_cpu_data(to), SIZE, 1);
+        break;
+    case COPY_ON:
+        OK(synced_mem_async_gpu_copy(from, to, elsewhere));
+        break;
+    case NOTHING:
+    case FREE_BOTH:
+    case AFTERS:
+        break;
+    }
+}
+
+/* The same for a copy to the device on a stream, and to the host. */
+START_TEST(hazard)
+{
+    const enum busy busy = (enum busy)(_i % BUSY);
+    const enum after after = (enum after)(_i / BUSY % AFTERS);
+    const bool on_host = _i / BUSY / AFTERS;
+    if (!gpu_expected())
+        return;
+    elsewhere = open_stream(NON_BLOCKING);
+    blocking = open_stream(BLOCKING);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    seen = gpu_alloc(0, SIZE);
+    synced_mem *const to = make_pinned(6), *const from = make_pinned(1);
+    make_busy(busy, to, from);
+    if (on_host)
+        OK(synced_mem_cpu_copy(to, from));
+    else
+        OK(synced_mem_async_gpu_copy(to, from, stream));
+    come_after(after, to, from);
+    if (after != FREE_BOTH)
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+    close_stream(stream);
+    close_stream(elsewhere);
+    close_stream(blocking);
+    gpu_free(seen);
+}
+END_TEST
+
+/* The writer's own stream writes on, with the pointer that it has; elsewhere the open write ends. */
+START_TEST(open_write_of_the_source)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on(SIZE, 0), *const from = make_on(SIZE, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
+    gpu_fill(data, SIZE, 1, stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(from), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    gpu_fill(synced_mem_mutable_gpu_data_on(from, stream), SIZE, 3, stream);
+    OK(synced_mem_async_gpu_copy(to, from, other));
+    const synced_mem_stats before = stats_now();
+    ck_assert_ptr_eq(synced_mem_mutable_gpu_data_on(from, stream), data);
+    ck_assert_uint_eq(stats_now().stream_waits - before.stream_waits, 1); /* for the copy */
+    gpu_fill(data, SIZE, 4, stream);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 3));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+/* The host waits for none of it. */
+START_TEST(never_blocks)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    elsewhere = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_pinned(1), *const from = make_pinned(1), *const second = make_pinned(1);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(to, elsewhere));
+    gpu_fill(synced_mem_mutable_gpu_data_on(from, elsewhere), SIZE, 2, elsewhere);
+    gpu_hold(elsewhere);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    OK(synced_mem_async_gpu_copy(second, to, elsewhere));
+    gpu_unhold();
+    ck_assert(host_is(synced_mem_cpu_data(second), SIZE, 2));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(second));
+    close_stream(stream);
+    close_stream(elsewhere);
+}
+END_TEST
+
+/* ---- Pageable memory ---- */
+
+enum { LARGE = 300001 };
+
+/* In memory of the caller's, staged by so many threads or in a bounce buffer. */
+static void set_staging(unsigned threads, size_t minimum)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = 65536, .minimum_bytes = minimum};
+    OK(synced_mem_set_staging(&staging));
+}
+
+START_TEST(pageable)
+{
+    const bool to_gpu = _i & 1, had = _i & 2, small = _i & 4, at_cpu = _i & 8;
+    unsigned char *const mine = malloc(LARGE), *const theirs = malloc(LARGE);
+    const size_t size = small ? 3000 : LARGE;
+    if (!gpu_expected())
+        return;
+    set_staging((unsigned)_i / 16 * 2, small ? (size_t)1 << 20 : 1);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on(size, 0), *const from = make_on(size, 0);
+    pattern_write(mine, size, 1);
+    pattern_write(theirs, size, OF_TO);
+    OK(synced_mem_set_cpu_data(from, mine));
+    OK(synced_mem_set_cpu_data(to, theirs));
+    if (had)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(to, stream));
+    if (had && !at_cpu)
+        gpu_fill(synced_mem_mutable_gpu_data_on(to, stream), size, OF_TO, stream);
+    if (!to_gpu)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(from, stream), size, 1, stream);
+    const synced_mem_stats before = stats_now();
+    if (to_gpu) {
+        OK(synced_mem_async_gpu_copy(to, from, stream));
+        pattern_write(mine, size, 3); /* it has been read */
+        gpu_fill(synced_mem_mutable_gpu_data_on(to, stream), size / 2, 1, stream);
+    } else {
+        OK(synced_mem_cpu_copy(to, from));
+    }
+    check_moved(&before, to_gpu, !to_gpu, size);
+    ck_assert_uint_eq(stats_now().staged_transfers - before.staged_transfers, !small);
+    ck_assert_int_eq(synced_mem_head(to), to_gpu ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), size, 1));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+    free(mine);
+    free(theirs);
+}
+END_TEST
+
+/* ---- Placements ---- */
+
+static synced_mem *make_placed(synced_mem_placement_kind placement)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.placement = placement;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+static synced_mem *make_with_head(synced_mem_placement_kind placement, synced_mem_state head, unsigned pattern)
+{
+    synced_mem *const mem = make_placed(placement);
+    if (head == SYNCED_MEM_AT_CPU)
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
+    if (head & SYNCED_MEM_AT_GPU) {
+        gpu_delay(elsewhere);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, elsewhere), SIZE, pattern, elsewhere);
+    }
+    if (head == SYNCED_MEM_SYNCED)
+        OK(synced_mem_async_cpu_pull(mem, elsewhere));
+    return mem;
+}
+
+START_TEST(placement)
+{
+    const synced_mem_placement_kind of_to = (synced_mem_placement_kind)(_i % 3);
+    const synced_mem_placement_kind of_from = (synced_mem_placement_kind)(_i / 3 % 3);
+    const synced_mem_state head_to = (synced_mem_state)(_i / 9 % 4), head_from = (synced_mem_state)(_i / 36 % 4);
+    const bool on_host = _i / 144;
+    synced_mem_device_info info = {.struct_size = sizeof info};
+    if (!gpu_expected())
+        return;
+    OK(synced_mem_get_device_info(0, &info));
+    if (!info.concurrent_managed_access)
+        return;
+    elsewhere = open_stream(NON_BLOCKING);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const from = make_with_head(of_from, head_from, 1), *const to = make_with_head(of_to, head_to, OF_TO);
+    const struct facts before = facts_of(from);
+    if (on_host)
+        OK(synced_mem_cpu_copy(to, from));
+    else
+        OK(synced_mem_async_gpu_copy(to, from, stream));
+    check_unchanged(from, &before);
+    const synced_mem_state next = on_host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
+    ck_assert_int_eq(synced_mem_head(to), head_from ? next : SYNCED_MEM_UNINITIALIZED);
+    void *const there = gpu_alloc(0, SIZE);
+    gpu_copy(there, synced_mem_gpu_data_on(to, stream), SIZE, stream);
+    gpu_stream_sync(stream);
+    ck_assert(device_is(there, SIZE, head_from ? 1 : 0));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, head_from ? 1 : 0));
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 4);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, head_from ? 1 : 0));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    gpu_free(there);
+    close_stream(stream);
+    close_stream(elsewhere);
+}
+END_TEST
+
+/* ---- Devices ---- */
+
+enum { HERE, THERE };
+
+START_TEST(between_devices)
+{
+    const bool from_device = _i & 1, named = _i & 2, fresh = _i & 4;
+    if (devices() < 2)
+        return;
+    const int home[] = {0, devices() - 1};
+    synced_mem_stream stream = gpu_stream_create(home[_i / 16], false);
+    gpu_make_current(home[HERE]);
+    synced_mem *const to = named ? make_on(SIZE, home[THERE]) : make(SIZE), *const from = make_on(SIZE, home[HERE]);
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 1);
+    if (from_device)
+        gpu_fill(synced_mem_mutable_gpu_data_on(from, NULL), SIZE, 1, NULL);
+    gpu_stream_sync(NULL);
+    gpu_make_current(home[_i / 8 % 2]);
+    if (!fresh && named)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(to));
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert_int_eq(synced_mem_device(to), named ? home[THERE] : home[_i / 16]);
+    ck_assert_int_eq(synced_mem_device(from), home[HERE]);
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 2);
+    OK(synced_mem_async_gpu_push(from, home[_i / 16] == home[HERE] ? stream : NULL));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 2));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+    OK(synced_mem_forget_stream(stream));
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+    gpu_make_current(0);
+}
+END_TEST
+
+START_TEST(default_streams_are_the_targets)
+{
+    if (devices() < 2)
+        return;
+    const int last = devices() - 1;
+    synced_mem *const to = make_on(SIZE, last), *const from = make_on(SIZE, 0), *const free_one = make(SIZE);
+    gpu_fill(synced_mem_overwrite_gpu_data(from), SIZE, 1, NULL);
+    OK(synced_mem_async_gpu_copy(to, from, NULL));
+    OK(synced_mem_async_gpu_copy(free_one, from, NULL));
+    ck_assert_int_eq(synced_mem_device(free_one), 0);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(free_one), SIZE, 1));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(free_one));
+}
+END_TEST
+
+START_TEST(a_stream_of_neither_device)
+{
+    if (devices() < 3)
+        return;
+    synced_mem_stream stream = gpu_stream_create(1, false);
+    synced_mem *const to = make_on(SIZE, 2), *const from = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 1);
+    const struct facts before = facts_of(to);
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_gpu_copy(to, from, stream));
+    SAYS("one of device 1, the objects are on the devices 2 and 0");
+    check_unchanged(to, &before);
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
+/* ---- Contents that are given up ---- */
+
+START_TEST(clear)
+{
+    const struct way *const way = &ways[_i];
+    if (way->with_gpu && !gpu_expected())
+        return;
+    synced_mem *const mem = way->go(SIZE, 1);
+    const struct facts before = facts_of(mem);
+    const synced_mem_stats stats = stats_now();
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_clear(mem));
+    check_moved(&stats, 0, 0, SIZE);
+    struct facts expected = before;
+    expected.head = SYNCED_MEM_UNINITIALIZED;
+    check_unchanged(mem, &expected);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(mem, NULL));
+    SAYS("there is nothing to push");
+    if (gpu_expected())
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 0));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(clear_while_busy)
+{
+    const enum busy busy = (enum busy)(_i % BUSY);
+    if (!gpu_expected())
+        return;
+    elsewhere = open_stream(NON_BLOCKING);
+    blocking = open_stream(BLOCKING);
+    seen = gpu_alloc(0, SIZE);
+    synced_mem *const to = make_pinned(6), *const from = make_pinned(1);
+    make_busy(busy, to, from);
+    OK(synced_mem_clear(to));
+    OK(synced_mem_clear(from));
+    if (_i / BUSY)
+        ck_assert(device_is(synced_mem_gpu_data_on(to, NULL), SIZE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(from), SIZE, 0));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    close_stream(elsewhere);
+    close_stream(blocking);
+    gpu_free(seen);
+}
+END_TEST
+
+/* ---- Forks ---- */
+
+static void in_child(const void *both)
+{
+    synced_mem *const *const mems = both;
+    SOUND(synced_mem_cpu_copy(mems[0], mems[1]) == SYNCED_MEM_ERR_FORKED);
+    SOUND(synced_mem_async_gpu_copy(mems[0], mems[1], NULL) == SYNCED_MEM_ERR_FORKED);
+    SOUND(synced_mem_clear(mems[0]) == SYNCED_MEM_ERR_FORKED);
+    synced_mem *const to = make(SIZE), *const from = make_at_cpu(SIZE, 1);
+    SOUND(synced_mem_cpu_copy(to, from) == SYNCED_MEM_OK);
+    SOUND(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    SOUND(synced_mem_async_gpu_copy(to, from, NULL) == SYNCED_MEM_ERR_FORKED);
+    SOUND(synced_mem_release(to) == SYNCED_MEM_OK);
+    SOUND(synced_mem_release(from) == SYNCED_MEM_OK);
+    _exit(atomic_load(&unsound) > 0);
+}
+
+START_TEST(in_a_forked_child)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem *const mems[] = {make_at_gpu(SIZE, 1), make_at_cpu(SIZE, 2)};
+    ck_assert(child_succeeds(in_child, mems));
+    OK(synced_mem_release(mems[0]));
+    OK(synced_mem_release(mems[1]));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("copies");
+    TCase *const table = add_case(made, "table");
+    tcase_add_loop_test(table, gpu_cell, 0, WAYS * WAYS);
+    tcase_add_loop_test(table, cpu_cell, 0, WAYS * WAYS);
+    tcase_add_loop_test(table, pairs, 0, 2);
+    tcase_add_test(table, no_pairs);
+    tcase_add_test(table, bad_input);
+    tcase_add_test(table, overlapping_host_memory);
+    tcase_add_test(table, overlapping_device_memory);
+    TCase *const flight = add_case(made, "in flight");
+    tcase_add_loop_test(flight, hazard, 0, BUSY * AFTERS * 2);
+    tcase_add_test(flight, open_write_of_the_source);
+    tcase_add_test(flight, never_blocks);
+    tcase_add_loop_test(flight, pageable, 0, 32);
+    TCase *const places = add_case(made, "places");
+    tcase_add_loop_test(places, placement, 0, 288);
+    tcase_add_loop_test(places, between_devices, 0, 32);
+    tcase_add_test(places, default_streams_are_the_targets);
+    tcase_add_test(places, a_stream_of_neither_device);
+    TCase *const given_up = add_case(made, "given up");
+    tcase_add_loop_test(given_up, clear, 0, WAYS);
+    tcase_add_loop_test(given_up, clear_while_busy, 0, 2 * BUSY);
+    tcase_add_test(given_up, in_a_forked_child);
+    return made;
+}
