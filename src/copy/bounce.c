@@ -227,14 +227,14 @@ static uint64_t times_listed(void)
     return times;
 }
 
-/* Waits for the last buffer of each stream at its turn. Other threads may add buffers and streams without end. So each
+/* Waits for the last buffer of each stream at its turn, or for the first. Other threads may add buffers and streams without end. So each
  * stream that is listed now is waited for once. */
-static synced_mem_status wait_for_all(void)
+static synced_mem_status wait_for_all(bool lasts, uint64_t up_to)
 {
     synced_mem_status first = SYNCED_MEM_OK;
-    struct some some = {.up_to = times_listed()};
+    struct some some = {.up_to = up_to};
     while (some.after < some.up_to) {
-        some.after = hold(&some, true);
+        some.after = hold(&some, lasts);
         (void)ask_each(&some, true, &first);
     }
     return first;
@@ -290,7 +290,12 @@ synced_mem_status sm_bounce_reap(bool wait)
 {
     if (!sm_bounce_any())
         return SYNCED_MEM_OK;
-    const synced_mem_status status = wait ? wait_for_all() : SYNCED_MEM_OK;
+    const uint64_t up_to = times_listed();
+    synced_mem_status status = wait ? wait_for_all(true, up_to) : SYNCED_MEM_OK;
     give_back_all_ended();
+    if (wait && status == SYNCED_MEM_OK && sm_bounce_any()) { /* a poll has failed, or there are later buffers */
+        status = wait_for_all(false, up_to);
+        give_back_all_ended();
+    }
     return status;
 }

@@ -153,9 +153,20 @@ void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
 
 /* ---- Waits ---- */
 
-/* The host reads the source, or its threads do. */
-static synced_mem_status wait_of_source(struct sm_copy *source, struct sm_pair_wait *wait)
+/* Memory that both sides use can be read also where the device was lost before it had written the contents. */
+static synced_mem_status check_contents(const struct sm_pair *pair)
 {
+    const struct sm_copy *const shared = sm_shared_copy(pair->from);
+    if (!shared || sm_head(pair->from) != SYNCED_MEM_AT_GPU || !sm_inflight_is_lost(shared))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before it had written the contents at %p",
+                   shared->device, sm_copy_data(shared));
+}
+
+/* The host reads the source, or its threads do. */
+static synced_mem_status wait_of_source(const struct sm_pair *pair, struct sm_copy *source, struct sm_pair_wait *wait)
+{
+    SM_TRY(check_contents(pair));
     const synced_mem_status status = sm_inflight_settle(source, false, NULL);
     wait->fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(source, false) : NULL;
     wait->of_source = true;
@@ -195,7 +206,7 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
     const struct route route = route_of(pairs, pair);
     if (route.way == QUEUED)
         return wait_of_queued(&route, wait);
-    SM_TRY(wait_of_source(route.source, wait));
+    SM_TRY(wait_of_source(pair, route.source, wait));
     return wait->fence ? SYNCED_MEM_OK : wait_of_target(route.target, wait);
 }
 

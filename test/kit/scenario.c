@@ -33,6 +33,9 @@ static struct {
     bool staged;      /* contents may be lost after the call that was to move them */
     bool compares;    /* what kernels read */
     int owed, called; /* callbacks */
+    synced_mem *others[2];
+    unsigned others_pattern; /* of the first one's contents */
+    bool unsure;             /* a call for several objects has failed: the contents may be those */
     const char *doing;
 } now;
 
@@ -40,6 +43,7 @@ static struct {
 static struct {
     void *host, *host_of_both, *adopted_host,
         *locked_host; /* all different, so that none is written while the object uses it */
+    void *hosts_of_others[2];
     void *device, *device_of_both, *adopted_device;
     void *device_memory;              /* what these three are in */
     void *seen;                       /* what kernels read goes there */
@@ -98,6 +102,8 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.host_of_both = host_memory();
     mine.adopted_host = host_memory();
     mine.locked_host = host_memory();
+    for (int i = 0; i < 2; i++)
+        mine.hosts_of_others[i] = host_memory();
     prepare_allocators(scenario);
     if (!gpu_expected())
         return;
@@ -118,6 +124,8 @@ void scenario_clean_up(void)
     free(mine.host);
     free(mine.host_of_both);
     free(mine.adopted_host);
+    for (int i = 0; i < 2; i++)
+        free(mine.hosts_of_others[i]);
     free(mine.cpu_slots.memory);
     if (!gpu_expected()) {
         free(mine.locked_host);
@@ -153,6 +161,8 @@ static synced_mem_status judge(const void *data)
 
 static bool contents_are(const unsigned char *data)
 {
+    if (now.unsure && pattern_is(data, now.size, now.others_pattern))
+        return true;
     return pattern_is(data, now.filled, now.pattern) && pattern_is(data + now.filled, now.size - now.filled, 0);
 }
 
@@ -160,6 +170,7 @@ static void written(unsigned pattern)
 {
     now.pattern = pattern;
     now.filled = now.size;
+    now.unsure = false;
 }
 
 static synced_mem_status on_host(void *data, bool write)
@@ -348,6 +359,93 @@ static synced_mem_status retain(void)
     return synced_mem_retain(now.mem);
 }
 
+/* ---- Copies ---- */
+
+/* What a failed step has left is there still. */
+static synced_mem_status make_others(synced_mem_placement_kind placement, bool pageable)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = "other";
+    options.device = home();
+    options.placement = placement;
+    now.others_pattern = 0;
+    for (int i = 0; i < 2; i++) {
+        synced_mem_status status = SYNCED_MEM_OK;
+        if (!now.others[i])
+            status = synced_mem_create(&now.others[i], now.size, &options);
+        if (status == SYNCED_MEM_OK && pageable)
+            status = synced_mem_set_cpu_data(now.others[i], mine.hosts_of_others[i]);
+        if (status != SYNCED_MEM_OK)
+            return status;
+    }
+    if (pageable)
+        pattern_write(mine.hosts_of_others[0], now.size, now.others_pattern = ++now.fresh);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status write_other(bool on_device)
+{
+    void *const data = on_device ? synced_mem_overwrite_gpu_data_on(now.others[0], mine.second)
+                                 : synced_mem_overwrite_cpu_data(now.others[0]);
+    if (!data)
+        return synced_mem_last_error();
+    now.others_pattern = ++now.fresh;
+    if (!on_device)
+        host_fill(data, now.size, now.others_pattern);
+    else if (!gpu_try_fill(data, now.size, now.others_pattern, mine.second))
+        now.given_up = true;
+    return SYNCED_MEM_OK;
+}
+
+/* Contents that the transfer was to overwrite may be lost with it; those of the source are not. */
+static synced_mem_status copied(synced_mem_status status, synced_mem_state from)
+{
+    if (status == SYNCED_MEM_OK)
+        written(now.others_pattern);
+    if (status != SYNCED_MEM_OK && synced_mem_head(now.mem) == SYNCED_MEM_UNINITIALIZED)
+        now.filled = 0;
+    now.host = NULL;
+    REQUIRE(synced_mem_head(now.others[0]) == from);
+    return status;
+}
+
+static synced_mem_status copy_from_other(bool to_host, bool both, synced_mem_stream stream)
+{
+    synced_mem *const to[] = {now.mem, now.others[1]};
+    synced_mem *const from[] = {now.others[0], now.others[0]};
+    const synced_mem_state head = synced_mem_head(from[0]);
+    if (both) {
+        const synced_mem_status status =
+            to_host ? synced_mem_cpu_copy_n(to, from, 2) : synced_mem_async_gpu_copy_n(to, from, 2, stream);
+        now.unsure = status != SYNCED_MEM_OK;
+        return copied(status, head);
+    }
+    return copied(to_host ? synced_mem_cpu_copy(to[0], from[0]) : synced_mem_async_gpu_copy(to[0], from[0], stream),
+                  head);
+}
+
+static synced_mem_status clear(void)
+{
+    const synced_mem_status status = synced_mem_clear(now.mem);
+    if (status == SYNCED_MEM_OK) {
+        now.filled = 0;
+        now.host = NULL;
+    }
+    return status;
+}
+
+static synced_mem_status release_others(void)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < 2 && status == SYNCED_MEM_OK; i++) {
+        status = synced_mem_release(now.others[i]);
+        if (status == SYNCED_MEM_OK)
+            now.others[i] = NULL;
+    }
+    return status;
+}
+
 static synced_mem_status perform(enum step step)
 {
 #define STEP(name, call)                                                                                               \
@@ -407,6 +505,18 @@ static synced_mem_status perform(enum step step)
         STEP(RELEASE_CPU, let_go(synced_mem_release_cpu_data(now.mem)))
         STEP(RELEASE_GPU, let_go(synced_mem_release_gpu_data(now.mem)))
         STEP(RELEASE_DATA, let_go(synced_mem_release_data(now.mem)))
+        STEP(CLEAR, clear())
+        STEP(MAKE_OTHERS, make_others(SYNCED_MEM_PLACEMENT_SEPARATE, false))
+        STEP(MAKE_PAGEABLE, make_others(SYNCED_MEM_PLACEMENT_SEPARATE, true))
+        STEP(MAKE_MANAGED, make_others(SYNCED_MEM_PLACEMENT_MANAGED, false))
+        STEP(OTHER_CPU, write_other(false))
+        STEP(OTHER_GPU, write_other(true))
+        STEP(COPY_ON, copy_from_other(false, false, mine.stream))
+        STEP(COPY_2, copy_from_other(false, false, mine.second))
+        STEP(COPY_CPU, copy_from_other(true, false, NULL))
+        STEP(COPY_N, copy_from_other(false, true, mine.stream))
+        STEP(COPY_CPU_N, copy_from_other(true, true, NULL))
+        STEP(RELEASE_OTHERS, release_others())
         STEP(RETAIN, retain())
         STEP(RELEASE, give_up())
         STEP(SHUTDOWN, synced_mem_shutdown())
@@ -427,13 +537,19 @@ static void check_caller(void)
     REQUIRE(now.called <= now.owed);
 }
 
+static bool is_copy(enum step step)
+{
+    return step >= COPY_ON && step <= COPY_CPU_N;
+}
+
 /* A copy that was arriving when the device was lost, or its transfer failed, is invalid from then on; the one it came
  * from is not. */
-static void check_as_before(const struct facts *before, enum outcome expected)
+static void check_as_before(enum step step, const struct facts *before, enum outcome expected)
 {
     const synced_mem_state head = synced_mem_head(now.mem);
     const bool may_lose = (expected == MAY_BREAK || now.staged) && before->head == SYNCED_MEM_SYNCED;
-    REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED));
+    const bool overwritten = is_copy(step) && ((head & ~before->head) == 0 || now.unsure);
+    REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED) || overwritten);
     REQUIRE(synced_mem_size(now.mem) == before->size);
     if (now.host && (head & SYNCED_MEM_AT_CPU))
         REQUIRE(contents_are(now.host));
@@ -478,7 +594,7 @@ static bool take(enum step step, enum outcome expected)
         REQUIRE(expected != MUST_SUCCEED);
         REQUIRE(had == (now.mem != NULL));
         if (had)
-            check_as_before(&before, expected);
+            check_as_before(step, &before, expected);
     }
     if (expected == MAY_FAIL_TWICE && is_out_of_sight())
         return true;
@@ -501,6 +617,7 @@ void scenario_run(int scenario, enum outcome expected)
         return;
     now.doing = "letting go";
     check_host_contents_stay();
+    REQUIRE(release_others() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
