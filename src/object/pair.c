@@ -269,6 +269,7 @@ static void begin(const struct sm_pairs *pairs, struct sm_pair *pair, const stru
     pair->source = route->source;
     pair->target_writes = route->target->writes;
     pair->source_writes = route->source->writes;
+    pair->size = route->size;
     pair->head = sm_head(pair->to);
     pair->fresh = NULL;
 }
@@ -283,7 +284,7 @@ static void end_target(const struct sm_pairs *pairs, struct sm_pair *pair, synce
 {
     struct synced_mem *const to = pair->to;
     const bool same = is_untouched(sm_copy_of(to, pairs->side), pair->target, pair->target_writes);
-    const bool as_left = same && sm_head(to) == pair->head;
+    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
     if (status != SYNCED_MEM_OK && same && pair->kept)
         lose_target(pairs, pair);
     if (status != SYNCED_MEM_OK)

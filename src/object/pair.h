@@ -29,6 +29,7 @@ struct sm_pair {
     struct sm_copy *source;
     unsigned target_writes;
     unsigned source_writes;
+    size_t size;   /* of to then */
     unsigned head; /* of to since then */
     bool kept;     /* that head counts on the contents that arrive */
 };
