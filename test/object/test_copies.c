@@ -8,7 +8,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { ROOM = 200000, OF_FROM = 1, OF_TO = 9 };
 
@@ -536,6 +535,53 @@ START_TEST(pageable)
 }
 END_TEST
 
+/* What is queued behind a staged copy sees the contents, also by a pointer that the caller has of its own. */
+START_TEST(work_behind_a_staged_copy)
+{
+    static unsigned char mine[LARGE];
+    if (!gpu_expected())
+        return;
+    set_staging((unsigned)_i, 1);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const device = gpu_alloc(0, LARGE), *const there = gpu_alloc(0, LARGE);
+    synced_mem *const to = make_on(LARGE, 0), *const from = make_on(LARGE, 0);
+    pattern_write(mine, LARGE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    OK(synced_mem_set_gpu_data(to, device));
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    gpu_copy(there, device, LARGE, stream);
+    gpu_stream_sync(stream);
+    ck_assert(device_is(there, LARGE, 1));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    gpu_free(device);
+    gpu_free(there);
+    close_stream(stream);
+}
+END_TEST
+
+/* The host reads pageable memory, and waits for the caller's work that fills it. */
+START_TEST(pageable_memory_that_is_filled)
+{
+    static unsigned char mine[SIZE];
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    elsewhere = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on(SIZE, 0), *const from = make_on(SIZE, 0);
+    gpu_pause(elsewhere);
+    pattern_write(mine, SIZE, 1);
+    OK(USE(from, .cpu_data = mine, .stream = elsewhere));
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert(gpu_stream_is_idle(elsewhere));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+    close_stream(elsewhere);
+}
+END_TEST
+
 /* ---- Placements ---- */
 
 static synced_mem *make_placed(synced_mem_placement_kind placement)
@@ -728,16 +774,15 @@ END_TEST
 static void in_child(const void *both)
 {
     synced_mem *const *const mems = both;
-    SOUND(synced_mem_cpu_copy(mems[0], mems[1]) == SYNCED_MEM_ERR_FORKED);
-    SOUND(synced_mem_async_gpu_copy(mems[0], mems[1], NULL) == SYNCED_MEM_ERR_FORKED);
-    SOUND(synced_mem_clear(mems[0]) == SYNCED_MEM_ERR_FORKED);
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_copy(mems[0], mems[1]));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_copy(mems[0], mems[1], NULL));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_clear(mems[0]));
     synced_mem *const to = make(SIZE), *const from = make_at_cpu(SIZE, 1);
-    SOUND(synced_mem_cpu_copy(to, from) == SYNCED_MEM_OK);
-    SOUND(host_is(synced_mem_cpu_data(to), SIZE, 1));
-    SOUND(synced_mem_async_gpu_copy(to, from, NULL) == SYNCED_MEM_ERR_FORKED);
-    SOUND(synced_mem_release(to) == SYNCED_MEM_OK);
-    SOUND(synced_mem_release(from) == SYNCED_MEM_OK);
-    _exit(atomic_load(&unsound) > 0);
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_async_gpu_copy(to, from, NULL));
+    OK(synced_mem_release(to));
+    OK(synced_mem_release(from));
 }
 
 START_TEST(in_a_forked_child)
@@ -767,6 +812,8 @@ Suite *suite(void)
     tcase_add_test(flight, open_write_of_the_source);
     tcase_add_test(flight, never_blocks);
     tcase_add_loop_test(flight, pageable, 0, 32);
+    tcase_add_loop_test(flight, work_behind_a_staged_copy, 0, 3);
+    tcase_add_test(flight, pageable_memory_that_is_filled);
     TCase *const places = add_case(made, "places");
     tcase_add_loop_test(places, placement, 0, 288);
     tcase_add_loop_test(places, between_devices, 0, 32);

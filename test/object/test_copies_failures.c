@@ -13,6 +13,7 @@
 
 struct sm_fence;
 struct sm_stream;
+struct sm_bounce;
 
 enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
 
@@ -67,6 +68,15 @@ cudaError_t __wrap_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMem
         OK(synced_mem_gpu_pool_allow_peer(1, 0, 0));
     }
     return __real_cudaMemPoolSetAccess(pool, list, count);
+}
+
+static bool no_buffer;
+
+struct sm_bounce *__real_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size)
+{
+    return no_buffer ? NULL : __real_sm_bounce_take(device, source, size);
 }
 
 static bool no_memory;
@@ -342,6 +352,30 @@ START_TEST(a_transfer_out_of_sight)
 }
 END_TEST
 
+/* The same where the source is pageable, and no buffer is to be had. */
+START_TEST(a_push_out_of_sight)
+{
+    static unsigned char mine[SIZE];
+    const synced_mem_state head = heads[_i];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on(SIZE, 0);
+    pattern_write(mine, SIZE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    OK(synced_mem_end_use_on(to, NULL));
+    gpu_sync_device(0);
+    no_buffer = true;
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_copy(to, from, stream));
+    check_lost(to, head, SYNCED_MEM_AT_GPU, SIZE);
+    gpu_stream_sync(stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    close_stream(stream);
+    emu_reset(0);
+}
+END_TEST
+
 /* A lost device has ended its work, which the host's own copy does not need. */
 START_TEST(a_lost_device_does_not_hold_back_the_host)
 {
@@ -480,6 +514,22 @@ START_TEST(used_while_a_copy_is_staged)
 }
 END_TEST
 
+/* What is done is not done again. */
+START_TEST(one_of_two_is_redone)
+{
+    synced_mem *const first = make_pinned(9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
+    synced_mem *const on_host = make_pinned(1), *const on_device = make_on_device(SIZE, 1, NULL);
+    synced_mem *const to[] = {first, second}, *const from[] = {on_host, on_device};
+    gpu_sync_device(0);
+    call_meanwhile(read_old, second);
+    OK(synced_mem_cpu_copy_n(to, from, 2));
+    ck_assert(host_is(synced_mem_cpu_data(first), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(second), SIZE, 1));
+    release_both(first, second);
+    release_both(on_host, on_device);
+}
+END_TEST
+
 START_TEST(resized_meanwhile)
 {
     synced_mem *const to = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9), *const from = make_on_device(SIZE, 1, NULL);
@@ -582,10 +632,12 @@ Suite *suite(void)
     TCase *const others = add_case(made, "other calls");
     tcase_add_loop_test(others, used_while_contents_come_to_the_host, 0, BETWEEN);
     tcase_add_loop_test(others, used_while_a_copy_is_staged, 0, 6);
+    tcase_add_test(others, one_of_two_is_redone);
     tcase_add_test(others, resized_meanwhile);
     tcase_add_test(others, a_stream_that_can_not_wait);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
+    tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
     tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }

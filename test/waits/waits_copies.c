@@ -29,21 +29,3 @@ void copy_to_another_device(enum way way)
     OK(synced_mem_release(to));
     end(&it);
 }
-
-/* Work queued behind a staged copy sees the contents. */
-void copy_staged(enum way way)
-{
-    static unsigned char pageable[SIZE];
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = 0, .buffer_bytes = 65536, .minimum_bytes = 1};
-    struct things it = begin();
-    synced_mem *const from = make(SIZE);
-    OK(synced_mem_set_staging(&staging));
-    pattern_write(pageable, SIZE, 1);
-    OK(synced_mem_set_cpu_data(from, pageable));
-    OK(synced_mem_set_gpu_data(it.mem, it.device));
-    copy(it.mem, from, it.one, way);
-    gpu_copy(it.seen, it.device, SIZE, it.one);
-    OK(synced_mem_release(from));
-    end(&it);
-}

@@ -74,8 +74,7 @@ static inline void end(struct things *it)
 /* The ways to say it. */
 enum way { ONE, ARRAY_OF_ONE, ARRAY_OF_TWO, WAYS };
 
-/* Scripts of waits_copies.c. */
+/* A script of waits_copies.c. */
 void copy_to_another_device(enum way way);
-void copy_staged(enum way way);
 
 #endif

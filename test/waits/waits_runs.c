@@ -480,8 +480,7 @@ static const struct {
                {out_of_sight, 1},          {out_of_sight_on_device, 1},
                {adopt_over_pull, 1},       {adopted_to_the_end, 2},
                {failed_read, 1},           {without_pools, 1},
-               {shut_down_behind_push, 2}, {copy_to_another_device, WAYS},
-               {copy_staged, WAYS}};
+               {shut_down_behind_push, 2}, {copy_to_another_device, WAYS}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
