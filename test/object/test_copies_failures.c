@@ -391,6 +391,26 @@ START_TEST(a_lost_device_does_not_hold_back_the_host)
 }
 END_TEST
 
+/* Contents that never came to the host are overwritten all the same: by the host, and from a device that goes on. */
+START_TEST(lost_contents_are_overwritten)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const mine = gpu_pinned_alloc(SIZE);
+    synced_mem *const to = make_on(SIZE, 0), *const from = _i ? make_there(1) : make_pinned(1);
+    gpu_sync_device(1);
+    gpu_fill_host(mine, SIZE, 9, stream);
+    OK(USE(to, .cpu_data = mine, .stream = stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    if (synced_mem_cpu_data(to)) /* the work was done before */
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    emu_reset(0);
+}
+END_TEST
+
 /* ---- Several pairs ---- */
 
 START_TEST(the_second_of_three_is_refused)
@@ -638,6 +658,7 @@ Suite *suite(void)
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
     tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
+    tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
     tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }
