@@ -50,5 +50,6 @@ int main(void)
         CHECK(synced_mem_release(weights[i]) == SYNCED_MEM_OK);
         CHECK(synced_mem_release(saved[i]) == SYNCED_MEM_OK);
     }
+    CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);
     return 0;
 }
