@@ -398,7 +398,8 @@ START_TEST(lost_contents_are_overwritten)
     void *const mine = gpu_pinned_alloc(SIZE);
     synced_mem *const to = make_on(SIZE, 0), *const from = _i ? make_there(1) : make_pinned(1);
     gpu_sync_device(1);
-    gpu_fill_host(mine, SIZE, 9, stream);
+    host_fill(mine, SIZE, 9);
+    gpu_fill(gpu_alloc(0, SIZE), SIZE, 9, stream);
     OK(USE(to, .cpu_data = mine, .stream = stream));
     emu_break_device(0, cudaErrorIllegalAddress);
     if (synced_mem_cpu_data(to)) /* the work was done before */
