@@ -399,9 +399,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synce
  * streams are of the first pair's device.
  * @param from  an object may be listed more than once; none of to may be listed again in either array
  * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
- * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, an overlap of any
- * memory that is written with other memory of the call). Nothing is done if an argument, a state or an allocation is
- * refused. If the runtime refuses a transfer, each object of to has either what it had or the copy. @since 0.2 */
+ * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
+ * written overlaps a valid copy of another object in the call; overlaps with objects that the call does not name are
+ * not detected). Nothing is done if an argument, a state or an allocation is refused. If the runtime refuses a
+ * transfer, each object of to has either what it had or the copy. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
                                                              size_t count, synced_mem_stream stream);
 
