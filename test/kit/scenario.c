@@ -1,7 +1,5 @@
 /* Lives of objects in which something may fail. */
-#include "scenario.h"
-
-#include "slots.h"
+#include "scenario_state.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -17,57 +15,8 @@ static size_t usual_size(int scenario)
     return scenario < scenario_count_without_gpu ? 70000 : 7000;
 }
 
-/* What the one object of a scenario has to be like. */
-static struct {
-    size_t usual;   /* size */
-    size_t largest; /* that the object has had */
-    synced_mem *mem;
-    unsigned references;
-    size_t size;
-    size_t filled;    /* of which so much has the pattern, and the rest is zeros */
-    unsigned pattern; /* of the contents */
-    unsigned fresh;   /* the last one that was used */
-    const void *host; /* where the host has the contents, or NULL */
-    int caller_on;    /* the caller's current device */
-    bool given_up;    /* the device is lost */
-    bool staged;      /* contents may be lost after the call that was to move them */
-    bool compares;    /* what kernels read */
-    int owed, called; /* callbacks */
-    synced_mem *others[2];
-    unsigned others_pattern; /* of the first one's contents */
-    bool unsure;             /* a call for several objects has failed: the contents may be those */
-    const char *doing;
-} now;
-
-/* What the caller brings. */
-static struct {
-    void *host, *host_of_both, *adopted_host,
-        *locked_host; /* all different, so that none is written while the object uses it */
-    void *hosts_of_others[2];
-    void *device, *device_of_both, *adopted_device;
-    void *device_memory;              /* what these three are in */
-    void *seen;                       /* what kernels read goes there */
-    synced_mem_stream stream, second; /* those of pushes and kernels */
-    synced_mem_stream kernels;        /* a blocking stream, of kernels that the library is not told the stream of */
-    int devices;
-    struct slots cpu_slots, gpu_slots; /* of the allocators */
-    void *gpu_slots_memory;
-} mine;
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: at %s, not so: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
-                          #condition, synced_mem_last_error_message());                                                \
-            exit(EXIT_FAILURE);                                                                                        \
-        }                                                                                                              \
-    } while (0)
-
-/* The device of all objects, and of the streams and memory that the caller brings. */
-static int home(void)
-{
-    return mine.devices > 0 ? mine.devices - 1 : 0;
-}
+struct scenario_now now;
+struct scenario_mine mine;
 
 static void *host_memory(void)
 {
@@ -164,13 +113,6 @@ static bool contents_are(const unsigned char *data)
     if (now.unsure && pattern_is(data, now.size, now.others_pattern))
         return true;
     return pattern_is(data, now.filled, now.pattern) && pattern_is(data + now.filled, now.size - now.filled, 0);
-}
-
-static void written(unsigned pattern)
-{
-    now.pattern = pattern;
-    now.filled = now.size;
-    now.unsure = false;
 }
 
 static synced_mem_status on_host(void *data, bool write)
@@ -359,93 +301,6 @@ static synced_mem_status retain(void)
     return synced_mem_retain(now.mem);
 }
 
-/* ---- Copies ---- */
-
-/* What a failed step has left is there still. */
-static synced_mem_status make_others(synced_mem_placement_kind placement, bool pageable)
-{
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.name = "other";
-    options.device = home();
-    options.placement = placement;
-    now.others_pattern = 0;
-    for (int i = 0; i < 2; i++) {
-        synced_mem_status status = SYNCED_MEM_OK;
-        if (!now.others[i])
-            status = synced_mem_create(&now.others[i], now.size, &options);
-        if (status == SYNCED_MEM_OK && pageable)
-            status = synced_mem_set_cpu_data(now.others[i], mine.hosts_of_others[i]);
-        if (status != SYNCED_MEM_OK)
-            return status;
-    }
-    if (pageable)
-        pattern_write(mine.hosts_of_others[0], now.size, now.others_pattern = ++now.fresh);
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status write_other(bool on_device)
-{
-    void *const data = on_device ? synced_mem_overwrite_gpu_data_on(now.others[0], mine.second)
-                                 : synced_mem_overwrite_cpu_data(now.others[0]);
-    if (!data)
-        return synced_mem_last_error();
-    now.others_pattern = ++now.fresh;
-    if (!on_device)
-        host_fill(data, now.size, now.others_pattern);
-    else if (!gpu_try_fill(data, now.size, now.others_pattern, mine.second))
-        now.given_up = true;
-    return SYNCED_MEM_OK;
-}
-
-/* Contents that the transfer was to overwrite may be lost with it; those of the source are not. */
-static synced_mem_status copied(synced_mem_status status, synced_mem_state from)
-{
-    if (status == SYNCED_MEM_OK)
-        written(now.others_pattern);
-    if (status != SYNCED_MEM_OK && synced_mem_head(now.mem) == SYNCED_MEM_UNINITIALIZED)
-        now.filled = 0;
-    now.host = NULL;
-    REQUIRE(synced_mem_head(now.others[0]) == from);
-    return status;
-}
-
-static synced_mem_status copy_from_other(bool to_host, bool both, synced_mem_stream stream)
-{
-    synced_mem *const to[] = {now.mem, now.others[1]};
-    synced_mem *const from[] = {now.others[0], now.others[0]};
-    const synced_mem_state head = synced_mem_head(from[0]);
-    if (both) {
-        const synced_mem_status status =
-            to_host ? synced_mem_cpu_copy_n(to, from, 2) : synced_mem_async_gpu_copy_n(to, from, 2, stream);
-        now.unsure = status != SYNCED_MEM_OK;
-        return copied(status, head);
-    }
-    return copied(to_host ? synced_mem_cpu_copy(to[0], from[0]) : synced_mem_async_gpu_copy(to[0], from[0], stream),
-                  head);
-}
-
-static synced_mem_status clear(void)
-{
-    const synced_mem_status status = synced_mem_clear(now.mem);
-    if (status == SYNCED_MEM_OK) {
-        now.filled = 0;
-        now.host = NULL;
-    }
-    return status;
-}
-
-static synced_mem_status release_others(void)
-{
-    synced_mem_status status = SYNCED_MEM_OK;
-    for (int i = 0; i < 2 && status == SYNCED_MEM_OK; i++) {
-        status = synced_mem_release(now.others[i]);
-        if (status == SYNCED_MEM_OK)
-            now.others[i] = NULL;
-    }
-    return status;
-}
-
 static synced_mem_status perform(enum step step)
 {
 #define STEP(name, call)                                                                                               \
@@ -505,18 +360,18 @@ static synced_mem_status perform(enum step step)
         STEP(RELEASE_CPU, let_go(synced_mem_release_cpu_data(now.mem)))
         STEP(RELEASE_GPU, let_go(synced_mem_release_gpu_data(now.mem)))
         STEP(RELEASE_DATA, let_go(synced_mem_release_data(now.mem)))
-        STEP(CLEAR, clear())
-        STEP(MAKE_OTHERS, make_others(SYNCED_MEM_PLACEMENT_SEPARATE, false))
-        STEP(MAKE_PAGEABLE, make_others(SYNCED_MEM_PLACEMENT_SEPARATE, true))
-        STEP(MAKE_MANAGED, make_others(SYNCED_MEM_PLACEMENT_MANAGED, false))
-        STEP(OTHER_CPU, write_other(false))
-        STEP(OTHER_GPU, write_other(true))
-        STEP(COPY_ON, copy_from_other(false, false, mine.stream))
-        STEP(COPY_2, copy_from_other(false, false, mine.second))
-        STEP(COPY_CPU, copy_from_other(true, false, NULL))
-        STEP(COPY_N, copy_from_other(false, true, mine.stream))
-        STEP(COPY_CPU_N, copy_from_other(true, true, NULL))
-        STEP(RELEASE_OTHERS, release_others())
+        STEP(CLEAR, scenario_clear())
+        STEP(MAKE_OTHERS, scenario_make_others(SYNCED_MEM_PLACEMENT_SEPARATE, false))
+        STEP(MAKE_PAGEABLE, scenario_make_others(SYNCED_MEM_PLACEMENT_SEPARATE, true))
+        STEP(MAKE_MANAGED, scenario_make_others(SYNCED_MEM_PLACEMENT_MANAGED, false))
+        STEP(OTHER_CPU, scenario_write_other(false))
+        STEP(OTHER_GPU, scenario_write_other(true))
+        STEP(COPY_ON, scenario_copy(false, false, mine.stream))
+        STEP(COPY_2, scenario_copy(false, false, mine.second))
+        STEP(COPY_CPU, scenario_copy(true, false, NULL))
+        STEP(COPY_N, scenario_copy(false, true, mine.stream))
+        STEP(COPY_CPU_N, scenario_copy(true, true, NULL))
+        STEP(RELEASE_OTHERS, scenario_release_others())
         STEP(RETAIN, retain())
         STEP(RELEASE, give_up())
         STEP(SHUTDOWN, synced_mem_shutdown())
@@ -617,7 +472,7 @@ void scenario_run(int scenario, enum outcome expected)
         return;
     now.doing = "letting go";
     check_host_contents_stay();
-    REQUIRE(release_others() == SYNCED_MEM_OK);
+    REQUIRE(scenario_release_others() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
