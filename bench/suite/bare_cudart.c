@@ -60,6 +60,16 @@ void *bare_device_alloc(size_t size)
     return data;
 }
 
+void *bare_device_alloc_on(int device, size_t size)
+{
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    check(cudaSetDevice(device), "cudaSetDevice");
+    void *const data = bare_device_alloc(size);
+    check(cudaSetDevice(current), "cudaSetDevice");
+    return data;
+}
+
 void bare_device_free(void *data)
 {
     check(cudaFree(data), "cudaFree");
@@ -151,6 +161,26 @@ void bare_queue_down(void *host, const void *device, size_t size, synced_mem_str
 void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
+}
+
+void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream), "cudaMemcpyPeerAsync");
+}
+
+static void let_use(int device, int peer)
+{
+    int possible = 0;
+    check(cudaDeviceCanAccessPeer(&possible, device, peer), "cudaDeviceCanAccessPeer");
+    check(cudaSetDevice(device), "cudaSetDevice");
+    if (possible)
+        check(cudaDeviceEnablePeerAccess(peer, 0), "cudaDeviceEnablePeerAccess");
+}
+
+void bare_let_reach(int device, int peer)
+{
+    let_use(peer, device);
+    let_use(device, peer);
 }
 
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)

@@ -50,6 +50,13 @@ void *bare_device_alloc(size_t size)
     return none();
 }
 
+void *bare_device_alloc_on(int device, size_t size)
+{
+    (void)device;
+    (void)size;
+    return none();
+}
+
 void bare_device_free(void *data)
 {
     (void)data;
@@ -155,6 +162,24 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
     (void)from;
     (void)size;
     (void)stream;
+    (void)none();
+}
+
+void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream)
+{
+    (void)to;
+    (void)to_device;
+    (void)from;
+    (void)from_device;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_let_reach(int device, int peer)
+{
+    (void)device;
+    (void)peer;
     (void)none();
 }
 

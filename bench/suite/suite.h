@@ -37,6 +37,8 @@ void measure_pageable_transfers(void);
 void measure_pageable_on_stream(void);
 void measure_pageable_both(void);
 void measure_pageable_latency(void);
+void measure_device_copies(void);
+void measure_peer_copies(void);
 void measure_first_allocations(void);
 void measure_pinned_releases(void);
 void measure_reused_allocations(void);

@@ -24,12 +24,20 @@ static void record_write(struct sm_copy *to, struct sm_fence *fence)
     to->arriving = fence != NULL;
 }
 
+/* Returns whether both sides use one end. The runtime finds such memory by its address. */
+static bool has_shared_end(const struct sm_transfer *transfer)
+{
+    return sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from);
+}
+
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
     const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
+    if (has_shared_end(transfer))
+        return sm_device_copy_any(stream->device, to, from, transfer->size, stream->handle);
     switch (transfer->direction) {
     case SM_H2D:
         return sm_device_copy_h2d(stream->device, to, from, transfer->size, stream->handle);
@@ -38,6 +46,9 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     case SM_D2D:
         break;
     }
+    if (transfer->to->device != transfer->from->device)
+        return sm_device_copy_peer(stream->device, to, transfer->to->device, from, transfer->from->device,
+                                   transfer->size, stream->handle);
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 

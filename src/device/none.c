@@ -107,6 +107,11 @@ synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
     return fail_without_gpu();
 }
 
+void sm_device_pool_reach(int device, int peer)
+{
+    (void)device, (void)peer;
+}
+
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
     (void)device, (void)keep;
@@ -219,6 +224,19 @@ synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, siz
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)to, (void)from, (void)size, (void)stream;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)from, (void)size, (void)stream;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)to_device, (void)from, (void)from_device, (void)size, (void)stream;
     return fail_without_gpu();
 }
 

@@ -1,5 +1,5 @@
 /* Pushes and pulls. The locks of many objects are taken in the order of their addresses. So two such calls cannot wait
- * for each other. No other call holds more than one such lock. */
+ * for each other. Copies between objects do the same. No other call holds more than one such lock. */
 #include "object/push_pull.h"
 
 #include "object/fetch.h"

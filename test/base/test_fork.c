@@ -233,6 +233,8 @@ static void use_the_seam(const void *unused)
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),
+        sm_device_copy_any(0, data, data, 1, NULL),
+        sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),

@@ -29,6 +29,7 @@ START_TEST(seam_without_gpu)
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
+    sm_device_pool_reach(0, 1);
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
@@ -53,6 +54,8 @@ START_TEST(seam_without_gpu)
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),
+        sm_device_copy_any(0, data, data, 1, NULL),
+        sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),

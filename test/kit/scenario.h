@@ -58,6 +58,18 @@ enum step {
     RELEASE_CPU,
     RELEASE_GPU,
     RELEASE_DATA,
+    CLEAR,
+    MAKE_OTHERS,   /* two more objects, for copies */
+    MAKE_PAGEABLE, /* ... of the caller's pageable memory */
+    MAKE_MANAGED,
+    OTHER_CPU, /* the first of them is written */
+    OTHER_GPU,
+    COPY_ON, /* from it */
+    COPY_2,
+    COPY_CPU,
+    COPY_N, /* also to the second of them */
+    COPY_CPU_N,
+    RELEASE_OTHERS,
     RETAIN,
     RELEASE,
     SHUTDOWN,

@@ -38,6 +38,11 @@ static const struct {
     [CELL_RESIZE] = {"resize", OP_RESIZE, -1, -1, -1},
     [CELL_DISCARD] = {"discard", OP_DISCARD, -1, -1, -1},
     [CELL_DESTROY] = {"destroy", OP_DESTROY, -1, -1, -1},
+    [CELL_COPY] = {"copy to", -1, OP_COPY, -1, OP_COPY_N},
+    [CELL_COPY_OUT] = {"copy from", -1, OP_COPY_OUT, -1, -1},
+    [CELL_CPU_COPY] = {"cpu copy to", OP_CPU_COPY, -1, -1, -1},
+    [CELL_CPU_COPY_OUT] = {"cpu copy from", OP_CPU_COPY_OUT, -1, -1, -1},
+    [CELL_CLEAR] = {"clear", OP_CLEAR, -1, -1, -1},
 };
 
 enum domain domain_of_stream(int stream)
