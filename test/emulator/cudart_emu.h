@@ -122,7 +122,8 @@ size_t emu_pending(void);
 /* The nth use (1 is the next one) of a call, named as in "cudaMalloc", answers code instead of doing anything. A
  * sticky failure makes every later call on the current device answer the same code, until emu_reset(). Several may
  * be set. call "*" counts every call of the runtime that can fail. Names that end in _ptsz or _ptds count as those
- * without. */
+ * without. cudaMemcpyBatchAsync queues some of its copies all the same, unless the code says that there are no batches.
+ */
 void emu_fail(const char *call, unsigned nth, cudaError_t code, bool sticky);
 void emu_fail_clear(void);   /* forgets failures that are set and have not happened; ends no sticky one */
 unsigned emu_failures(void); /* how many set failures have happened since emu_reset() */

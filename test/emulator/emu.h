@@ -407,6 +407,7 @@ struct emu_thread {
     enum cudaStreamCaptureMode capture_mode;
     struct emu_op *function; /* the kernel or host function that this thread is in */
     bool locked;
+    bool refused;             /* a failure that a test asked for has ended the call */
     struct emu_origin origin; /* the call that is being made */
 };
 

@@ -17,6 +17,8 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site);
 /* The same for what is no call of the runtime but acts like one. */
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site);
 cudaError_t emu_leave(cudaError_t error);
+/* Whether a failure that a test asked for has ended the call, and the device would take work all the same. */
+bool emu_was_refused(cudaError_t error);
 
 /* The next call is made from this place, and not from that of its caller. */
 void emu_called_from(const void *site);
