@@ -178,7 +178,7 @@ static synced_mem_status begin_staged(struct sm_transfer *transfer, struct sm_st
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                struct sm_transfer *transfer, struct sm_fence **wait)
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
 {
     const bool callers = stream->kind != SM_STREAM_INTERNAL;
     struct sm_stream *on = stream;
@@ -201,6 +201,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .to = sm_copy_of(mem, side),
                                      .from = sm_copy_of(mem, sm_other(side)),
                                      .size = sm_size(mem),
+                                     .batch = batch,
                                      .staged = staged};
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
@@ -212,7 +213,7 @@ static synced_mem_status move(struct synced_mem *mem, enum sm_side side, struct 
                               struct sm_fence **wait)
 {
     struct sm_transfer transfer;
-    const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
+    const synced_mem_status status = sm_queue_move(mem, side, stream, NULL, &transfer, wait);
     if (status != SYNCED_MEM_OK || *wait || transfer.staged)
         return status;
     return sm_transfer_enter(&transfer, 1, stream);

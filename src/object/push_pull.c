@@ -19,6 +19,7 @@ struct batch {
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
+    struct sm_batch copies;     /* of the queued transfers, those that go by one call */
     struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
     bool goes_on; /* staged pulls go on by themselves after the call */
@@ -89,7 +90,7 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     struct sm_fence *wait;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait));
+    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, &batch->transfers[batch->queued], &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
     else if (batch->transfers[batch->queued].staged)
@@ -165,7 +166,8 @@ static void commit_all(struct batch *batch)
     }
 }
 
-/* Enters the queued transfers. They run even after a failure. */
+/* Enters the queued transfers. They run even after a failure. Those of a batch may run if it was refused. If it was not
+ * sent they are entered too: new device memory comes after its allocation then. */
 static synced_mem_status enter_queued(struct batch *batch)
 {
     return batch->queued > 0 ? sm_transfer_enter(batch->transfers, batch->queued, batch->stream) : SYNCED_MEM_OK;
@@ -179,9 +181,21 @@ static synced_mem_status enter_after_failure(struct batch *batch, synced_mem_sta
     return status;
 }
 
-static synced_mem_status enter_and_commit(struct batch *batch)
+/* Any of the objects may be the one for which the runtime refuses the batch. */
+static synced_mem_status send(struct batch *batch)
 {
-    const synced_mem_status status = enter_queued(batch);
+    const synced_mem_status status = sm_batch_send(&batch->copies, batch->stream);
+    if (status != SYNCED_MEM_OK)
+        batch->failed = NULL;
+    return status;
+}
+
+static synced_mem_status send_and_commit(struct batch *batch)
+{
+    synced_mem_status status = batch->wait ? SYNCED_MEM_OK : send(batch);
+    if (status != SYNCED_MEM_OK)
+        return enter_after_failure(batch, status);
+    status = enter_queued(batch);
     if (status == SYNCED_MEM_OK && !batch->wait)
         commit_all(batch);
     return status;
@@ -217,7 +231,7 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
         batch->failed = batch->mems[i];
         status = move_one(batch, batch->mems[i]);
     }
-    return status == SYNCED_MEM_OK ? enter_and_commit(batch) : enter_after_failure(batch, status);
+    return status == SYNCED_MEM_OK ? send_and_commit(batch) : enter_after_failure(batch, status);
 }
 
 /* Another thread's push may still be queueing. The move of a single object finds its own wait before it queues
@@ -358,6 +372,7 @@ static void begin_again(struct batch *batch)
     batch->stream = NULL;
     batch->wait = NULL;
     batch->queued = 0;
+    sm_batch_empty(&batch->copies);
     cancel_arrivals(batch);
 }
 
@@ -400,6 +415,9 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
         struct sm_transaction call;
         struct sm_transfer transfer;
         struct sm_fence *arrival;
+        void *to;
+        const void *from;
+        size_t size;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
@@ -407,6 +425,10 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     batch->calls = (struct sm_transaction *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->calls + batch->count);
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
+    batch->copies.to = (void **)(void *)(batch->arrivals + batch->count);
+    batch->copies.from = (const void **)(void *)(batch->copies.to + batch->count);
+    batch->copies.sizes = (size_t *)(void *)(batch->copies.from + batch->count);
+    batch->copies.room = batch->count;
     const synced_mem_status status = move_with(batch, handle, failed);
     free(room);
     return status;
@@ -420,6 +442,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     struct sm_fence *arrival;
     struct batch batch = {
         .mems = mems, .count = count, .calls = &call, .transfers = &transfer, .arrivals = &arrival, .side = side};
+    batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_with(&batch, handle, failed) : move_many(&batch, handle, failed);
