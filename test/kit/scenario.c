@@ -11,6 +11,9 @@
 /* What the caller brings has the alignment that some of the objects ask for. */
 enum { ALIGNMENT = 4096, ROOM = 104 * 1024 };
 
+/* Objects beside the one that a scenario is about. */
+enum { OTHERS = 2, OTHER_SIZE = 1000, OTHER_PATTERN = 101 };
+
 /* Where all is on the host, it is enough for pages of its own; to compare more than a little takes time. */
 static size_t usual_size(int scenario)
 {
@@ -32,6 +35,7 @@ static struct {
     bool given_up;    /* the device is lost */
     bool staged;      /* contents may be lost after the call that was to move them */
     bool compares;    /* what kernels read */
+    synced_mem *others[OTHERS];
     int owed, called; /* callbacks */
     const char *doing;
 } now;
@@ -241,6 +245,59 @@ static synced_mem_status move_twice(bool pull)
     return pull ? synced_mem_async_cpu_pull_n(both, 2, mine.stream) : synced_mem_async_gpu_push_n(both, 2, mine.stream);
 }
 
+/* ---- Other objects that move in one call ---- */
+
+static synced_mem_status make_other(int i)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = home();
+    return now.others[i] ? SYNCED_MEM_OK : synced_mem_create(&now.others[i], OTHER_SIZE, &options);
+}
+
+static synced_mem_status write_other(int i, bool on_gpu)
+{
+    const unsigned pattern = OTHER_PATTERN + (unsigned)i;
+    const synced_mem_status status = make_other(i);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    void *const data = on_gpu ? synced_mem_overwrite_gpu_data_on(now.others[i], mine.second)
+                              : synced_mem_overwrite_cpu_data(now.others[i]);
+    if (data && on_gpu && !gpu_try_fill(data, OTHER_SIZE, pattern, mine.second))
+        now.given_up = true;
+    if (data && !on_gpu)
+        host_fill(data, OTHER_SIZE, pattern);
+    return judge(data);
+}
+
+static synced_mem_status write_others(bool on_gpu)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < OTHERS && status == SYNCED_MEM_OK && !now.given_up; i++)
+        status = write_other(i, on_gpu);
+    return status;
+}
+
+static synced_mem_status move_all(bool pull)
+{
+    synced_mem *const all[] = {now.others[0], now.mem, now.others[1]};
+    return pull ? synced_mem_async_cpu_pull_n(all, 3, mine.stream) : synced_mem_async_gpu_push_n(all, 3, mine.stream);
+}
+
+static synced_mem_status release_others(void)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < OTHERS && status == SYNCED_MEM_OK; i++) {
+        const void *const data = now.others[i] && !now.given_up ? synced_mem_cpu_data(now.others[i]) : NULL;
+        if (now.others[i] && !now.given_up && !data)
+            return synced_mem_last_error();
+        REQUIRE(!data || host_is(data, OTHER_SIZE, OTHER_PATTERN + (unsigned)i));
+        status = now.others[i] ? synced_mem_release(now.others[i]) : SYNCED_MEM_OK;
+        now.others[i] = status == SYNCED_MEM_OK ? NULL : now.others[i];
+    }
+    return status;
+}
+
 static synced_mem_status resize(size_t size, bool keep)
 {
     const synced_mem_status status = keep ? synced_mem_resize(now.mem, size) : synced_mem_resize_discard(now.mem, size);
@@ -380,6 +437,11 @@ static synced_mem_status perform(enum step step)
         STEP(PULL_2, synced_mem_async_cpu_pull(now.mem, mine.second))
         STEP(PUSH_N, move_twice(false))
         STEP(PULL_N, move_twice(true))
+        STEP(WRITE_OTHERS, write_others(false))
+        STEP(WRITE_OTHERS_ON, write_others(true))
+        STEP(PUSH_ALL, move_all(false))
+        STEP(PULL_ALL, move_all(true))
+        STEP(RELEASE_OTHERS, release_others())
         STEP(QUERY, query())
         STEP(WAIT, synced_mem_wait(now.mem))
         STEP(REAP, synced_mem_reap())
@@ -501,6 +563,7 @@ void scenario_run(int scenario, enum outcome expected)
         return;
     now.doing = "letting go";
     check_host_contents_stay();
+    REQUIRE(release_others() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }
