@@ -36,6 +36,10 @@ void bare_copy_down(void *host, const void *device, size_t size);
 void bare_queue_up(void *device, const void *host, size_t size, synced_mem_stream stream);
 void bare_queue_down(void *host, const void *device, size_t size, synced_mem_stream stream);
 void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream); /* on the device */
+/* cudaMemcpyBatchAsync, from or to page-locked memory. Whether runtime and driver have it. */
+bool bare_has_batches(void);
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream);
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
 
