@@ -38,11 +38,20 @@ static int by_address(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+/* Objects that were created one after the other mostly are. */
+static bool are_sorted(const struct batch *batch)
+{
+    size_t i = 1;
+    while (i < batch->count && by_address(&batch->calls[i - 1], &batch->calls[i]) <= 0)
+        i++;
+    return i >= batch->count;
+}
+
 static void sort_objects(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         batch->calls[i].mem = batch->mems[i];
-    if (batch->count > 1)
+    if (!are_sorted(batch))
         qsort(batch->calls, batch->count, sizeof *batch->calls, by_address);
     batch->objects = 0;
     for (size_t i = 0; i < batch->count; i++)
@@ -100,11 +109,12 @@ static synced_mem_status queue_move(struct batch *batch, struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-static struct sm_transaction *call_of(const struct batch *batch, struct synced_mem *mem)
+/* likely: the place that the object has if the caller's array is sorted and names none twice. */
+static struct sm_transaction *call_of(const struct batch *batch, size_t likely, struct synced_mem *mem)
 {
     const struct sm_transaction wanted = {.mem = mem};
-    if (batch->objects == 1)
-        return batch->calls;
+    if (likely < batch->objects && batch->calls[likely].mem == mem)
+        return &batch->calls[likely];
     return bsearch(&wanted, batch->calls, batch->objects, sizeof *batch->calls, by_address);
 }
 
@@ -134,13 +144,14 @@ static synced_mem_status check_one(struct batch *batch, const struct synced_mem 
 }
 
 /* A SYNCED object whose copy is still queueing needs nothing: no stream can come after a staged pull. */
-static synced_mem_status move_one(struct batch *batch, struct synced_mem *mem)
+static synced_mem_status move_one(struct batch *batch, size_t which)
 {
+    struct synced_mem *const mem = batch->mems[which];
     if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
         return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    struct sm_transaction *const call = call_of(batch, mem);
+    struct sm_transaction *const call = call_of(batch, which, mem);
     const synced_mem_status status = call->moves ? SYNCED_MEM_OK : queue_move(batch, mem);
     call->moves = true;
     return status;
@@ -229,7 +240,7 @@ static synced_mem_status move_all(struct batch *batch, synced_mem_stream handle,
         return SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !batch->wait; i++) {
         batch->failed = batch->mems[i];
-        status = move_one(batch, batch->mems[i]);
+        status = move_one(batch, i);
     }
     return status == SYNCED_MEM_OK ? send_and_commit(batch) : enter_after_failure(batch, status);
 }
