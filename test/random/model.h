@@ -193,6 +193,7 @@ struct shared {
     unsigned long kernels;
     unsigned long staged;  /* transfers */
     unsigned long chunked; /* of these, calls with more bytes than a buffer has */
+    unsigned long batches; /* calls of several objects whose transfers were one call of the runtime */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */
