@@ -100,6 +100,23 @@ START_TEST(all_kinds_in_one_call)
 }
 END_TEST
 
+/* Where nothing can be moved the heads and contents stay. */
+START_TEST(without_a_gpu)
+{
+    synced_mem *mems[LENGTHS];
+    for (int i = 0; i < LENGTHS; i++) {
+        mems[i] = make(size_of(i));
+        host_fill(synced_mem_overwrite_cpu_data(mems[i]), size_of(i), (unsigned)i + 1);
+    }
+    FAILS_WITHOUT_GPU(synced_mem_async_gpu_push_n(mems, LENGTHS, NULL));
+    for (int i = 0; i < LENGTHS; i++) {
+        ck_assert_int_eq(synced_mem_head(mems[i]), gpu_expected() ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_CPU);
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), size_of(i), (unsigned)i + 1));
+    }
+    release_all(mems, LENGTHS);
+}
+END_TEST
+
 /* ---- Order ---- */
 
 /* The batch comes after kernels on another stream, and later kernels and the host after the batch. */
@@ -190,6 +207,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "batch");
     tcase_add_loop_test(tests, all_sizes_arrive, 0, 2 * STREAM_KINDS);
     tcase_add_loop_test(tests, all_kinds_in_one_call, 0, STREAM_KINDS);
+    tcase_add_test(tests, without_a_gpu);
     tcase_add_loop_test(tests, other_work_around, 0, STREAM_KINDS);
     tcase_add_loop_test(tests, one_memory_for_all, 0, 6);
     return made;
