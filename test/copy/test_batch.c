@@ -72,10 +72,10 @@ START_TEST(all_kinds_in_one_call)
 {
     enum { KINDS = 7, PAGEABLE = 1, LARGE = 2, EMPTY = 3 };
     static const size_t bytes[KINDS] = {100, 4096, STAGED, 0, 1, 140000, 5000};
-    void *pageable[KINDS] = {[PAGEABLE] = malloc(bytes[PAGEABLE]), [LARGE] = malloc(bytes[LARGE])};
     synced_mem *mems[KINDS];
     if (!gpu_expected())
         return;
+    void *pageable[KINDS] = {[PAGEABLE] = malloc(bytes[PAGEABLE]), [LARGE] = malloc(bytes[LARGE])};
     synced_mem_stream stream = open_stream(_i);
     for (int i = 0; i < KINDS; i++) {
         mems[i] = make_on(bytes[i], 0);

@@ -407,6 +407,8 @@ START_TEST(no_end_of_a_refused_batch)
     check_all(mems, 1);
     release_all(mems);
     close_stream(stream);
+    (void)synced_mem_shutdown();
+    emu_reset(0);
 }
 END_TEST
 
