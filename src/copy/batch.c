@@ -37,7 +37,7 @@ synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_strea
                                    size_t size, bool of_user)
 {
     const uintptr_t begin = (uintptr_t)to;
-    if (of_user && may_overlap(batch, begin, begin + size))
+    if (batch->count == batch->room || (of_user && may_overlap(batch, begin, begin + size)))
         SM_TRY(sm_batch_send(batch, stream));
     if (of_user)
         note_target_of_user(batch, begin, begin + size);

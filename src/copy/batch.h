@@ -33,13 +33,13 @@ struct sm_batch {
 bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
                     bool pinned);
 
-/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target may overlap another one. If it may overlap
- * one in the batch, the batch is sent first. Errors: as sm_batch_send(); then the copy is not collected. */
+/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target may overlap another one. The batch is sent
+ * first if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); then the copy is not collected. */
 synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
                                    size_t size, bool of_user);
 
-/* Queues the collected copies, and counts them. Does not block. On failure any of them may be queued, and no
- * number has changed. */
+/* Queues the collected copies, and counts them as transfers. Does not block. On failure any of them may be queued, and
+ * none is counted. */
 synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream);
 
 /* Forgets the collected copies. */

@@ -152,14 +152,14 @@ START_TEST(an_older_driver)
 }
 END_TEST
 
-/* A driver that has batches and takes none is not asked again. Until it has told its version there are none. */
+/* A driver that refuses batches as such gets no second one. While its version is unknown there are none. */
 START_TEST(a_driver_without)
 {
     static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorCallRequiresNewerDriver};
     synced_mem *mems[COUNT];
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     make_all(mems, SIZE, false, stream);
-    OK(synced_mem_async_gpu_push(mems[3], stream)); /* the pool asks for the version too */
+    OK(synced_mem_async_gpu_push(mems[3], stream)); /* the pool queries the version too */
     emu_fail("cudaDriverGetVersion", 1, cudaErrorUnknown, false);
     emu_fail("cudaDriverGetVersion", 2, cudaErrorUnknown, false);
     struct calls before = calls_now();
