@@ -40,6 +40,10 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
 /* cudaMemcpyPeerAsync, and what makes it fast where it can be: cudaDeviceEnablePeerAccess, both ways */
 void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream);
 void bare_let_reach(int device, int peer);
+/* cudaMemcpyBatchAsync, from or to page-locked memory; and whether runtime and driver have it */
+bool bare_has_batches(void);
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream);
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
 

@@ -183,6 +183,42 @@ void bare_let_reach(int device, int peer)
     let_use(device, peer);
 }
 
+#if CUDART_VERSION >= 12080
+bool bare_has_batches(void)
+{
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    return driver >= 12080;
+}
+
+/* CUDA 12 has one argument more, and other types: void * converts to each of them. */
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    size_t first = 0;
+#if CUDART_VERSION >= 13000
+    check(cudaMemcpyBatchAsync(to, from, sizes, count, &attributes, &first, 1, stream), "cudaMemcpyBatchAsync");
+#else
+    size_t failed;
+    check(cudaMemcpyBatchAsync((void *)to, (void *)from, (void *)sizes, count, &attributes, &first, 1, &failed, stream),
+          "cudaMemcpyBatchAsync");
+#endif
+}
+#else
+bool bare_has_batches(void)
+{
+    return false;
+}
+
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    (void)to, (void)from, (void)sizes, (void)count, (void)stream;
+    must(false, "a batch of copies before CUDA 12.8");
+}
+#endif
+
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)
 {
     check(cudaMemsetAsync(device, byte, size, stream), "cudaMemsetAsync");

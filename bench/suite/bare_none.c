@@ -183,6 +183,22 @@ void bare_let_reach(int device, int peer)
     (void)none();
 }
 
+bool bare_has_batches(void)
+{
+    return false;
+}
+
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    (void)to;
+    (void)from;
+    (void)sizes;
+    (void)count;
+    (void)stream;
+    (void)none();
+}
+
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)
 {
     (void)device;

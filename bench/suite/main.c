@@ -53,6 +53,7 @@ static const struct part {
     {"transfers", measure_pinned_transfers},
     {"transfers", measure_both_directions},
     {"transfers", measure_groups},
+    {"transfers", measure_batches},
     {"transfers", measure_pageable_latency},
     {"transfers", measure_pageable_transfers},
     {"transfers", measure_pageable_on_stream},

@@ -33,6 +33,7 @@ void measure_first_reads(void);
 void measure_pinned_transfers(void);
 void measure_both_directions(void);
 void measure_groups(void);
+void measure_batches(void);
 void measure_pageable_transfers(void);
 void measure_pageable_on_stream(void);
 void measure_pageable_both(void);

@@ -246,6 +246,19 @@ synced_mem_status sm_device_fill(int device, void *data, unsigned char value, si
     return fail_without_gpu();
 }
 
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream)
+{
+    (void)host, (void)size, (void)to_device, (void)stream;
+    return false;
+}
+
+synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
+                                       size_t count, bool to_device, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)from, (void)sizes, (void)count, (void)to_device, (void)stream;
+    return fail_without_gpu();
+}
+
 synced_mem_status sm_device_event_create(int device, sm_event *out)
 {
     (void)device, (void)out;

@@ -23,9 +23,12 @@ START_TEST(seam_without_gpu)
     size_t locked = 77;
     struct sm_pointer_facts pointer;
     struct sm_unified_facts unified;
+    const void *const from = data;
+    const size_t size = 1;
     if (gpu_expected())
         return;
     ck_assert(!sm_device_frees_in_order(0));
+    ck_assert(!sm_device_batch_takes(data, 1, true, stream));
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
@@ -57,6 +60,7 @@ START_TEST(seam_without_gpu)
         sm_device_copy_any(0, data, data, 1, NULL),
         sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
+        sm_device_copy_batch(0, &data, &from, &size, 1, true, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),
         sm_device_event_record(0, event, NULL),

@@ -194,6 +194,59 @@ static synced_mem_status move_twice(bool pull)
     return pull ? synced_mem_async_cpu_pull_n(both, 2, mine.stream) : synced_mem_async_gpu_push_n(both, 2, mine.stream);
 }
 
+/* ---- Companions: other objects that move in one call ---- */
+
+static synced_mem_status make_companion(int i)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = home();
+    return now.companions[i] ? SYNCED_MEM_OK : synced_mem_create(&now.companions[i], COMPANION_SIZE, &options);
+}
+
+static synced_mem_status write_companion(int i, bool on_gpu)
+{
+    const unsigned pattern = COMPANION_PATTERN + (unsigned)i;
+    const synced_mem_status status = make_companion(i);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    void *const data = on_gpu ? synced_mem_overwrite_gpu_data_on(now.companions[i], mine.second)
+                              : synced_mem_overwrite_cpu_data(now.companions[i]);
+    if (data && on_gpu && !gpu_try_fill(data, COMPANION_SIZE, pattern, mine.second))
+        now.given_up = true;
+    if (data && !on_gpu)
+        host_fill(data, COMPANION_SIZE, pattern);
+    return judge(data);
+}
+
+static synced_mem_status write_companions(bool on_gpu)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < COMPANIONS && status == SYNCED_MEM_OK && !now.given_up; i++)
+        status = write_companion(i, on_gpu);
+    return status;
+}
+
+static synced_mem_status move_all(bool pull)
+{
+    synced_mem *const all[] = {now.companions[0], now.mem, now.companions[1]};
+    return pull ? synced_mem_async_cpu_pull_n(all, 3, mine.stream) : synced_mem_async_gpu_push_n(all, 3, mine.stream);
+}
+
+static synced_mem_status release_companions(void)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < COMPANIONS && status == SYNCED_MEM_OK; i++) {
+        const void *const data = now.companions[i] && !now.given_up ? synced_mem_cpu_data(now.companions[i]) : NULL;
+        if (now.companions[i] && !now.given_up && !data)
+            return synced_mem_last_error();
+        REQUIRE(!data || host_is(data, COMPANION_SIZE, COMPANION_PATTERN + (unsigned)i));
+        status = now.companions[i] ? synced_mem_release(now.companions[i]) : SYNCED_MEM_OK;
+        now.companions[i] = status == SYNCED_MEM_OK ? NULL : now.companions[i];
+    }
+    return status;
+}
+
 static synced_mem_status resize(size_t size, bool keep)
 {
     const synced_mem_status status = keep ? synced_mem_resize(now.mem, size) : synced_mem_resize_discard(now.mem, size);
@@ -333,6 +386,11 @@ static synced_mem_status perform(enum step step)
         STEP(PULL_2, synced_mem_async_cpu_pull(now.mem, mine.second))
         STEP(PUSH_N, move_twice(false))
         STEP(PULL_N, move_twice(true))
+        STEP(WRITE_COMPANIONS, write_companions(false))
+        STEP(WRITE_COMPANIONS_ON, write_companions(true))
+        STEP(PUSH_ALL, move_all(false))
+        STEP(PULL_ALL, move_all(true))
+        STEP(RELEASE_COMPANIONS, release_companions())
         STEP(QUERY, query())
         STEP(WAIT, synced_mem_wait(now.mem))
         STEP(REAP, synced_mem_reap())
@@ -473,6 +531,7 @@ void scenario_run(int scenario, enum outcome expected)
     now.doing = "letting go";
     check_host_contents_stay();
     REQUIRE(scenario_release_others() == SYNCED_MEM_OK);
+    REQUIRE(release_companions() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }

@@ -33,6 +33,11 @@ enum step {
     PULL_2,
     PUSH_N, /* with the object twice in the list */
     PULL_N,
+    WRITE_COMPANIONS, /* objects of page-locked memory, and of a size that goes by a batch */
+    WRITE_COMPANIONS_ON,
+    PUSH_ALL, /* with the companions */
+    PULL_ALL,
+    RELEASE_COMPANIONS,
     QUERY,
     WAIT,
     REAP,

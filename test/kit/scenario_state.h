@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Objects that are pushed and pulled together with the one of the scenario. */
+enum { COMPANIONS = 2, COMPANION_SIZE = 1000, COMPANION_PATTERN = 101 };
+
 /* The expected state of a scenario's one object. */
 struct scenario_now {
     size_t usual;   /* size */
@@ -24,6 +27,7 @@ struct scenario_now {
     bool staged;      /* contents may be lost after the call that was to move them */
     bool compares;    /* kernels compare the contents that they read */
     int owed, called; /* callbacks */
+    synced_mem *companions[COMPANIONS];
     synced_mem *others[2];
     unsigned others_pattern; /* of the first other object's contents */
     bool unsure;             /* a call for several objects has failed, so the contents may be the other object's */

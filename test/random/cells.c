@@ -179,7 +179,8 @@ static void print_shares(void)
     (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n",
                  shared->calls, (double)shared->active * 100 / calls,
                  (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
-    (void)printf("%lu transfers were staged, %lu in several chunks\n", shared->staged, shared->chunked);
+    (void)printf("%lu transfers were staged, %lu in several chunks, %lu calls had a batch\n", shared->staged,
+                 shared->chunked, shared->batches);
 }
 
 /* Names the missing cells, if there were enough calls for all. */

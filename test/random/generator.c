@@ -24,7 +24,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_CPU_MUTABLE] = 6,   [OP_CPU_OVERWRITE] = 6, [OP_GPU_READ] = 8,        [OP_GPU_MUTABLE] = 6,
     [OP_GPU_OVERWRITE] = 6, [OP_GPU_READ_ON] = 20,  [OP_GPU_MUTABLE_ON] = 14, [OP_GPU_OVERWRITE_ON] = 8,
     [OP_END_USE_ON] = 6,    [OP_FORGET_STREAM] = 1, [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
-    [OP_PULL] = 10,         [OP_PUSH_N] = 4,        [OP_PULL_N] = 4,          [OP_QUERY] = 3,
+    [OP_PULL] = 10,         [OP_PUSH_N] = 8,        [OP_PULL_N] = 8,          [OP_QUERY] = 3,
     [OP_WAIT] = 2,          [OP_SET_CPU] = 2,       [OP_SET_GPU] = 2,         [OP_SET_BOTH] = 2,
     [OP_ADOPT_CPU] = 2,     [OP_ADOPT_GPU] = 2,     [OP_ADOPT_BOTH] = 2,      [OP_SET_CPU_ON] = 2,
     [OP_SET_GPU_ON] = 2,    [OP_SET_BOTH_ON] = 2,   [OP_ADOPT_CPU_ON] = 2,    [OP_ADOPT_GPU_ON] = 2,
@@ -260,6 +260,25 @@ static void enqueue_copy_call(struct generator *generator, int code, int stream)
         enqueue_read(generator, code, stream, other);
 }
 
+/* Writes some other objects of the same device where a push or a pull finds their contents. Returns their set. */
+static uint32_t enqueue_others(struct generator *generator, int code, int stream)
+{
+    const int self = generator->object;
+    const int device = device_for(&world.objects[self]);
+    const int write = code == OP_PUSH_N ? OP_CPU_OVERWRITE : OP_GPU_OVERWRITE_ON;
+    uint32_t others = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        if (i == self || !world.objects[i].mem || device_for(&world.objects[i]) != device || one_in(generator, 3))
+            continue;
+        generator->object = i;
+        enqueue(generator, write, stream, 0, 0);
+        enqueue_use(generator, write, stream);
+        others |= 1u << i;
+    }
+    generator->object = self;
+    return others;
+}
+
 /* The arguments are numbers. The player decides their meaning. */
 static void enqueue_call(struct generator *generator, int code, int stream)
 {
@@ -274,7 +293,7 @@ static void enqueue_call(struct generator *generator, int code, int stream)
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;
     if (code == OP_PUSH_N || code == OP_PULL_N)
-        a |= 1u << generator->object;
+        a = (one_in(generator, 2) ? a : enqueue_others(generator, code, stream)) | 1u << generator->object;
     const uint32_t plain = one_in(generator, 3) ? 0xffffffffu : ~63u;
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
