@@ -177,7 +177,7 @@ static void set_heads(struct batch *batch)
     }
 }
 
-/* Enters the queued transfers. They run even after a failure, and may run if the runtime refused their batch. Transfers of
+/* Enters the queued transfers. They run even after a failure, and may run if the runtime refused their batch. Those of
  * a batch that was not sent are entered too, so that new device memory comes after its allocation. */
 static synced_mem_status enter_queued_transfers(struct batch *batch)
 {

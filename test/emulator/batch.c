@@ -6,9 +6,9 @@
  *   during the API call    at the call; over 64 KiB, on a stream with work: as above
  *   any                    as stream
  *
- * The copies are queued in an order that the seed chooses; with seed 0 the last one comes first. If a test makes the call
- * fail, it still queues some of them (with seed 0 half of them), as CUDA does not promise that a refused batch queues
- * none. All else is as in cudaMemcpyAsync.
+ * The copies are queued in an order that the seed chooses; with seed 0 the last one comes first. If a test makes the
+ * call fail, it still queues some of them (with seed 0 half of them), as CUDA does not promise that a refused batch
+ * queues none. All else is as in cudaMemcpyAsync.
  */
 #include "emu.h"
 
