@@ -191,7 +191,7 @@ bool bare_has_batches(void)
     return driver >= 12080;
 }
 
-/* CUDA 12 has one argument more, and other types: void * converts to each of them. */
+/* CUDA 12 has one more argument, and other types. void * converts to each of them. */
 void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
                       synced_mem_stream stream)
 {

@@ -1,4 +1,4 @@
-/* Copies between objects: on one device, and from one device to another. */
+/* Measures copies between objects: on one device, and from one device to another. */
 #include "bare.h"
 #include "object.h"
 #include "report.h"
@@ -38,7 +38,7 @@ static double copy_bare_peer(void *state)
     return seconds_now() - begin;
 }
 
-/* Through the host, as without a call for it. */
+/* Copies through the host, as without synced_mem_async_gpu_copy(). */
 static double copy_through_host(void *state)
 {
     const struct pair *const pair = state;

@@ -74,7 +74,7 @@ static void queue_bare(const struct ring *ring, int first, enum direction direct
             bare_queue_down(slot_of(ring, ring->pinned, i), slot_of(ring, ring->device, i), ring->size, stream);
 }
 
-/* A program has its arrays ready, or makes them as fast as this. */
+/* Fills the arrays in each call. A program has them ready, or needs as little time for them. */
 static void queue_batch(const struct ring *ring, int first, enum direction direction)
 {
     void *to[MAX_SLOTS];

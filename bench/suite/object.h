@@ -15,7 +15,7 @@ static inline synced_mem *make_object_on(size_t size, int device)
     return mem;
 }
 
-/* Of the first one. */
+/* Creates an object of device 0. */
 static inline synced_mem *make_object(size_t size)
 {
     return make_object_on(size, 0);

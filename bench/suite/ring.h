@@ -43,7 +43,7 @@ struct shape {
     int direction_count;
     int objects; /* in one step, in each direction */
     size_t least, most;
-    bool needs_batches;                           /* of the runtime */
+    bool needs_batches;                           /* runtime and driver must have batches */
     void (*target)(struct row *row, size_t size); /* or NULL */
 };
 

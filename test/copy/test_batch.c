@@ -1,11 +1,11 @@
-/* Pushes and pulls of several objects, whose copies go to the runtime in one call where that is faster. */
+/* Tests pushes and pulls of several objects, whose copies go to the runtime in one call if that is faster. */
 #include "fixture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies of 16 KiB to the device go one by one; the others from page-locked memory in a batch, except that the legacy
- * stream has none. */
+/* Copies of 16 KiB to the device go one by one. Others from page-locked memory go in a batch, except on the legacy
+ * stream. */
 static const size_t sizes[] = {100, 4096, 16384, 65536, 1, 140000, 5000, 256};
 enum { LENGTHS = sizeof sizes / sizeof sizes[0], MANY = 3 * LENGTHS, STAGED = 3 << 20 };
 
@@ -19,7 +19,7 @@ static synced_mem_status move_n(bool pull, synced_mem *const *mems, size_t count
     return pull ? synced_mem_async_cpu_pull_n(mems, count, stream) : synced_mem_async_gpu_push_n(mems, count, stream);
 }
 
-/* With the pattern i + 1, on the host or written by a kernel on the stream. */
+/* The contents get the pattern i + 1, on the host or by a kernel on the stream. */
 static synced_mem *make_at(bool gpu, int i, synced_mem_stream kernels)
 {
     synced_mem *const mem = make_on(size_of(i), 0);
@@ -67,7 +67,7 @@ START_TEST(all_sizes_arrive)
 }
 END_TEST
 
-/* Page-locked and pageable memory, transfers that are staged, nothing to move, and no bytes, in one call. */
+/* One call for page-locked and pageable memory, staged transfers, a SYNCED object, and an object without bytes. */
 START_TEST(all_kinds_in_one_call)
 {
     enum { KINDS = 7, PAGEABLE = 1, LARGE = 2, EMPTY = 3 };
@@ -100,7 +100,7 @@ START_TEST(all_kinds_in_one_call)
 }
 END_TEST
 
-/* Where nothing can be moved the heads and contents stay. */
+/* If nothing can be moved, the heads and contents stay. */
 START_TEST(without_a_gpu)
 {
     synced_mem *mems[LENGTHS];
@@ -163,7 +163,7 @@ END_TEST
 
 /* ---- Memory of the caller's ---- */
 
-/* Several objects use one memory, which a batch must not name twice. Nothing says whose contents stay. */
+/* Several objects use one memory, which a batch must not write twice. Any of their contents may stay. */
 START_TEST(one_memory_for_all)
 {
     enum { COUNT = 100, SIZE = 1000 };

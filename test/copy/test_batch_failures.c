@@ -1,4 +1,4 @@
-/* Batches of copies: when there is one, and what is left when the runtime refuses it. */
+/* Tests when copies go in a batch, and the state after the runtime has refused one. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -104,7 +104,7 @@ START_TEST(by_stream)
 }
 END_TEST
 
-/* A batch of one costs more than a copy. Memory that is not known to be page-locked goes by no batch. */
+/* A single copy goes without a batch, as does memory that is not known to be page-locked. */
 START_TEST(by_number_and_memory)
 {
     synced_mem *mems[COUNT];
@@ -152,7 +152,7 @@ START_TEST(an_older_driver)
 }
 END_TEST
 
-/* A driver that refuses batches as such gets no second one. While its version is unknown there are none. */
+/* A driver that does not support batches gets no second one. While its version is unknown, there are none. */
 START_TEST(a_driver_without)
 {
     static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorCallRequiresNewerDriver};
@@ -184,7 +184,7 @@ START_TEST(a_driver_without)
 }
 END_TEST
 
-/* While a trace runs each transfer has times of its own. */
+/* While a trace runs, each transfer has its own times. */
 START_TEST(a_trace)
 {
     synced_mem *mems[COUNT];
@@ -206,7 +206,7 @@ START_TEST(a_trace)
 }
 END_TEST
 
-/* Objects that use one memory are in batches of their own. */
+/* Objects that use one memory go in separate batches. */
 START_TEST(one_memory_for_two)
 {
     synced_mem *mems[COUNT];
@@ -232,7 +232,7 @@ END_TEST
 
 /* ---- When it is refused ---- */
 
-/* Any of its copies may run. The heads are as before, the host waits for the copies, and the next call moves all. */
+/* Any of its copies may run. The heads stay, the host waits for the copies, and the next call moves all objects. */
 START_TEST(a_refused_batch)
 {
     synced_mem *mems[COUNT];
@@ -257,7 +257,7 @@ START_TEST(a_refused_batch)
 }
 END_TEST
 
-/* Memory that a refused batch may still write or read is handed back when the work is over. */
+/* Memory that a refused batch may still write or read is handed back when the work has ended. */
 START_TEST(memory_of_a_refused_batch)
 {
     enum { BOTH = 2 };
@@ -291,7 +291,7 @@ START_TEST(memory_of_a_refused_batch)
 }
 END_TEST
 
-/* The stream that wrote goes on writing after a refused pull, behind the copies that may run. */
+/* After a refused pull the writing stream goes on, behind the copies that may run. */
 START_TEST(the_writer_of_a_refused_pull)
 {
     synced_mem *mems[COUNT];
@@ -314,8 +314,8 @@ START_TEST(the_writer_of_a_refused_pull)
 }
 END_TEST
 
-/* Nothing of a batch is queued when a later object fails. Device memory that was made for it comes after its
- * allocation, for whoever uses it next. */
+/* If a later object fails, nothing of the batch is queued. The next use of device memory that was obtained for it comes
+ * after the allocation. */
 START_TEST(a_batch_that_is_not_sent)
 {
     synced_mem *mems[COUNT];
@@ -393,7 +393,7 @@ START_TEST(no_event_behind_a_refused_batch)
 }
 END_TEST
 
-/* If that wait fails too, nobody can tell when the copies end. Memory that they may write is not used again. */
+/* If that wait fails too, the end of the copies is unknown. Memory that they may write is not used again. */
 START_TEST(no_end_of_a_refused_batch)
 {
     synced_mem *mems[COUNT];

@@ -17,7 +17,7 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site);
 /* The same for functions that act like a call of the runtime and are not counted. */
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site);
 cudaError_t emu_leave(cudaError_t error);
-/* Whether a failure that a test asked for has ended the call, and the device would take work all the same. */
+/* Returns whether a failure that a test has set ended the call, although the device accepts work. */
 bool emu_was_refused(cudaError_t error);
 
 /* Reports the next call as made from this place instead of from its caller. */

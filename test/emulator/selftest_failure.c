@@ -25,7 +25,7 @@ static void expect_misuse(void)
 
 /* ---- Failures ---- */
 
-/* A batch that is refused may have queued some of its copies. */
+/* A refused batch may have queued some of its copies. */
 static void test_refused_batch(void)
 {
     static bool some, none;

@@ -67,7 +67,7 @@ static cudaError_t copy_batch(unsigned char *device, unsigned char *const *sourc
     return cudaMemcpyBatchAsync(to, from, sizes, IN_BATCH, &attributes, &first, 1, stream);
 }
 
-/* Over the seeds each copy of a batch is the first, and the last. A wait for the stream waits for all. */
+/* Over all seeds each copy of a batch comes first, and last. A wait for the stream waits for all copies. */
 static void test_batch(void)
 {
     static bool first[IN_BATCH], last[IN_BATCH];

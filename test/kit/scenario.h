@@ -65,7 +65,7 @@ enum step {
     RELEASE_DATA,
     CLEAR,
     MAKE_OTHERS,   /* two more objects, for copies */
-    MAKE_PAGEABLE, /* ... of the caller's pageable memory */
+    MAKE_PAGEABLE, /* the same in pageable user memory */
     MAKE_MANAGED,
     OTHER_CPU, /* the first of them is written */
     OTHER_GPU,

@@ -106,7 +106,7 @@ START_TEST(transfers_across_a_border)
 }
 END_TEST
 
-/* A batch takes memory of one piece. What lies in two needs a copy for each. */
+/* A batch takes memory in one registered piece. Memory in two pieces needs a copy for each. */
 START_TEST(a_batch_beside_a_border)
 {
     enum { COUNT = 4, EACH = 4096 };

@@ -1,4 +1,4 @@
-/* What the suites of copies between objects share. */
+/* The functions that the suites of copies between objects share. */
 #ifndef COPIES_KIT_H
 #define COPIES_KIT_H
 
@@ -6,7 +6,7 @@
 
 enum { OF_FROM = 1, OF_TO = 9 };
 
-/* What a copy moves: up to the device, down, or neither, which leaves a copy beside the bus. */
+/* Checks the transfers of a copy: to the device (up), to the host (down), or neither. */
 static inline void check_moved(const synced_mem_stats *before, unsigned up, unsigned down, size_t size)
 {
     const synced_mem_stats after = stats_now();

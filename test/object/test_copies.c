@@ -1,6 +1,6 @@
 /*
- * Copies between objects: every head of one against every head of the other, with the transfer that each costs; several
- * pairs, bad input, forks. And contents that are given up.
+ * Tests copies between objects: every head of one against every head of the other, with the transfer that each needs;
+ * several pairs, bad input, forks; and synced_mem_clear().
  */
 #include "copies_kit.h"
 #include "fork_kit.h"
@@ -12,7 +12,7 @@ enum { ROOM = 200000 };
 
 /* ---- The table ---- */
 
-/* Ways to a head, with the pattern. */
+/* Bring an object to a head, with the pattern. */
 static synced_mem *new_one(size_t size, unsigned pattern)
 {
     (void)pattern;
@@ -82,7 +82,7 @@ static void check_cell(synced_mem *to, synced_mem *from, synced_mem_state next, 
     ck_assert_int_eq(synced_mem_head(to), next);
     ck_assert(contents_are(to, size, expected));
     ck_assert(contents_are(from, size, expected));
-    host_fill(synced_mem_mutable_cpu_data(to), size, 3); /* it is no part of the other one */
+    host_fill(synced_mem_mutable_cpu_data(to), size, 3); /* this does not change the other object */
     ck_assert(contents_are(from, size, expected));
     OK(synced_mem_release(to));
     OK(synced_mem_release(from));
@@ -221,7 +221,7 @@ START_TEST(bad_input)
 }
 END_TEST
 
-/* Two tensors on one storage: which bytes they have in common is what counts. */
+/* Two tensors on one storage conflict only in the bytes that they have in common. */
 START_TEST(overlapping_host_memory)
 {
     static unsigned char storage[4 * SIZE];
@@ -266,7 +266,7 @@ START_TEST(overlapping_device_memory)
 }
 END_TEST
 
-/* ---- Contents that are given up ---- */
+/* ---- Giving up contents ---- */
 
 START_TEST(clear)
 {

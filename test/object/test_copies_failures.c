@@ -1,7 +1,7 @@
 /*
- * Copies between objects where something is refused, lost or forbidden, and where other calls on the objects come in
- * between: an object that is to be overwritten is as it was, or has the contents, or lost what the transfer had begun to
- * overwrite.
+ * Tests copies between objects in which something is refused, lost or forbidden, or other calls use the objects at the
+ * same time. Afterwards an object that is to be overwritten is unchanged, has the contents, or has lost the contents
+ * that the transfer had begun to overwrite.
  */
 #include "fixture.h"
 
@@ -17,9 +17,9 @@ struct sm_bounce;
 
 enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
 
-/* ---- In place of the library's own functions and the runtime's (--wrap) ---- */
+/* ---- Replacements of the library's functions and the runtime's (--wrap) ---- */
 
-/* Called once, with nothing locked, when the host is about to wait; the object is the test's. */
+/* Called once, with nothing locked, before the host waits. The object belongs to the test. */
 static void (*meanwhile)(synced_mem *mem);
 static synced_mem *meanwhile_of;
 
@@ -83,7 +83,7 @@ static synced_mem *make_pinned(unsigned pattern)
     return mem;
 }
 
-/* AT_GPU, with host memory. */
+/* Creates an object that is AT_GPU and has host memory. */
 static synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
 {
     synced_mem *const mem = make_on(size, 0);
@@ -134,7 +134,7 @@ static synced_mem *make_with_head(size_t size, synced_mem_state head, unsigned p
     return mem;
 }
 
-/* The other side has the old contents, if it had. */
+/* If the other side had the old contents, it still has them. */
 static void check_lost(synced_mem *to, synced_mem_state before, synced_mem_state written, size_t size)
 {
     ck_assert_int_eq(synced_mem_head(to), before & ~written);
@@ -177,7 +177,7 @@ START_TEST(a_copy_to_the_host_fails)
 }
 END_TEST
 
-/* No event, and no synchronization either: nobody can tell when the transfer ends. */
+/* Without an event and without synchronization, the end of the transfer is unknown. */
 START_TEST(a_transfer_out_of_sight)
 {
     const synced_mem_state head = heads[_i % 4];
@@ -201,7 +201,7 @@ START_TEST(a_transfer_out_of_sight)
 }
 END_TEST
 
-/* The same where the source is pageable, and no buffer is to be had. */
+/* The same for a pageable source without a bounce buffer. */
 START_TEST(a_push_out_of_sight)
 {
     static unsigned char mine[SIZE];
@@ -225,7 +225,7 @@ START_TEST(a_push_out_of_sight)
 }
 END_TEST
 
-/* A lost device has ended its work, which the host's own copy does not need. */
+/* The work of a lost device has ended, and a copy by the host does not need it. */
 START_TEST(a_lost_device_does_not_hold_back_the_host)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -240,7 +240,7 @@ START_TEST(a_lost_device_does_not_hold_back_the_host)
 }
 END_TEST
 
-/* Contents that never came to the host are overwritten all the same: by the host, and from a device that goes on. */
+/* Contents that never arrived on the host can be overwritten: by the host, and from a device that still works. */
 START_TEST(lost_contents_are_overwritten)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
@@ -344,7 +344,7 @@ static const struct {
     {SYNCED_MEM_SYNCED, read_old, 1},
     {SYNCED_MEM_AT_GPU, read_old, 1},
     {SYNCED_MEM_AT_GPU, overwrite_host, 1},
-    {SYNCED_MEM_AT_CPU, overwrite_host, 5}, /* it has waited for the contents */
+    {SYNCED_MEM_AT_CPU, overwrite_host, 5}, /* the call has waited for the contents */
     {SYNCED_MEM_AT_CPU, read_new_on_device, 1},
     {SYNCED_MEM_SYNCED, give_up_memory, 1},
 };
@@ -384,7 +384,7 @@ START_TEST(used_while_a_copy_is_staged)
 }
 END_TEST
 
-/* What is done is not done again. */
+/* Pairs that are done are not copied again. */
 START_TEST(one_of_two_is_redone)
 {
     synced_mem *const first = make_pinned(9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
@@ -411,7 +411,7 @@ START_TEST(resized_meanwhile)
 }
 END_TEST
 
-/* The caller's stream can't be put behind the transfer: the host waits. */
+/* If the caller's stream cannot wait for the transfer, the host waits. */
 START_TEST(a_stream_that_can_not_wait)
 {
     void *const mine = malloc(LARGE);
@@ -433,7 +433,7 @@ START_TEST(a_stream_that_can_not_wait)
 }
 END_TEST
 
-/* A wait that fails leaves pointers good: what is written by them later is in the contents. */
+/* After a failed wait pointers stay valid: later writes through them are part of the contents. */
 START_TEST(a_failed_wait_leaves_pointers)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);

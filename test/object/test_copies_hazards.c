@@ -1,4 +1,4 @@
-/* Copies between objects with work in flight on either, of pageable memory, in unified placement, between devices. */
+/* Tests copies between objects: with work in flight, of pageable memory, in unified placement, between devices. */
 #include "copies_kit.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@ enum { SIZE = 5000 };
 
 /* ---- Work in flight ---- */
 
-/* Of one kind, on a stream of its own; the contents of from are then the pattern 1, of to what does not matter. */
+/* Queues work of one kind on a separate stream. Then from has the pattern 1; the contents of to do not matter. */
 enum busy {
     IDLE,
     KERNEL_WRITES_FROM,
@@ -90,7 +90,7 @@ static void make_busy(enum busy busy, synced_mem *to, synced_mem *from)
     }
 }
 
-/* What comes after the copy. */
+/* Uses the objects after the copy. */
 enum after {
     NOTHING,
     WRITE_FROM_ON,
@@ -133,7 +133,7 @@ static void come_after(enum after after, synced_mem *to, synced_mem *from)
     }
 }
 
-/* The same for a copy to the device on a stream, and to the host. */
+/* Copies to the device on a stream, or to the host. */
 START_TEST(hazard)
 {
     const enum busy busy = (enum busy)(_i % BUSY);
@@ -163,7 +163,7 @@ START_TEST(hazard)
 }
 END_TEST
 
-/* The writer's own stream writes on, with the pointer that it has; elsewhere the open write ends. */
+/* A copy on the writer's stream leaves the write open. A copy elsewhere ends it. */
 START_TEST(open_write_of_the_source)
 {
     if (!gpu_expected())
@@ -190,7 +190,7 @@ START_TEST(open_write_of_the_source)
 }
 END_TEST
 
-/* The host waits for none of it. */
+/* The host does not wait for any of the work. */
 START_TEST(never_blocks)
 {
     if (!gpu_expected())
@@ -217,7 +217,7 @@ END_TEST
 
 enum { LARGE = 300001 };
 
-/* In memory of the caller's, staged by so many threads or in a bounce buffer. */
+/* Copies user memory, staged by this number of threads or through a bounce buffer. */
 static void set_staging(unsigned threads, size_t minimum)
 {
     const synced_mem_staging staging = {
@@ -263,7 +263,7 @@ START_TEST(pageable)
 }
 END_TEST
 
-/* What is queued behind a staged copy sees the contents, also by a pointer that the caller has of its own. */
+/* Work queued behind a staged copy sees the contents, even through the caller's own pointer. */
 START_TEST(work_behind_a_staged_copy)
 {
     static unsigned char mine[LARGE];
@@ -448,7 +448,7 @@ START_TEST(a_stream_of_neither_device)
 }
 END_TEST
 
-/* ---- Contents that are given up ---- */
+/* ---- Giving up contents ---- */
 
 START_TEST(clear_while_busy)
 {

@@ -1,4 +1,4 @@
-/* Copies between two devices: who may reach whose memory, and what is done where nobody may. */
+/* Tests copies between two devices, with and without access to one another's memory. */
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -7,7 +7,7 @@
 
 enum { SIZE = 5000 };
 
-/* The linker puts this in place of the runtime's own (--wrap). */
+/* Replaces the runtime's function (--wrap). */
 static bool forbids; /* the caller does, while the library lets the devices reach one another */
 
 cudaError_t __real_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t count);
@@ -29,7 +29,7 @@ static synced_mem *make_pinned(unsigned pattern)
     return mem;
 }
 
-/* AT_GPU, with host memory. */
+/* Creates an object that is AT_GPU and has host memory. */
 static synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
 {
     synced_mem *const mem = make_on(size, 0);
@@ -150,7 +150,7 @@ START_TEST(without_pools)
 }
 END_TEST
 
-/* Memory of the caller's is nobody's to map. */
+/* The library does not allow access to user memory. */
 START_TEST(memory_of_the_callers)
 {
     void *const data = gpu_alloc(1, SIZE);
@@ -167,7 +167,7 @@ START_TEST(memory_of_the_callers)
 }
 END_TEST
 
-/* A stream of another device waits for the transfer and makes it wait. */
+/* A stream of the other device is ordered before and after the transfer. */
 START_TEST(refused_order_between_devices)
 {
     static const char *const calls[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync"};

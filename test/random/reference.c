@@ -267,7 +267,7 @@ void ref_cleared(struct object *object)
     ref_no_pointers(object);
 }
 
-/* Which sides a copy goes from and to, by where the memory is. */
+/* The next two functions return the sides of a copy by the place of the memory. */
 enum side ref_copied_from(const struct object *from, enum side to)
 {
     if (is_shared(from))
@@ -280,7 +280,7 @@ enum side ref_copied_to(const struct object *to, enum side side)
     return side == GPU && is_shared(to) && to->placement == SYNCED_MEM_PLACEMENT_MAPPED ? CPU : side;
 }
 
-/* A read of one object: on the writer's own stream it writes on. */
+/* Plays the read of one object. On the writer's stream the write stays open. */
 static void read_by_copy(struct object *from, enum side side, int stream)
 {
     const bool on_host = ref_copied_from(from, side) == CPU;

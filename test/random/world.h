@@ -112,7 +112,7 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
 void ref_cleared(struct object *object);
-/* Where the contents are read and written when they are copied to the side. */
+/* Return where the contents are read and written in a copy to the side. */
 enum side ref_copied_from(const struct object *from, enum side side);
 enum side ref_copied_to(const struct object *to, enum side side);
 /* stream HOST: to the host. */

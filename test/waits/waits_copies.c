@@ -1,4 +1,4 @@
-/* Scripts of copies between objects. */
+/* The scripts of copies between objects. */
 #include "waits_kit.h"
 
 static void copy(synced_mem *to, synced_mem *from, synced_mem_stream stream, enum way way)
@@ -11,7 +11,7 @@ static void copy(synced_mem *to, synced_mem *from, synced_mem_stream stream, enu
     OK(synced_mem_release(other));
 }
 
-/* To another device than the stream's: before and after that the caller's work on the stream writes the source. */
+/* Copies to a device other than the stream's. Before and after, work on the stream writes the source. */
 void copy_to_another_device(enum way way)
 {
     struct things it = begin();
