@@ -7,6 +7,8 @@ static synced_mem_status check_pairs(synced_mem *const *to, synced_mem *const *f
 {
     if ((!to || !from) && count > 0)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", to ? "from" : "to");
+    if (count == 1 && (!to[0] || !from[0]))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s is NULL", to[0] ? "from" : "to");
     for (size_t i = 0; i < count; i++)
         if (!to[i] || !from[i])
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "%s[%zu] of %zu objects is NULL", to[i] ? "from" : "to", i,

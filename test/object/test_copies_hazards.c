@@ -440,7 +440,7 @@ START_TEST(a_stream_of_neither_device)
     host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 1);
     const struct facts before = facts_of(to);
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_async_gpu_copy(to, from, stream));
-    SAYS("one of device 1, the objects are on the devices 2 and 0");
+    SAYS("on device 1, but the objects are on devices 2 and 0");
     check_unchanged(to, &before);
     OK(synced_mem_release(to));
     OK(synced_mem_release(from));
