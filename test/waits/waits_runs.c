@@ -1,83 +1,15 @@
 /* The runs that show whether waits are needed: random sequences, and scripts. Scripts cover cases that random sequences
  * reach too rarely, or not at all, because something must fail. */
-#include "random.h"
-#include "use_memory.h"
 #include "waits.h"
-
-#include "gpu.h"
-#include "pattern.h"
+#include "waits_kit.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 30, MORE_CALLS = 30000, SIZE = 4096 };
-
-#define MUST(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            fail("%s:%d: %s: %s", __FILE__, __LINE__, #condition, synced_mem_last_error_message());                    \
-    } while (0)
-#define OK(call) MUST((call) == SYNCED_MEM_OK)
+enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 30, MORE_CALLS = 30000 };
 
 /* ---- Scripts ---- */
-
-static synced_mem *make(size_t size)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 0;
-    OK(synced_mem_create(&mem, size, &options));
-    return mem;
-}
-
-static void host_writes(void *data, unsigned pattern)
-{
-    MUST(data);
-    gpu_note_host_write(data, SIZE);
-    pattern_write(data, SIZE, pattern);
-}
-
-static void host_reads(const void *data, unsigned pattern)
-{
-    MUST(data);
-    gpu_note_host_read(data, SIZE);
-    MUST(pattern_is(data, SIZE, pattern));
-}
-
-/* Two streams, memory of the caller's, and an object. */
-struct things {
-    synced_mem_stream one, two;
-    void *device, *seen, *host;
-    synced_mem *mem;
-};
-
-static struct things begin(void)
-{
-    struct things it = {gpu_stream_create(0, false), gpu_stream_create(0, false), gpu_alloc(0, SIZE),
-                        gpu_alloc(0, SIZE),          gpu_pinned_alloc(SIZE),      make(SIZE)};
-    return it;
-}
-
-static void end(struct things *it)
-{
-    OK(synced_mem_forget_stream(it->one));
-    OK(synced_mem_forget_stream(it->two));
-    gpu_stream_sync(it->one);
-    gpu_stream_sync(it->two);
-    if (it->mem)
-        OK(synced_mem_release(it->mem));
-    OK(synced_mem_shutdown());
-    gpu_stream_destroy(it->one);
-    gpu_stream_destroy(it->two);
-    gpu_free(it->device);
-    gpu_free(it->seen);
-    gpu_pinned_free(it->host);
-}
-
-/* The ways to make the call. */
-enum way { ONE, ARRAY_OF_ONE, ARRAY_OF_TWO, WAYS };
 
 static void push(struct things *it, synced_mem_stream stream, enum way way)
 {
@@ -532,22 +464,22 @@ static void shut_down_behind_push(enum way way)
 static const struct {
     void (*play)(enum way way);
     int ways;
-} scripts[] = {{push_twice, WAYS},        {push_what_callers_bring, WAYS},
-               {pull_twice, WAYS},        {pull_what_callers_bring, WAYS},
-               {push_over_callers, WAYS}, {pull_over_push, WAYS},
-               {pull_zeros, WAYS},        {discard_zeros, 2},
-               {pull_over_pull, WAYS},    {pull_over_callers, WAYS},
-               {push_over_readers, WAYS}, {push_over_push, WAYS},
-               {push_over_pull, WAYS},    {release_over_push, 2},
-               {release_over_callers, 1}, {read_over, 2},
-               {read_over_callers, 2},    {read_over_pull, 2},
-               {grow_behind, 1},          {grow_behind_push, 1},
-               {grow_behind_pull, 1},     {push_unready, WAYS},
-               {access_unready, 2},       {no_event, 1},
-               {out_of_sight, 1},         {out_of_sight_on_device, 1},
-               {adopt_over_pull, 1},      {adopted_to_the_end, 2},
-               {failed_read, 1},          {without_pools, 1},
-               {shut_down_behind_push, 2}};
+} scripts[] = {{push_twice, WAYS},         {push_what_callers_bring, WAYS},
+               {pull_twice, WAYS},         {pull_what_callers_bring, WAYS},
+               {push_over_callers, WAYS},  {pull_over_push, WAYS},
+               {pull_zeros, WAYS},         {discard_zeros, 2},
+               {pull_over_pull, WAYS},     {pull_over_callers, WAYS},
+               {push_over_readers, WAYS},  {push_over_push, WAYS},
+               {push_over_pull, WAYS},     {release_over_push, 2},
+               {release_over_callers, 1},  {read_over, 2},
+               {read_over_callers, 2},     {read_over_pull, 2},
+               {grow_behind, 1},           {grow_behind_push, 1},
+               {grow_behind_pull, 1},      {push_unready, WAYS},
+               {access_unready, 2},        {no_event, 1},
+               {out_of_sight, 1},          {out_of_sight_on_device, 1},
+               {adopt_over_pull, 1},       {adopted_to_the_end, 2},
+               {failed_read, 1},           {without_pools, 1},
+               {shut_down_behind_push, 2}, {copy_to_another_device, WAYS}};
 enum { SCRIPTS = sizeof scripts / sizeof scripts[0] };
 
 /* ---- All ---- */
