@@ -81,7 +81,9 @@ typedef enum synced_mem_state {
     SYNCED_MEM_UNINITIALIZED = 0, /**< neither: nothing was written yet; the first read sees zeros */
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy only */
     SYNCED_MEM_AT_GPU = 2,        /**< the device copy only */
-    SYNCED_MEM_SYNCED = 3         /**< both; one of them may still be arriving */
+    SYNCED_MEM_SYNCED = 3,        /**< both; one of them may still be arriving */
+    /** Of an object in parts: neither copy holds all of the contents, but some bytes are initialized. No bit. */
+    SYNCED_MEM_MIXED = 4
 } synced_mem_state;
 
 /** Every status: number, name, message. The numbers are part of the interface and never change. */
@@ -204,6 +206,54 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
  * only released memory was freed); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
+/* ---- Views ---- */
+/*
+ * A view is an object whose bytes are a part of another object's. Its accesses, transfers, queries and waits concern
+ * these bytes alone:
+ *
+ *    heads        The head is kept by bytes. The head of an object or view in parts has the bit of a side if all of its
+ *                 bytes are valid there. If neither side has all, and some byte is initialized, it is MIXED.
+ *    conflicts    Calls conflict if their bytes overlap. Views that overlap in no byte never wait for one another, but
+ *                 for the lock of their root, which no call holds while it waits.
+ *    accesses     An access to an object in parts is that access to each of its parts, by the table below.
+ *    push, pull   With head MIXED, a push moves the bytes that are AT_CPU, and a pull those that are AT_GPU. The other
+ *                 bytes stay as they are. With any other head the rules are those of an object that is not in parts.
+ *    failures     A failed call takes back, by bytes, what it has made valid.
+ *    memory       Is the root's: the size, allocator, placement and device are. A view's pointer is the root's pointer
+ *                 plus the view's offset. Set, used or released memory of the root is replaced for its views too; they
+ *                 get their pointers by a new access.
+ *
+ * These calls return ERR_INVALID_STATE: on a view synced_mem_resize(), synced_mem_resize_discard(),
+ * synced_mem_set_cpu_data(), synced_mem_set_gpu_data(), synced_mem_use_memory(), synced_mem_release_cpu_data(),
+ * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views the first two of them.
+ * Pageable memory of an object with views is always moved by staged transfers (synced_mem_set_staging()).
+ * A view of 0 bytes has no bytes of its root, and memory of its own.
+ */
+
+/** Makes a view of size bytes of an object, or of a view of it, from offset on. The view is one of the object's root,
+ * and holds a reference to it. Views may overlap. To make or release a view is no access: pointers, heads and work in
+ * flight stay as they are.
+ * @param out      receives the view, with one reference; NULL after a failure
+ * @param of       the object or view
+ * @param offset   in bytes, from the begin of the object or view
+ * @param size     in bytes; 0 is valid
+ * @param options  NULL for none; only name and user may differ from the defaults
+ * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
+ * Threads: safe. Errors: ERR_INVALID_ARGUMENT (of is NULL, the part lies not within it, an option is not a default);
+ * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
+                                                 const synced_mem_options *options);
+
+/** The object that a view is a part of.
+ * @return the root, with no new reference: good as long as the view; mem itself if it is no view; NULL for NULL
+ * Blocking: never. Ownership: the root's. Threads: safe. Errors: as synced_mem_size(). @since 0.2 */
+SYNCED_MEM_API synced_mem *synced_mem_root(const synced_mem *mem);
+
+/** The place of a view in its root.
+ * @return in bytes; 0 if mem is no view, and for NULL
+ * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_size(). @since 0.2 */
+SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
+
 /* ---- Access ---- */
 /*
  * The next head, and the work done, by access; "zero" is a fill with zeros, "h2d" and "d2h" a transfer, "-" nothing:
@@ -295,7 +345,9 @@ SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_me
 /** The head: which copies hold the current contents, or will when the transfer to them arrives. A failed transfer shows
  * after another call has polled it.
  * @return the head; UNINITIALIZED for NULL
- * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_size(). @since 0.1 */
+ * In a forked child an object in parts may be MIXED whatever its parts are.
+ * Blocking: never; an object in parts: for the lock of its root. Ownership: none. Threads: safe.
+ * Errors: as synced_mem_size(). @since 0.1 */
 SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 
 /* ---- Streams and transfers ---- */

@@ -16,7 +16,7 @@ const char *sm_source_name(unsigned source)
 
 const char *sm_head_name(unsigned head)
 {
-    static const char *const names[] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED"};
+    static const char *const names[] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED", "MIXED"};
     return names[head];
 }
 

@@ -11,6 +11,10 @@
  *    set the head  sm_set_head() alone does it
  *    publish       store the pointers and streams that the hot path may use without the lock
  *    extras        options that differ from the defaults
+ *    view          an object whose bytes are a part of another's, its root's
+ *    divided       of a root: it has views, so its contents are cut into pieces (piece.h)
+ *    piece         a hidden record for a part of a divided root's bytes, with a head and copies of its own
+ *    records       of an object: the pieces that its bytes consist of; an undivided object is its own record (span.h)
  *
  * The size of the struct matters: frameworks have a million objects, most of them untouched.
  */
@@ -21,6 +25,8 @@
 #include "copy/copy.h"
 #include "base/mutex.h"
 #include "object/transitions.h"
+
+#include <stdint.h>
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
 struct sm_extras {
@@ -34,40 +40,115 @@ struct sm_extras {
     char name[48];
 };
 
+enum sm_kind { SM_WHOLE, SM_VIEW, SM_PIECE };
+
+/* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes, which is a
+ * record of its own. A view begins where its first piece begins, as long as both exist. */
+struct sm_place {
+    struct synced_mem *first;
+    union {
+        struct {
+            /* While pointers are published from the first piece: the place in that piece's list. */
+            struct synced_mem *next_hot;
+            struct synced_mem **hot_link; /* NULL: none are published */
+        };
+        struct { /* of a view of 0 bytes */
+            struct synced_mem *root;
+            size_t offset;
+        } empty;
+    };
+};
+
+/* The bytes of a piece, and what the first piece keeps for its root. */
+struct sm_part {
+    size_t offset;
+    struct synced_mem *tree; /* in the first piece: the top of the tree of all pieces */
+    struct synced_mem *hint; /* in the first piece: the piece that was found last */
+};
+
 /*
- * Invariants, which sm_object_is_valid() checks when the lock is released:
+ * Invariants, which sm_object_is_valid() checks when the lock is released. They hold for each record:
  *
  *    head has the bit of a side        =>  copy[side] exists, and has room for size bytes
  *    copy[SM_GPU] exists               =>  device >= 0, and it is the copy's device
  *    either copy is shared             =>  it is in both slots
+ *
+ * and for each object that has pointers published, from its only record:
+ *
  *    ready[side][...] is set           =>  the head has the side's bit, and ready is copy[side]->data
  *    ready[side][writing] is set       =>  the head has no other bit
  *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
  *    on[writing] is set                =>  the head has no other bit, and that stream may write now
  *
- * Only sm_set_head() in transaction.c writes head. Only publish_pointers() there writes ready and on.
+ * Only sm_set_head() in transaction.c writes the head of a record. Only publish.c writes ready and on.
  */
 struct synced_mem {
-    /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a side
-     * returns at once. NULL: the access takes the lock. */
-    _Atomic(void *) ready[SM_SIDES][2];
-    /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
-    _Atomic(struct sm_stream *) on[2];
-    /* Written with the lock held; read without it on the hot path. Never NULL. */
+    union {
+        struct { /* of an object */
+            /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a
+             * side returns at once. NULL: the access takes the lock. */
+            _Atomic(void *) ready[SM_SIDES][2];
+            /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
+            _Atomic(struct sm_stream *) on[2];
+        };
+        struct { /* of a piece */
+            struct synced_mem *root;
+            struct synced_mem *left; /* in the tree */
+            struct synced_mem *right;
+            struct synced_mem *before; /* its neighbours */
+            struct synced_mem *after;
+            struct synced_mem *hot; /* the objects that have its pointers published, linked by next_hot */
+        };
+    };
+    /* Written with the lock held; read without it on the hot path. Never NULL. A divided root has the memory here, and
+     * its pieces have the work in flight. Of a view only the device's is used, by the hot path. */
     _Atomic(struct sm_copy *) copy[SM_SIDES];
-    struct sm_mutex lock; /* guards all fields that are neither atomic nor constant */
+    struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
     atomic_uint references;
-    atomic_size_t size;    /* written with the lock held */
-    unsigned generation;   /* of the process that created the object; constant */
-    atomic_uint visits;    /* counts the walks that visit the object, see objects.c; kept while the cell is free */
-    atomic_short device;   /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant */
-    atomic_uchar head;     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents */
-    char to_two_lines[29]; /* pads the struct to two cache lines */
+    atomic_size_t size;  /* written with the lock held */
+    unsigned generation; /* of the process that created the object; constant */
+    atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
+    atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views and pieces: unused */
+    /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
+     * divided root, that has no pointers published. */
+    atomic_uchar head;
+    unsigned char kind; /* enum sm_kind; constant */
+    /* Of a root: its views that have bytes. Of a piece: the borders of views where it begins. Calls that count on a
+     * piece count in both. */
+    unsigned holders;
+    union {
+        struct sm_place place; /* of an object */
+        struct sm_part part;   /* of a piece */
+    };
     /* Constant. While the cell is free, the slab's link is here. */
     struct sm_extras *extras;
 };
 
+enum { SM_HEAD_OF_PIECES = 0xff };
+
 enum { SM_DEFAULT_ALIGNMENT = 64 };
+
+/* Returns the object whose bytes the view's or piece's are; the object itself if it is no part. */
+static inline struct synced_mem *sm_root(const struct synced_mem *mem)
+{
+    struct synced_mem *const itself = (struct synced_mem *)(uintptr_t)mem;
+    if (mem->kind == SM_PIECE)
+        return mem->root;
+    if (mem->kind == SM_WHOLE)
+        return itself;
+    return mem->place.first ? mem->place.first->root : mem->place.empty.root;
+}
+
+/* Returns the object that has the lock and the memory: the root, or a view of 0 bytes itself. */
+static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
+{
+    return mem->kind == SM_VIEW && !mem->place.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
+}
+
+static inline bool sm_is_divided(const struct synced_mem *mem)
+{
+    return mem->kind != SM_PIECE && mem->place.first;
+}
 
 static inline size_t sm_object_alignment(const struct synced_mem *mem)
 {
@@ -82,10 +163,11 @@ static inline const struct sm_allocator *sm_object_allocator(const struct synced
     return own || !separate ? own : sm_allocator_of_all(side);
 }
 
-/* Returns the object's name; "": it has none. */
+/* Returns the object's name, of a piece its root's; "": it has none. */
 static inline const char *sm_object_name(const struct synced_mem *mem)
 {
-    return mem->extras ? mem->extras->name : "";
+    const struct sm_extras *const extras = mem->kind == SM_PIECE ? mem->root->extras : mem->extras;
+    return extras ? extras->name : "";
 }
 
 /* The next functions read atomics that another thread may change. The values are stable only with the lock held. */
@@ -96,7 +178,7 @@ static inline unsigned sm_head(const struct synced_mem *mem)
 
 static inline int sm_device(const struct synced_mem *mem)
 {
-    return atomic_load_explicit(&mem->device, memory_order_relaxed);
+    return atomic_load_explicit(&sm_owner(mem)->device, memory_order_relaxed);
 }
 
 static inline size_t sm_size(const struct synced_mem *mem)
@@ -137,7 +219,7 @@ static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side sid
 
 static inline void sm_put_device(struct synced_mem *mem, int device)
 {
-    atomic_store_explicit(&mem->device, (short)device, memory_order_relaxed);
+    atomic_store_explicit(&sm_owner(mem)->device, (short)device, memory_order_relaxed);
 }
 
 #endif
