@@ -12,7 +12,8 @@
 enum { STEPS = 6, TRIES = 20, LATEST = 4 };
 
 struct failing {
-    struct object *object;
+    struct object *object; /* of the present call: it has the bytes of the first one's root, or some of them */
+    struct object *owner;
     int stream;
     synced_mem_stream handle;
     uint64_t random;
@@ -41,11 +42,11 @@ static void use_device(struct failing *failing, void *data, bool reads, bool wri
     struct object *const object = failing->object;
     gpu_make_current(device_of_stream(failing->stream));
     if (reads)
-        gpu_expect(data, object->size, object->bytes, failing->handle);
+        gpu_expect(data, object->size, ref_bytes(object), failing->handle);
     if (writes) {
         const unsigned pattern = fresh_pattern(failing);
         gpu_fill(data, object->size, pattern, failing->handle);
-        ref_wrote(object, 0, object->size, pattern);
+        ref_wrote(object, (struct range){0, object->size}, pattern);
     }
     gpu_make_current(world.current[world.thread]);
 }
@@ -58,8 +59,8 @@ static void use_host(struct failing *failing, void *data, bool reads, bool write
     if (writes) {
         const unsigned pattern = fresh_pattern(failing);
         gpu_note_host_write(data, object->size);
-        ref_wrote(object, 0, object->size, pattern);
-        memcpy(data, object->bytes, object->size);
+        ref_wrote(object, (struct range){0, object->size}, pattern);
+        memcpy(data, ref_bytes(object), object->size);
     }
 }
 
@@ -137,52 +138,105 @@ static void wait_for_others(void)
 {
     for (int i = 0; i < OBJECTS; i++) {
         struct object *const other = &world.objects[i];
-        if (!other->mem || !(other->copy[CPU].arriving & in_set(LIBRARY)))
+        bool waits = false;
+        if (!other->mem)
+            continue;
+        for
+            EACH_PART(part, other)
+            {
+                waits |= (part->arriving[CPU] & in_set(LIBRARY)) != 0;
+            }
+        if (!waits)
             continue;
         (void)answered("wait", synced_mem_wait(other->mem), OK_ONLY);
         ref_waited(other);
     }
 }
 
+/* Picks the owner or one of its views. */
+static struct object *pick_object(struct failing *failing)
+{
+    struct object *found = failing->owner;
+    uint32_t count = 1;
+    for (int i = FIRST_VIEW; i < OBJECTS; i++) {
+        struct object *const view = &world.objects[i];
+        if (view->mem && view != failing->owner && view->owner == failing->owner &&
+            random_below(&failing->random, ++count) == 0)
+            found = view;
+    }
+    return found;
+}
+
 /* Waits until all failures are reported. After that no call may fail. */
 static void calm_down(const struct failing *failing)
 {
+    synced_mem *const mem = failing->owner->mem;
     gpu_fail_no_more();
-    for (int i = 0; i < TRIES && !call_answered("wait", synced_mem_wait(failing->object->mem)); i++)
+    for (int i = 0; i < TRIES && !call_answered("wait", synced_mem_wait(mem)); i++)
         continue;
-    const void *const data = synced_mem_cpu_data(failing->object->mem);
+    const void *const data =
+        ref_is_in_parts(failing->owner) ? synced_mem_mutable_cpu_data(mem) : synced_mem_cpu_data(mem);
     (void)answered("cpu_data", data ? SYNCED_MEM_OK : synced_mem_last_error(), OK_ONLY);
-    check_contents(failing->object, data, "the host, after calls have failed");
+    check_contents(failing->owner, data, "the host, after calls have failed");
 }
 
 /* Brings the reference up to date: nothing is in flight any more, and no pointer is valid. */
 static void take_over(const struct failing *failing)
 {
-    struct object *const object = failing->object;
+    struct object *const owner = failing->owner;
     for (int device = 0; device < machine.devices; device++) {
         gpu_sync_device(device);
         ref_device_synced(device);
     }
-    ref_waited(object);
-    ref_no_pointers(object);
-    object->loose_writer = NOBODY;
-    object->loose_readers = 0;
-    call_failed(object, device_of_stream(failing->stream));
-    object->head = (unsigned)synced_mem_head(object->mem);
-    if (!(object->head & SYNCED_MEM_AT_CPU))
-        fail("the host has read the contents, and the head is %u", object->head);
-    check_facts(object);
+    ref_waited(owner);
+    ref_no_pointers(owner);
+    call_failed(owner, device_of_stream(failing->stream));
+    const unsigned head = (unsigned)synced_mem_head(owner->mem);
+    if (head != SYNCED_MEM_AT_CPU && (head != SYNCED_MEM_SYNCED || ref_is_in_parts(owner)))
+        fail("the host has read the contents, and the head is %u", head);
+    for
+        EACH_PART(part, owner)
+        {
+            part->loose_writer = NOBODY;
+            part->loose_readers = 0;
+            part->head = head;
+        }
+    check_facts(owner);
+}
+
+/* Without other contents, they are zeros. */
+static void zero_contents(struct object *owner)
+{
+    for
+        EACH_PART(part, owner)
+        {
+            if (!part->head) {
+                memset(owner->bytes + part->begin, 0, part_size(part));
+                part->defined = true;
+            }
+        }
+}
+
+static bool is_known(const struct object *owner)
+{
+    for
+        EACH_PART(part, owner)
+        {
+            if (part->head && !part->defined)
+                return false;
+        }
+    return true;
 }
 
 bool play_failing(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
-    struct failing failing = {.object = object, .random = (uint64_t)op->b << 32 | op->a};
+    struct failing failing = {.object = object, .owner = object->owner, .random = (uint64_t)op->b << 32 | op->a};
     failing.stream = object->mem ? resolve(object, op->stream) : -1;
     if (op->code != OP_FAILING || failing.stream < 0 || is_shared(object) || object->size == 0 ||
-        (object->head && !object->defined))
+        !is_known(failing.owner))
         return false;
-    if (object->device >= 0 && object->device != device_of_stream(failing.stream))
+    if (failing.owner->device >= 0 && failing.owner->device != device_of_stream(failing.stream))
         return false;
     if (!machine.gpu || !gpu_fail(0, LATEST))
         return false;
@@ -191,14 +245,13 @@ bool play_failing(const struct op *op)
     failing.handle = world.streams[failing.stream];
     code_line("/* calls on mem[%d] while others fail, by %u and %u */", op->object, op->a, op->b);
     call_begins(object, op->code, HOST);
-    if (!object->head) {
-        memset(object->bytes, 0, object->size);
-        object->defined = true;
-    }
+    zero_contents(failing.owner);
     for (int i = 0; i < STEPS; i++) {
         if (random_below(&failing.random, 2) == 0)
             (void)gpu_fail(random_next(&failing.random), 1 + random_below(&failing.random, LATEST));
         make_call(&failing);
+        if (ref_is_in_parts(object))
+            failing.object = pick_object(&failing);
     }
     calm_down(&failing);
     call_ends(-1, -1);
