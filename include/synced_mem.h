@@ -342,10 +342,11 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
 
 /** As synced_mem_async_gpu_push() for each of count objects of the stream's device, with one event for all transfers:
  * an access to one object waits until all have arrived. An object may be listed more than once. Staged transfers have
- * events of their own.
+ * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime, and then are not ordered.
  * Blocking, ownership: as synced_mem_async_gpu_push(), for each object. Threads: safe. Errors: the first object's, in
- * the order given; no head has changed then, though some transfers may have been made. If a staged transfer fails, the
- * other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count above 0. @since 0.1 */
+ * the order given, or that of the one call; no head has changed then, though some transfers may have been made. If a
+ * staged transfer fails, the other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count
+ * above 0. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
@@ -354,6 +355,61 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *
  * Errors: as synced_mem_async_gpu_push_n(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
+
+/** Copies the contents of one object to another of the same size, by one transfer on the stream. The source is the
+ * device copy of from if it is valid, else the host copy. The target is the device copy of to, and to becomes AT_GPU.
+ * from keeps its head and its copies. If from is UNINITIALIZED, to becomes UNINITIALIZED. The stream waits for earlier
+ * work on both objects' memory. Work queued on it afterwards sees the contents. An open write of from goes on if it is
+ * on the same stream, and ends otherwise.
+ *
+ * Between two devices the stream belongs to either device. If the devices can reach one another, the library first
+ * allows its pools to the other device, see synced_mem_gpu_pool_allow_peer(). Otherwise the CUDA runtime copies through
+ * the host, as for user memory that the other device cannot reach.
+ * @param to      overwritten; without a device it takes the stream's
+ * @param stream  NULL, cudaStreamLegacy and cudaStreamPerThread: of the device of to; if to has none, of from
+ * Blocking: as synced_mem_async_gpu_push(), with the host copy of from. If to has mapped placement and from is valid on
+ * the host or mapped: until earlier work on both objects' memory is done.
+ * Ownership: as synced_mem_async_gpu_push(), for both objects. Threads: safe; for races of the caller's see
+ * synced_mem_mutable_cpu_data().
+ * Errors: ERR_INVALID_ARGUMENT (the sizes differ, both are one object, memory of to overlaps memory of from);
+ * ERR_CAPTURING (the stream captures); ERR_INVALID_DEVICE (the stream belongs to neither device); other GPU errors. If
+ * a transfer fails after it has begun, and only the overwritten copy was valid, to becomes UNINITIALIZED.
+ * @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synced_mem *from, synced_mem_stream stream);
+
+/** As synced_mem_async_gpu_copy() for each of count pairs: to[i] gets the contents of from[i]. The default streams
+ * belong to the first pair's device.
+ * @param to    none may be listed again in either array
+ * @param from  an object may be listed more than once
+ * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
+ * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
+ * written overlaps a valid copy of another object in the call). Overlaps with objects outside the call are not
+ * detected. Nothing is done if an argument, a state or an allocation is refused. If the runtime refuses a transfer,
+ * each object of to has either its old contents or the copy. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
+                                                             size_t count, synced_mem_stream stream);
+
+/** Copies the contents of one object to the host copy of another of the same size. The host copies them if from is
+ * valid there, else one transfer from the device copy of from does. to becomes AT_CPU. from keeps its head and its
+ * copies. If from is UNINITIALIZED, to becomes UNINITIALIZED.
+ * @param to  overwritten
+ * Blocking: until the contents have arrived and earlier work on the host copy of to is done; as synced_mem_cpu_data()
+ * for from. Ownership: as synced_mem_async_gpu_push(), for both objects. Threads: as synced_mem_async_gpu_copy().
+ * Errors: ERR_INVALID_ARGUMENT as synced_mem_async_gpu_copy(); ERR_OUT_OF_HOST_MEMORY; GPU errors if the contents come
+ * from the device. A failed transfer has the effect that synced_mem_async_gpu_copy() describes. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy(synced_mem *to, synced_mem *from);
+
+/** As synced_mem_cpu_copy() for each of count pairs, see synced_mem_async_gpu_copy_n(). The transfers run at the same
+ * time.
+ * Blocking, ownership: as synced_mem_cpu_copy(), for each pair. Threads: safe.
+ * Errors: as synced_mem_cpu_copy() and synced_mem_async_gpu_copy_n(). @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy_n(synced_mem *const *to, synced_mem *const *from, size_t count);
+
+/** Gives up the contents: the head becomes UNINITIALIZED, and the next read returns zeros. They are filled only then.
+ * All memory stays, and its next use waits for work in flight.
+ * Blocking: never. Ownership: none. Threads: as synced_mem_mutable_cpu_data().
+ * Errors: ERR_INVALID_ARGUMENT; ERR_FORKED. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_clear(synced_mem *mem);
 
 /** Polls the library's transfers, fills and allocations on the object's memory, and not the caller's own work.
  * @param pending  set to 1 if any is pending, else to 0; only on success
@@ -738,8 +794,10 @@ enum {
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies);
 
 /** Lets another device reach the library's present and future memory on this one, in kernels and in transfers, or
- * forbids it again (the default). A repeated call changes nothing. Without pools this is cudaDeviceEnablePeerAccess for
- * all memory of the device; only access that the library has allowed can be forbidden there.
+ * forbids it. Before the first call for the two devices access is unset: there is none, but a copy between objects on
+ * the two devices allows it in both directions. After a call the library does not change it by itself. A repeated call
+ * changes nothing. Without pools this is cudaDeviceEnablePeerAccess for all memory of the device; only access that the
+ * library has allowed can be forbidden there, and no copy allows it.
  * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
  * @param allow  nonzero or 0
  * Blocking: for no queued work; but the driver takes its time to map the memory. Ownership: none. Threads: safe.

@@ -21,6 +21,7 @@ void bare_host_free(void *data);
 void bare_register(void *data, size_t size); /* cudaHostRegister */
 void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
+void *bare_device_alloc_on(int device, size_t size);
 void bare_device_free(void *data);
 size_t bare_device_room(void); /* free bytes: cudaMemGetInfo */
 
@@ -36,6 +37,13 @@ void bare_copy_down(void *host, const void *device, size_t size);
 void bare_queue_up(void *device, const void *host, size_t size, synced_mem_stream stream);
 void bare_queue_down(void *host, const void *device, size_t size, synced_mem_stream stream);
 void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream); /* on the device */
+/* cudaMemcpyPeerAsync; and cudaDeviceEnablePeerAccess in both directions, if possible, which makes it fast */
+void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream);
+void bare_let_reach(int device, int peer);
+/* cudaMemcpyBatchAsync, from or to page-locked memory; and whether runtime and driver have it */
+bool bare_has_batches(void);
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream);
 /* cudaMemsetAsync: a kernel that any program can launch. */
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream);
 

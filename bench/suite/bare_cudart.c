@@ -60,6 +60,16 @@ void *bare_device_alloc(size_t size)
     return data;
 }
 
+void *bare_device_alloc_on(int device, size_t size)
+{
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    check(cudaSetDevice(device), "cudaSetDevice");
+    void *const data = bare_device_alloc(size);
+    check(cudaSetDevice(current), "cudaSetDevice");
+    return data;
+}
+
 void bare_device_free(void *data)
 {
     check(cudaFree(data), "cudaFree");
@@ -152,6 +162,62 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
 {
     check(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync");
 }
+
+void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream)
+{
+    check(cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream), "cudaMemcpyPeerAsync");
+}
+
+static void let_use(int device, int peer)
+{
+    int possible = 0;
+    check(cudaDeviceCanAccessPeer(&possible, device, peer), "cudaDeviceCanAccessPeer");
+    check(cudaSetDevice(device), "cudaSetDevice");
+    if (possible)
+        check(cudaDeviceEnablePeerAccess(peer, 0), "cudaDeviceEnablePeerAccess");
+}
+
+void bare_let_reach(int device, int peer)
+{
+    let_use(peer, device);
+    let_use(device, peer);
+}
+
+#if CUDART_VERSION >= 12080
+bool bare_has_batches(void)
+{
+    int driver = 0;
+    check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+    return driver >= 12080;
+}
+
+/* CUDA 12 has one more argument, and other types. void * converts to each of them. */
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    size_t first = 0;
+#if CUDART_VERSION >= 13000
+    check(cudaMemcpyBatchAsync(to, from, sizes, count, &attributes, &first, 1, stream), "cudaMemcpyBatchAsync");
+#else
+    size_t failed;
+    check(cudaMemcpyBatchAsync((void *)to, (void *)from, (void *)sizes, count, &attributes, &first, 1, &failed, stream),
+          "cudaMemcpyBatchAsync");
+#endif
+}
+#else
+bool bare_has_batches(void)
+{
+    return false;
+}
+
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    (void)to, (void)from, (void)sizes, (void)count, (void)stream;
+    must(false, "a batch of copies before CUDA 12.8");
+}
+#endif
 
 void bare_queue_fill(void *device, int byte, size_t size, synced_mem_stream stream)
 {

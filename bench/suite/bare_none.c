@@ -50,6 +50,13 @@ void *bare_device_alloc(size_t size)
     return none();
 }
 
+void *bare_device_alloc_on(int device, size_t size)
+{
+    (void)device;
+    (void)size;
+    return none();
+}
+
 void bare_device_free(void *data)
 {
     (void)data;
@@ -154,6 +161,40 @@ void bare_queue_across(void *to, const void *from, size_t size, synced_mem_strea
     (void)to;
     (void)from;
     (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream)
+{
+    (void)to;
+    (void)to_device;
+    (void)from;
+    (void)from_device;
+    (void)size;
+    (void)stream;
+    (void)none();
+}
+
+void bare_let_reach(int device, int peer)
+{
+    (void)device;
+    (void)peer;
+    (void)none();
+}
+
+bool bare_has_batches(void)
+{
+    return false;
+}
+
+void bare_queue_batch(void *const *to, const void *const *from, const size_t *sizes, size_t count,
+                      synced_mem_stream stream)
+{
+    (void)to;
+    (void)from;
+    (void)sizes;
+    (void)count;
     (void)stream;
     (void)none();
 }

@@ -74,6 +74,22 @@ static void queue_bare(const struct ring *ring, int first, enum direction direct
             bare_queue_down(slot_of(ring, ring->pinned, i), slot_of(ring, ring->device, i), ring->size, stream);
 }
 
+/* Fills the arrays in each call. A program has them ready, or needs as little time for them. */
+static void queue_batch(const struct ring *ring, int first, enum direction direction)
+{
+    void *to[MAX_SLOTS];
+    const void *from[MAX_SLOTS];
+    size_t sizes[MAX_SLOTS];
+    for (int i = 0; i < ring->objects; i++) {
+        char *const device = slot_of(ring, ring->device, first + i);
+        char *const host = slot_of(ring, ring->pinned, first + i);
+        to[i] = direction == UP ? device : host;
+        from[i] = direction == UP ? host : device;
+        sizes[i] = ring->size;
+    }
+    bare_queue_batch(to, from, sizes, (size_t)ring->objects, ring->streams[direction]);
+}
+
 static void wait_for_stream(const struct ring *ring, int first, enum direction direction)
 {
     (void)first;
@@ -109,5 +125,6 @@ static void wait_if_up(const struct ring *ring, int first, enum direction direct
 }
 
 const struct mover bare_queued = {NULL, queue_bare, wait_for_stream};
+const struct mover bare_batched = {NULL, queue_batch, wait_for_stream};
 const struct mover copied = {NULL, copy_pinned, NULL};
 const struct mover pageable_copied = {NULL, copy_pageable, wait_if_up};

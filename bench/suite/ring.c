@@ -267,7 +267,9 @@ void measure_shape(const struct shape *shape)
         struct row row = row_for(shape, shape->table, sizes[i]);
         if (shape->target)
             shape->target(&row, sizes[i]);
-        if (row_can_run(&row, true, sizes[i]))
+        if (shape->needs_batches && suite.gpu && !bare_has_batches())
+            report_skip(&row, "runtime or driver is older than 12.8");
+        else if (row_can_run(&row, true, sizes[i]))
             measure_ring(shape, sizes[i], &row, calls[i]);
     }
     if (shape->calls)

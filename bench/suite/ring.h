@@ -29,6 +29,7 @@ extern const struct mover queued;          /* a push or a pull of each object on
 extern const struct mover in_one_call;     /* one push or pull of all objects */
 extern const struct mover accessed;        /* gpu_data or cpu_data of each */
 extern const struct mover bare_queued;     /* cudaMemcpyAsync of page-locked memory, and a wait */
+extern const struct mover bare_batched;    /* one cudaMemcpyBatchAsync of page-locked memory, and a wait */
 extern const struct mover copied;          /* cudaMemcpy of page-locked memory */
 extern const struct mover pageable_copied; /* cudaMemcpy of pageable memory */
 
@@ -42,6 +43,7 @@ struct shape {
     int direction_count;
     int objects; /* in one step, in each direction */
     size_t least, most;
+    bool needs_batches;                           /* runtime and driver must have batches */
     void (*target)(struct row *row, size_t size); /* or NULL */
 };
 

@@ -115,3 +115,50 @@ void measure_groups(void)
         measure_shape(&shape);
     }
 }
+
+/* ---- Many objects beside a batch ---- */
+
+static void push_batch_target(struct row *row, size_t size)
+{
+    row_target(row, TO_LIMIT, AT_MOST, 1.15);
+    if (size == 4 * KIB)
+        row_target(row, FASTER, AT_LEAST, 1.3);
+}
+
+static void pull_batch_target(struct row *row, size_t size)
+{
+    row_target(row, TO_LIMIT, AT_MOST, 1.15);
+    if (size == 4 * KIB)
+        row_target(row, FASTER, AT_LEAST, 3);
+}
+
+void measure_batches(void)
+{
+    static const char batch[] = "one cudaMemcpyBatchAsync of page-locked memory, and one wait";
+    static const char each[] = "as many cudaMemcpyAsync, and one wait";
+    static const struct {
+        struct table table;
+        enum direction direction;
+        void (*target)(struct row *row, size_t size);
+    } rows[] = {{{"transfers", "push-batch",
+                  "Push of many objects in one call beside a batch of copies; an object's time", UNIT_US, batch, each},
+                 UP,
+                 push_batch_target},
+                {{"transfers", "pull-batch",
+                  "Pull of many objects in one call beside a batch of copies; an object's time", UNIT_US, batch, each},
+                 DOWN,
+                 pull_batch_target}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct shape shape = {.table = &rows[i].table,
+                                    .host = PINNED,
+                                    .movers = {&in_one_call, &bare_batched, &bare_queued},
+                                    .directions = {rows[i].direction},
+                                    .direction_count = 1,
+                                    .objects = 64,
+                                    .least = 4 * KIB,
+                                    .most = 256 * KIB,
+                                    .needs_batches = true,
+                                    .target = rows[i].target};
+        measure_shape(&shape);
+    }
+}

@@ -229,13 +229,13 @@ static uint64_t get_times_listed(void)
     return times;
 }
 
-/* Waits for the last buffer of each stream at its turn. Other threads may add buffers and streams without end. So each
- * stream that is listed now is waited for once. */
-static void wait_for_all_buffers(struct sm_outcome *first)
+/* Waits for the last buffer of each stream at its turn; if not lasts, for the first. Other threads may add buffers and
+ * streams without end. So each stream that was listed until up_to is waited for once. */
+static void wait_for_all_buffers(bool lasts, uint64_t up_to, struct sm_outcome *first)
 {
-    struct fence_set fence_set = {.up_to = get_times_listed()};
+    struct fence_set fence_set = {.up_to = up_to};
     while (fence_set.after < fence_set.up_to) {
-        fence_set.after = lock_and_hold_fences(&fence_set, true);
+        fence_set.after = lock_and_hold_fences(&fence_set, lasts);
         (void)poll_or_wait_fences(&fence_set, true, first);
     }
 }
@@ -291,8 +291,13 @@ synced_mem_status sm_bounce_reap(bool wait)
     if (!sm_bounce_any())
         return SYNCED_MEM_OK;
     struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    const uint64_t up_to = get_times_listed();
     if (wait)
-        wait_for_all_buffers(&first);
+        wait_for_all_buffers(true, up_to, &first);
     free_all_ended_buffers();
+    if (wait && first.status == SYNCED_MEM_OK && sm_bounce_any()) { /* a poll has failed, or there are later buffers */
+        wait_for_all_buffers(false, up_to, &first);
+        free_all_ended_buffers();
+    }
     return sm_outcome_end(&first);
 }

@@ -24,12 +24,20 @@ static void record_write(struct sm_copy *to, struct sm_fence *fence)
     to->arriving = fence != NULL;
 }
 
+/* Returns whether both sides use one end. The runtime finds such memory by its address. */
+static bool has_shared_end(const struct sm_transfer *transfer)
+{
+    return sm_copy_is_shared(transfer->to) || sm_copy_is_shared(transfer->from);
+}
+
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
     const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
+    if (has_shared_end(transfer))
+        return sm_device_copy_any(stream->device, to, from, transfer->size, stream->handle);
     switch (transfer->direction) {
     case SM_H2D:
         return sm_device_copy_h2d(stream->device, to, from, transfer->size, stream->handle);
@@ -38,7 +46,18 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     case SM_D2D:
         break;
     }
+    if (transfer->to->device != transfer->from->device)
+        return sm_device_copy_peer(stream->device, to, transfer->to->device, from, transfer->from->device,
+                                   transfer->size, stream->handle);
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
+}
+
+/* While a trace runs, each transfer is a call of its own, since the copies of a batch have no times. */
+static bool can_collect(const struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
+    return transfer->batch && !transfer->bounce && !sm_trace_on() &&
+           sm_batch_takes(transfer->batch, stream, sm_copy_data(host), transfer->size, host->pinned);
 }
 
 static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
@@ -53,12 +72,24 @@ static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfe
     return status;
 }
 
+static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer, const struct sm_stream *stream)
+{
+    if (can_collect(transfer, stream))
+        return sm_batch_collect(transfer->batch, stream, sm_copy_data(transfer->to), sm_copy_data(transfer->from),
+                                transfer->size, sm_copy_is_of_user(transfer->to));
+    transfer->batch = NULL;
+    return queue_traced_transfer(transfer, stream);
+}
+
+/* A batch counts its transfers when it is sent. */
 static void count_transfer(const struct sm_transfer *transfer)
 {
     if (transfer->size == 0 || transfer->direction == SM_D2D)
         return;
     const bool up = transfer->direction == SM_H2D;
     transfer->to->arrivals++;
+    if (transfer->batch)
+        return;
     sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, 1);
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
@@ -123,7 +154,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
-        status = queue_traced_transfer(transfer, stream);
+        status = queue_or_collect_transfer(transfer, stream);
     if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)

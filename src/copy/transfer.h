@@ -3,6 +3,7 @@
 #ifndef SM_TRANSFER_H
 #define SM_TRANSFER_H
 
+#include "copy/batch.h"
 #include "copy/bounce.h"
 #include "copy/inflight.h"
 #include "base/side.h"
@@ -15,7 +16,9 @@ struct sm_transfer {
     size_t size;
     struct sm_use *read;      /* the reservation of its place among the readers of from */
     struct sm_bounce *bounce; /* holds the bytes of from, which the device then does not read; NULL: none */
-    bool staged;              /* it has begun and is entered, see staged.h; the caller does no more */
+    /* A batch for the copy, or NULL. sm_transfer_queue() sets it to NULL unless the batch has collected the copy. */
+    struct sm_batch *batch;
+    bool staged; /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
@@ -27,7 +30,8 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
  * Queues the transfer on a stream of the device, and fills in read or bounce. A pageable source has been read when this
  * returns: it is copied into a bounce buffer. Without a buffer this synchronizes the stream, which blocks. On failure
  * nothing has changed, but a copy may be untracked: a transfer runs that nobody can wait for. The copy that it writes
- * must then be retired; the copy that it reads stays usable.
+ * must then be retired; the copy that it reads stays usable. A transfer that the batch has collected is queued by
+ * sm_batch_send(), on the same stream. The caller enters the transfer even if that fails or is left out.
  */
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream);
 

@@ -116,6 +116,9 @@ synced_mem_status sm_device_pool_set_reuse(int device, unsigned policies);
 /* Allows or forbids a peer's kernels and transfers to use the device's memory. Creates the pool if there is none yet.
  * ERR_INVALID_DEVICE: the peer can't reach it. */
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow);
+/* Allows a peer to use the device's memory, unless sm_device_pool_allow_peer() was ever called for the two. No effect
+ * without a pool, or if the peer can't reach the device or the runtime refuses. Transfers then go through the host. */
+void sm_device_pool_reach(int device, int peer);
 /* Frees unused memory of the pool, down to keep bytes held. No effect without a pool. */
 synced_mem_status sm_device_pool_trim(int device, size_t keep);
 /* Sets the pool's peaks to the current values. No effect without a pool. */
@@ -182,7 +185,22 @@ synced_mem_status sm_device_of_stream(synced_mem_stream stream, int likely, int 
 synced_mem_status sm_device_copy_h2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2h(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
+/* Between any two kinds of memory, which the runtime finds by the addresses. Host memory must be page-locked. Either
+ * end may be on another device. */
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream);
+/* Between memory of two devices, one of which is the stream's. If neither can reach the other, the runtime copies
+ * through the host. */
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream);
+
+/* Returns whether a copy may be part of a batch, and is faster there. The host's memory must be page-locked.
+ * A batch needs runtime and driver 12.8, and another stream than the legacy one. */
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream);
+/* Queues copies that sm_device_batch_takes() has accepted, in no order among themselves. No target may overlap another
+ * one. On failure any of the copies may be queued. */
+synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
+                                       size_t count, bool to_device, synced_mem_stream stream);
 
 /* ---- Events ---- */
 

@@ -107,6 +107,11 @@ synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
     return fail_without_gpu();
 }
 
+void sm_device_pool_reach(int device, int peer)
+{
+    (void)device, (void)peer;
+}
+
 synced_mem_status sm_device_pool_trim(int device, size_t keep)
 {
     (void)device, (void)keep;
@@ -222,9 +227,35 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
     return fail_without_gpu();
 }
 
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)from, (void)size, (void)stream;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)to_device, (void)from, (void)from_device, (void)size, (void)stream;
+    return fail_without_gpu();
+}
+
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     (void)device, (void)data, (void)value, (void)size, (void)stream;
+    return fail_without_gpu();
+}
+
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream)
+{
+    (void)host, (void)size, (void)to_device, (void)stream;
+    return false;
+}
+
+synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,
+                                       size_t count, bool to_device, synced_mem_stream stream)
+{
+    (void)device, (void)to, (void)from, (void)sizes, (void)count, (void)to_device, (void)stream;
     return fail_without_gpu();
 }
 

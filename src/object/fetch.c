@@ -180,7 +180,7 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                struct sm_transfer *transfer, struct sm_fence **wait)
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
 {
     const bool callers = stream->kind != SM_STREAM_INTERNAL;
     struct sm_stream *on = stream;
@@ -203,6 +203,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .to = sm_copy_of(mem, side),
                                      .from = sm_copy_of(mem, sm_other(side)),
                                      .size = sm_size(mem),
+                                     .batch = batch,
                                      .staged = staged};
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
@@ -214,7 +215,7 @@ static synced_mem_status move_contents(struct synced_mem *mem, enum sm_side side
                                        struct sm_fence **wait)
 {
     struct sm_transfer transfer;
-    const synced_mem_status status = sm_queue_move(mem, side, stream, &transfer, wait);
+    const synced_mem_status status = sm_queue_move(mem, side, stream, NULL, &transfer, wait);
     if (status != SYNCED_MEM_OK || *wait || transfer.staged)
         return status;
     return sm_transfer_enter(&transfer, 1, stream);

@@ -26,10 +26,10 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
                                    struct sm_copy **out);
 
 /* Queues the transfer of the contents to the side in the stream's order, or begins it if it is staged. Gives the side's
- * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. On failure new memory
- * stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
+ * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. batch: may collect the
+ * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                struct sm_transfer *transfer, struct sm_fence **wait);
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait);
 
 /* Gives the side memory and does the work of the transition, on the stream or an internal one (NULL). If there is work,
  * the side then holds the contents, which may be arriving, and the head has its bit. Blocks as sm_transfer_queue(). On

@@ -1,5 +1,5 @@
 /* Pushes and pulls. The locks of many objects are taken in the order of their addresses. So two such calls cannot wait
- * for each other. No other call holds more than one such lock. */
+ * for each other. Copies between objects do the same. No other call holds more than one such lock. */
 #include "object/push_pull.h"
 
 #include "object/fetch.h"
@@ -19,6 +19,7 @@ struct batch {
     size_t objects;
     struct sm_transfer *transfers; /* queued */
     size_t queued;
+    struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
     struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
     bool goes_on; /* staged pulls go on by themselves after the call */
@@ -37,11 +38,20 @@ static int compare_addresses(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+/* Objects that were created one after the other mostly are sorted. */
+static bool are_sorted(const struct batch *batch)
+{
+    size_t i = 1;
+    while (i < batch->count && compare_addresses(&batch->transactions[i - 1], &batch->transactions[i]) <= 0)
+        i++;
+    return i >= batch->count;
+}
+
 static void sort_objects(struct batch *batch)
 {
     for (size_t i = 0; i < batch->count; i++)
         batch->transactions[i].mem = batch->mems[i];
-    if (batch->count > 1)
+    if (!are_sorted(batch))
         qsort(batch->transactions, batch->count, sizeof *batch->transactions, compare_addresses);
     batch->objects = 0;
     for (size_t i = 0; i < batch->count; i++)
@@ -89,7 +99,7 @@ static synced_mem_status queue_object_move(struct batch *batch, struct synced_me
     struct sm_fence *wait;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->transfers[batch->queued], &wait));
+    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, &batch->transfers[batch->queued], &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
     else if (batch->transfers[batch->queued].staged)
@@ -99,11 +109,12 @@ static synced_mem_status queue_object_move(struct batch *batch, struct synced_me
     return SYNCED_MEM_OK;
 }
 
-static struct sm_transaction *find_transaction(const struct batch *batch, struct synced_mem *mem)
+/* likely: the index that the object has if the caller's array is sorted and has no object twice. */
+static struct sm_transaction *find_transaction(const struct batch *batch, size_t likely, struct synced_mem *mem)
 {
     const struct sm_transaction wanted = {.mem = mem};
-    if (batch->objects == 1)
-        return batch->transactions;
+    if (likely < batch->objects && batch->transactions[likely].mem == mem)
+        return &batch->transactions[likely];
     return bsearch(&wanted, batch->transactions, batch->objects, sizeof *batch->transactions, compare_addresses);
 }
 
@@ -133,13 +144,14 @@ static synced_mem_status check_object_move(struct batch *batch, const struct syn
 }
 
 /* A SYNCED object whose copy is still queueing needs nothing: no stream can come after a staged pull. */
-static synced_mem_status move_object(struct batch *batch, struct synced_mem *mem)
+static synced_mem_status move_object(struct batch *batch, size_t which)
 {
+    struct synced_mem *const mem = batch->mems[which];
     if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
         return SYNCED_MEM_OK;
     if (sm_head(mem) == SYNCED_MEM_SYNCED)
         return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    struct sm_transaction *const transaction = find_transaction(batch, mem);
+    struct sm_transaction *const transaction = find_transaction(batch, which, mem);
     const synced_mem_status status = transaction->moves ? SYNCED_MEM_OK : queue_object_move(batch, mem);
     transaction->moves = true;
     return status;
@@ -165,7 +177,8 @@ static void set_heads(struct batch *batch)
     }
 }
 
-/* Enters the queued transfers. They run even after a failure. */
+/* Enters the queued transfers. They run even after a failure, and may run if the runtime refused their batch. Those of
+ * a batch that was not sent are entered too, so that new device memory comes after its allocation. */
 static synced_mem_status enter_queued_transfers(struct batch *batch)
 {
     return batch->queued > 0 ? sm_transfer_enter(batch->transfers, batch->queued, batch->stream) : SYNCED_MEM_OK;
@@ -179,9 +192,21 @@ static synced_mem_status enter_after_failure(struct batch *batch, synced_mem_sta
     return status;
 }
 
-static synced_mem_status enter_and_set_heads(struct batch *batch)
+/* Sends the batch. The runtime may refuse it because of any of the objects. */
+static synced_mem_status send_batch(struct batch *batch)
 {
-    const synced_mem_status status = enter_queued_transfers(batch);
+    const synced_mem_status status = sm_batch_send(&batch->copies, batch->stream);
+    if (status != SYNCED_MEM_OK)
+        batch->failed = NULL;
+    return status;
+}
+
+static synced_mem_status send_and_set_heads(struct batch *batch)
+{
+    synced_mem_status status = batch->wait ? SYNCED_MEM_OK : send_batch(batch);
+    if (status != SYNCED_MEM_OK)
+        return enter_after_failure(batch, status);
+    status = enter_queued_transfers(batch);
     if (status == SYNCED_MEM_OK && !batch->wait)
         set_heads(batch);
     return status;
@@ -216,9 +241,9 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
         return SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !batch->wait; i++) {
         batch->failed = batch->mems[i];
-        status = move_object(batch, batch->mems[i]);
+        status = move_object(batch, i);
     }
-    return status == SYNCED_MEM_OK ? enter_and_set_heads(batch) : enter_after_failure(batch, status);
+    return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
 }
 
 /* Another thread's push may still be queueing. The move of a single object finds its own wait before it queues
@@ -355,6 +380,7 @@ static void reset_batch(struct batch *batch)
     batch->stream = NULL;
     batch->wait = NULL;
     batch->queued = 0;
+    sm_batch_empty(&batch->copies);
     cancel_arrivals(batch);
 }
 
@@ -397,6 +423,9 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
         struct sm_transaction transaction;
         struct sm_transfer transfer;
         struct sm_fence *arrival;
+        void *to;
+        const void *from;
+        size_t size;
     };
     char *const room = calloc(batch->count, sizeof(struct part));
     if (!room)
@@ -405,6 +434,10 @@ static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle
     batch->transactions = (struct sm_transaction *)(void *)room;
     batch->transfers = (struct sm_transfer *)(void *)(batch->transactions + batch->count);
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
+    batch->copies.to = (void **)(void *)(batch->arrivals + batch->count);
+    batch->copies.from = (const void **)(void *)(batch->copies.to + batch->count);
+    batch->copies.sizes = (size_t *)(void *)(batch->copies.from + batch->count);
+    batch->copies.room = batch->count;
     const synced_mem_status status = move_batch(batch, handle, failed);
     free(room);
     return status;
@@ -422,6 +455,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
                           .transfers = &transfer,
                           .arrivals = &arrival,
                           .side = side};
+    batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     if (count == 0)
         return SYNCED_MEM_OK;
     return count == 1 ? move_batch(&batch, handle, failed) : move_many(&batch, handle, failed);

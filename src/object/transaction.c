@@ -164,9 +164,21 @@ bool sm_is_lost(const struct synced_mem *mem)
     return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
 }
 
+/* Returns whether contents never arrived on a device that still works: their staged transfer has failed. */
+static bool has_failed_to_arrive(enum sm_side side, struct sm_fence *lost)
+{
+    if (side == SM_CPU || !lost->work)
+        return false;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status why = sm_fence_wait_queued(lost);
+    sm_detail_set(&first);
+    return why != SYNCED_MEM_ERR_DEVICE_LOST;
+}
+
 /* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
- * the host's bit, as the host's side comes first. */
+ * the host's bit, as the host's side comes first. A staged transfer from another object can fail although its device
+ * works. Then no copy is valid. */
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -176,7 +188,7 @@ static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
             copy->arriving = stays_lost(mem, side);
-            if (sm_head(mem) & ~sm_bit(side))
+            if ((sm_head(mem) & ~sm_bit(side)) || has_failed_to_arrive(side, arrival))
                 sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
         }
     }

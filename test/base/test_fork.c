@@ -206,6 +206,8 @@ static void use_the_seam(const void *unused)
     size_t left;
     size_t locked = 8;
     synced_mem_stream stream = NULL;
+    const void *const from = data;
+    const size_t size = 1;
     (void)unused;
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
@@ -233,7 +235,10 @@ static void use_the_seam(const void *unused)
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),
+        sm_device_copy_any(0, data, data, 1, NULL),
+        sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
+        sm_device_copy_batch(0, &data, &from, &size, 1, true, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),
         sm_device_event_record(0, event, NULL),

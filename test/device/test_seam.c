@@ -23,12 +23,16 @@ START_TEST(seam_without_gpu)
     size_t locked = 77;
     struct sm_pointer_facts pointer;
     struct sm_unified_facts unified;
+    const void *const from = data;
+    const size_t size = 1;
     if (gpu_expected())
         return;
     ck_assert(!sm_device_frees_in_order(0));
+    ck_assert(!sm_device_batch_takes(data, 1, true, stream));
     ck_assert_int_eq(sm_device_count(), 0);
     ck_assert(!sm_device_in_use());
     sm_device_stay(0);
+    sm_device_pool_reach(0, 1);
     OK(sm_device_shutdown());
     const synced_mem_status all[] = {
         sm_device_resolve(0, &device),
@@ -53,7 +57,10 @@ START_TEST(seam_without_gpu)
         sm_device_copy_h2d(0, data, data, 1, NULL),
         sm_device_copy_d2h(0, data, data, 1, NULL),
         sm_device_copy_d2d(0, data, data, 1, NULL),
+        sm_device_copy_any(0, data, data, 1, NULL),
+        sm_device_copy_peer(0, data, 0, data, 1, 1, NULL),
         sm_device_fill(0, data, 0, 1, NULL),
+        sm_device_copy_batch(0, &data, &from, &size, 1, true, NULL),
         sm_device_event_create(0, &event),
         sm_device_event_destroy(0, event),
         sm_device_event_record(0, event, NULL),

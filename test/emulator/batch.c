@@ -6,9 +6,13 @@
  *   during the API call    at the call; over 64 KiB, on a stream with work: as above
  *   any                    as stream
  *
- * All else is as in cudaMemcpyAsync.
+ * The copies are queued in an order that the seed chooses; with seed 0 the last one comes first. If a test makes the
+ * call fail, it still queues some of them (with seed 0 half of them), as CUDA does not promise that a refused batch
+ * queues none. All else is as in cudaMemcpyAsync.
  */
 #include "emu.h"
+
+#include <stdlib.h>
 
 #if CUDART_VERSION >= 13000
 
@@ -95,20 +99,50 @@ static bool reads_now(const struct batch *batch, size_t which, size_t attribute,
     return during_call && (batch->sizes[which] <= READ_AT_ONCE || stream->head == NULL);
 }
 
-static cudaError_t copy_batch(const struct batch *batch, cudaStream_t handle)
+static size_t attribute_of(const struct batch *batch, size_t which)
+{
+    size_t attribute = 0;
+    while (attribute + 1 < batch->attribute_count && batch->firsts[attribute + 1] <= which)
+        attribute++;
+    return attribute;
+}
+
+static size_t *shuffled(size_t count)
+{
+    size_t *const order = emu_allocate(count * sizeof *order);
+    for (size_t i = 0; i < count; i++)
+        order[i] = count - 1 - i;
+    for (size_t left = count; left > 1 && emu.seed != 0; left--) {
+        const size_t other = (size_t)(emu_random() % left), kept = order[other];
+        order[other] = order[left - 1];
+        order[left - 1] = kept;
+    }
+    return order;
+}
+
+static cudaError_t queue_some(const struct batch *batch, struct emu_stream *stream, size_t count)
+{
+    cudaError_t error = cudaSuccess;
+    size_t *const order = shuffled(batch->count);
+    for (size_t i = 0; i < count && error == cudaSuccess; i++) {
+        const size_t which = order[i];
+        error = emu_copy(batch->targets[which], batch->sources[which], batch->sizes[which], stream,
+                         reads_now(batch, which, attribute_of(batch, which), stream));
+    }
+    free(order);
+    return error;
+}
+
+static cudaError_t copy_batch(const struct batch *batch, cudaStream_t handle, bool refused)
 {
     struct emu_stream *stream = NULL;
     cudaError_t error = stream_of_batch(handle, &stream);
     if (error == cudaSuccess)
         error = check_batch(batch);
-    size_t attribute = 0;
-    for (size_t i = 0; i < batch->count && error == cudaSuccess; i++) {
-        while (attribute + 1 < batch->attribute_count && batch->firsts[attribute + 1] <= i)
-            attribute++;
-        error = emu_copy(batch->targets[i], batch->sources[i], batch->sizes[i], stream,
-                         reads_now(batch, i, attribute, stream));
-    }
-    return error;
+    if (error != cudaSuccess)
+        return error;
+    const size_t some = emu.seed == 0 ? batch->count / 2 : (size_t)(emu_random() % batch->count);
+    return queue_some(batch, stream, refused ? some : batch->count);
 }
 
 cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, const size_t *sizes, size_t count,
@@ -118,7 +152,9 @@ cudaError_t cudaMemcpyBatchAsync(void *const *dsts, const void *const *srcs, con
     const struct batch batch = {dsts, srcs, sizes, count, attrs, attrsIdxs, numAttrs};
     cudaError_t error = EMU_ENTER(cudaMemcpyBatchAsync, EMU_NEEDS_CONTEXT);
     if (error == cudaSuccess)
-        error = copy_batch(&batch, stream);
+        error = copy_batch(&batch, stream, false);
+    else if (emu_was_refused(error))
+        (void)copy_batch(&batch, stream, true);
     return emu_leave(error);
 }
 

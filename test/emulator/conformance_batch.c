@@ -81,6 +81,46 @@ static void arguments(void)
     expect_bytes("the second", 0xa1, kit.pinned_b, 1000);
 }
 
+/* The library sends batches of both kinds of page-locked memory, in either direction. */
+static void many(void)
+{
+    enum { COUNT = 1000, EACH = 64 };
+    static void *to[COUNT];
+    static const void *from[COUNT];
+    static size_t sizes[COUNT];
+    struct kit kit;
+    size_t first = 0;
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    unsigned char *const host = aligned_alloc(4096, SIZE);
+
+    if (!host)
+        abort();
+    make_kit(&kit);
+    memset(host, 0x71, SIZE);
+    MUST(cudaHostRegister(host, SIZE, cudaHostRegisterPortable | cudaHostRegisterMapped));
+    for (int i = 0; i < COUNT; i++) {
+        to[i] = kit.device_a + i * EACH;
+        from[i] = host + i * EACH;
+        sizes[i] = i % 3 ? EACH : 1;
+    }
+    hold_stream_for(kit.stream, 30);
+    expect_code("a batch of 1000 from registered memory", cudaSuccess,
+                cudaMemcpyBatchAsync(to, from, sizes, COUNT, &attributes, &first, 1, kit.stream));
+    for (int i = 0; i < COUNT; i++) {
+        to[i] = kit.pinned_b + i * EACH;
+        from[i] = kit.device_a + i * EACH;
+    }
+    expect_code("and of 1000 back to page-locked memory", cudaSuccess,
+                cudaMemcpyBatchAsync(to, from, sizes, COUNT, &attributes, &first, 1, kit.stream));
+    MUST(cudaStreamSynchronize(kit.stream));
+    expect_bytes("the batches came one after the other", 0x71, kit.pinned_b + EACH, EACH);
+    expect_bytes("the last copy of both", 0x71, kit.pinned_b + (COUNT - 2) * EACH, EACH);
+    expect_bytes("a copy of one byte", 0x71, kit.pinned_b, 1);
+    expect_bytes("and no more", 0xb2, kit.pinned_b + 1, EACH - 1);
+    MUST(cudaHostUnregister(host));
+    free(host);
+}
+
 static const enum cudaMemcpySrcAccessOrder orders[] = {
     cudaMemcpySrcAccessOrderStream, cudaMemcpySrcAccessOrderDuringApiCall, cudaMemcpySrcAccessOrderAny};
 static const char *const from_pageable[] = {"pageable source, in the stream's order", "during the API call",
@@ -163,6 +203,7 @@ static void captures(void)
 const struct section batch_sections[] = {
     {"batch: streams", streams, 1, 0},
     {"batch: arguments", arguments, 1, 0},
+    {"batch: many copies", many, 1, 0},
     {"batch: pageable memory", pageable_memory, 1, 0},
     {"batch: rewritten sources", rewritten_sources, 1, 0},
     {"batch: captures", captures, 1, 0},

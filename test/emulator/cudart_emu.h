@@ -125,7 +125,7 @@ size_t emu_pending(void);
 /* Makes the nth use (1 is the next one) of a call return code and do nothing. The call is named as in "cudaMalloc"; "*"
  * counts every call of the runtime that can fail. Names that end in _ptsz or _ptds count as those without. After a
  * sticky failure every later call on the current device returns the same code, until emu_reset(). Several failures may
- * be set. */
+ * be set. cudaMemcpyBatchAsync still queues some of its copies, unless the code means that there are no batches. */
 void emu_fail(const char *call, unsigned nth, cudaError_t code, bool sticky);
 void emu_fail_clear(void);   /* cancels failures that have not happened yet; does not end a sticky failure */
 unsigned emu_failures(void); /* counts the set failures that have happened since emu_reset() */

@@ -407,6 +407,7 @@ struct emu_thread {
     enum cudaStreamCaptureMode capture_mode;
     struct emu_op *function; /* the kernel or host function in which this thread is */
     bool locked;
+    bool refused;             /* a failure that a test has set ended the call */
     struct emu_origin origin; /* the current call */
 };
 

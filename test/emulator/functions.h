@@ -17,6 +17,8 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site);
 /* The same for functions that act like a call of the runtime and are not counted. */
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site);
 cudaError_t emu_leave(cudaError_t error);
+/* Returns whether a failure that a test has set ended the call, although the device accepts work. */
+bool emu_was_refused(cudaError_t error);
 
 /* Reports the next call as made from this place instead of from its caller. */
 void emu_called_from(const void *site);

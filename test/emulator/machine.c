@@ -160,7 +160,8 @@ static cudaError_t inject(enum emu_call call, cudaError_t error)
 {
     cudaError_t code = cudaSuccess;
     bool sticky = false;
-    if (!emu_injected(call, &code, &sticky))
+    self.refused = emu_injected(call, &code, &sticky);
+    if (!self.refused)
         return error;
     if (sticky && emu_device_exists(self.device))
         emu.devices[self.device].sticky = code;
@@ -175,6 +176,12 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site)
     emu.calls[call]++;
     error = inject(call, error);
     return error == cudaSuccess ? emu_call_permitted(call) : error;
+}
+
+bool emu_was_refused(cudaError_t error)
+{
+    const bool can_run = error != cudaErrorNotSupported && error != cudaErrorCallRequiresNewerDriver;
+    return self.locked && self.refused && can_run && emu_context(self.device) == cudaSuccess;
 }
 
 cudaError_t emu_leave(cudaError_t error)

@@ -25,6 +25,34 @@ static void expect_misuse(void)
 
 /* ---- Failures ---- */
 
+/* A refused batch may have queued some of its copies. */
+static void test_refused_batch(void)
+{
+    static bool some, none;
+    unsigned char *const memory = device_memory(), *const from = pinned(3);
+    void *const to[] = {memory, memory + 16};
+    const void *const sources[] = {from, from + 16};
+    const size_t sizes[] = {16, 16};
+    size_t first = 0;
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    const cudaStream_t stream = stream_of(cudaStreamNonBlocking);
+    emu_fail("cudaMemcpyBatchAsync", 1, cudaErrorUnknown, false);
+    GIVES(cudaMemcpyBatchAsync(to, sources, sizes, 2, &attributes, &first, 1, stream), cudaErrorUnknown);
+    emu_fail("cudaMemcpyBatchAsync", 1, cudaErrorNotSupported, false);
+    const int queued = (int)emu_calls("cudaMemcpyBatchAsync");
+    GIVES(cudaMemcpyBatchAsync(to, sources, sizes, 2, &attributes, &first, 1, stream), cudaErrorNotSupported);
+    CHECK(queued == 1 && emu_pending() <= 1);
+    OK(cudaStreamSynchronize(stream));
+    const int arrived = (peek(memory) == 3) + (peek(memory + 16) == 3);
+    CHECK(seed == 0 ? arrived == 1 : arrived < 2);
+    some = some || arrived == 1;
+    none = none || arrived == 0;
+    CHECK(seed < 50 || (some && none));
+    OK(cudaStreamDestroy(stream));
+    OK(cudaFree(memory));
+    OK(cudaFreeHost(from));
+}
+
 static void test_failures(void)
 {
     void *memory = NULL;
@@ -227,6 +255,6 @@ static void test_ends(void)
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 1);
 }
 
-void (*const failure_tests[])(void) = {test_failures,   test_dropped_wait, test_dead_handles,
-                                       test_bad_ranges, test_bad_frees,    NULL};
+void (*const failure_tests[])(void) = {
+    test_failures, test_refused_batch, test_dropped_wait, test_dead_handles, test_bad_ranges, test_bad_frees, NULL};
 void (*const failure_tests_once[])(void) = {test_fork, test_fault, test_ends, NULL};

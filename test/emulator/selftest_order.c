@@ -50,6 +50,52 @@ static void test_pageable(void)
     OK(cudaFree(memory));
 }
 
+enum { IN_BATCH = 4 };
+
+static cudaError_t copy_batch(unsigned char *device, unsigned char *const *sources, cudaStream_t stream)
+{
+    void *to[IN_BATCH];
+    const void *from[IN_BATCH];
+    size_t sizes[IN_BATCH];
+    size_t first = 0;
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    for (int i = 0; i < IN_BATCH; i++) {
+        to[i] = device + 16 * i;
+        from[i] = sources[i];
+        sizes[i] = 16;
+    }
+    return cudaMemcpyBatchAsync(to, from, sizes, IN_BATCH, &attributes, &first, 1, stream);
+}
+
+/* Over all seeds each copy of a batch comes first, and last. A wait for the stream waits for all copies. */
+static void test_batch(void)
+{
+    static bool first[IN_BATCH], last[IN_BATCH];
+    unsigned char *sources[IN_BATCH], *memory = device_memory();
+    cudaStream_t stream = stream_of(cudaStreamNonBlocking);
+    int done = 0, seen[IN_BATCH] = {0};
+    for (int i = 0; i < IN_BATCH; i++)
+        sources[i] = pinned((unsigned char)(i + 1));
+    OK(copy_batch(memory, sources, stream));
+    for (int tries = 0; tries < 100 && done < IN_BATCH; tries++) {
+        for (int i = 0; i < IN_BATCH; i++)
+            done += !seen[i] && (seen[i] = peek(memory + 16 * i) == i + 1);
+        for (int i = 0; i < IN_BATCH; i++) {
+            first[i] = first[i] || (done == 1 && seen[i]);
+            last[i] = last[i] || (done == IN_BATCH - 1 && !seen[i]);
+        }
+        (void)cudaStreamQuery(stream);
+    }
+    OK(cudaStreamSynchronize(stream));
+    for (int i = 0; i < IN_BATCH; i++) {
+        CHECK(peek(memory + 16 * i) == i + 1 && peek(memory + 16 * i + 15) == i + 1);
+        CHECK(seed < 150 || (first[i] && last[i]));
+        OK(cudaFreeHost(sources[i]));
+    }
+    OK(cudaStreamDestroy(stream));
+    OK(cudaFree(memory));
+}
+
 /* Two blocking streams around a legacy operation, and a stream that is not ordered with them. */
 static void test_legacy(void)
 {
@@ -251,5 +297,6 @@ static void test_frees_without_end(void)
     OK(cudaStreamDestroy(chain.stream));
 }
 
-void (*const order_tests[])(void) = {test_late, test_pageable, test_legacy, test_events, test_host_function, NULL};
+void (*const order_tests[])(void) = {test_late,          test_pageable, test_legacy, test_events,
+                                     test_host_function, test_batch,    NULL};
 void (*const order_tests_once[])(void) = {test_held_stream, test_threads, test_frees_without_end, NULL};

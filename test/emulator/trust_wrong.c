@@ -156,6 +156,18 @@ static void batch_onto_its_own_source(void)
     cudaMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, new_stream());
 }
 
+static void batch_to_one_target_twice(void)
+{
+    byte *const device = new_device_memory(), *const host = new_pinned();
+    void *const to[] = {device, device + SIZE / 2 - 1};
+    const void *const from[] = {host, host + SIZE / 2};
+    const size_t sizes[] = {SIZE / 2, SIZE / 2};
+    struct cudaMemcpyAttributes attributes = {.srcAccessOrder = cudaMemcpySrcAccessOrderStream};
+    size_t first = 0;
+
+    cudaMemcpyBatchAsync(to, from, sizes, 2, &attributes, &first, 1, new_stream());
+}
+
 static void kernel_on_freed_memory(void)
 {
     const cudaStream_t stream = new_stream();
@@ -322,6 +334,10 @@ static const struct wrong programs[] = {
     {{"freed beside a kernel", freed_beside_a_kernel}, ABORTS, SEEDS, {"cudaFreeAsync in", "emu_launch in"}},
     {{"copied after FreeAsync", copied_after_free_async}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "cudaFreeAsync in"}},
     {{"copied after Free", copied_after_free}, ABORTS, SEEDS, {"cudaMemcpyAsync in", "no longer"}},
+    {{"batch to one target twice", batch_to_one_target_twice},
+     ABORTS,
+     SEEDS,
+     {"cudaMemcpyBatchAsync in", "in no order"}},
     {{"batch onto its own source", batch_onto_its_own_source},
      ABORTS,
      SEEDS,

@@ -1,7 +1,5 @@
 /* Plays the lives of objects in which something may fail. */
-#include "scenario.h"
-
-#include "slots.h"
+#include "scenario_state.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -17,53 +15,8 @@ static size_t usual_size(int scenario)
     return scenario < scenario_count_without_gpu ? 70000 : 7000;
 }
 
-/* The expected state of a scenario's one object. */
-static struct {
-    size_t usual;   /* size */
-    size_t largest; /* the largest size that the object has had */
-    synced_mem *mem;
-    unsigned references;
-    size_t size;
-    size_t filled;    /* this much has the pattern, and the rest is zeros */
-    unsigned pattern; /* of the contents */
-    unsigned fresh;   /* the last pattern that was used */
-    const void *host; /* the host's address of the contents, or NULL */
-    int caller_on;    /* the caller's current device */
-    bool given_up;    /* the device is lost */
-    bool staged;      /* contents may be lost after the call that was to move them */
-    bool compares;    /* kernels compare the contents that they read */
-    int owed, called; /* callbacks */
-    const char *doing;
-} now;
-
-/* The caller's own memory and streams. */
-static struct {
-    void *host, *host_of_both, *adopted_host,
-        *locked_host; /* all different, so that none is written while the object uses it */
-    void *device, *device_of_both, *adopted_device;
-    void *device_memory;              /* the memory that contains these three */
-    void *seen;                       /* the target of kernels that read */
-    synced_mem_stream stream, second; /* for pushes and kernels */
-    synced_mem_stream kernels;        /* a blocking stream, for kernels whose stream the library does not get */
-    int devices;
-    struct slots cpu_slots, gpu_slots; /* of the allocators */
-    void *gpu_slots_memory;
-} mine;
-
-#define REQUIRE(condition)                                                                                             \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: at %s, failed: %s; last error: %s\n", __FILE__, __LINE__, now.doing,         \
-                          #condition, synced_mem_last_error_message());                                                \
-            exit(EXIT_FAILURE);                                                                                        \
-        }                                                                                                              \
-    } while (0)
-
-/* The device of all objects, and of the caller's streams and memory. */
-static int home(void)
-{
-    return mine.devices > 0 ? mine.devices - 1 : 0;
-}
+struct scenario_now now;
+struct scenario_mine mine;
 
 static void *host_memory(void)
 {
@@ -98,6 +51,8 @@ void scenario_prepare(int scenario, int device_count, bool at_home)
     mine.host_of_both = host_memory();
     mine.adopted_host = host_memory();
     mine.locked_host = host_memory();
+    for (int i = 0; i < 2; i++)
+        mine.hosts_of_others[i] = host_memory();
     prepare_allocators(scenario);
     if (!gpu_expected())
         return;
@@ -118,6 +73,8 @@ void scenario_clean_up(void)
     free(mine.host);
     free(mine.host_of_both);
     free(mine.adopted_host);
+    for (int i = 0; i < 2; i++)
+        free(mine.hosts_of_others[i]);
     free(mine.cpu_slots.memory);
     if (!gpu_expected()) {
         free(mine.locked_host);
@@ -153,20 +110,16 @@ static synced_mem_status judge(const void *data)
 
 static bool contents_are(const unsigned char *data)
 {
+    if (now.unsure && pattern_is(data, now.size, now.others_pattern))
+        return true;
     return pattern_is(data, now.filled, now.pattern) && pattern_is(data + now.filled, now.size - now.filled, 0);
-}
-
-static void written(unsigned pattern)
-{
-    now.pattern = pattern;
-    now.filled = now.size;
 }
 
 static synced_mem_status on_host(void *data, bool write)
 {
     if (data && write) {
         host_fill(data, now.size, ++now.fresh);
-        written(now.fresh);
+        note_written(now.fresh);
     }
     if (data) {
         now.host = data;
@@ -180,7 +133,7 @@ static synced_mem_status on_device(void *data, bool write, synced_mem_stream str
 {
     if (data && write) {
         if (gpu_try_fill(data, now.size, ++now.fresh, stream))
-            written(now.fresh);
+            note_written(now.fresh);
         else
             now.given_up = true;
         now.host = NULL;
@@ -239,6 +192,59 @@ static synced_mem_status move_twice(bool pull)
 {
     synced_mem *const both[] = {now.mem, now.mem};
     return pull ? synced_mem_async_cpu_pull_n(both, 2, mine.stream) : synced_mem_async_gpu_push_n(both, 2, mine.stream);
+}
+
+/* ---- Companions: other objects that move in one call ---- */
+
+static synced_mem_status make_companion(int i)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = home();
+    return now.companions[i] ? SYNCED_MEM_OK : synced_mem_create(&now.companions[i], COMPANION_SIZE, &options);
+}
+
+static synced_mem_status write_companion(int i, bool on_gpu)
+{
+    const unsigned pattern = COMPANION_PATTERN + (unsigned)i;
+    const synced_mem_status status = make_companion(i);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    void *const data = on_gpu ? synced_mem_overwrite_gpu_data_on(now.companions[i], mine.second)
+                              : synced_mem_overwrite_cpu_data(now.companions[i]);
+    if (data && on_gpu && !gpu_try_fill(data, COMPANION_SIZE, pattern, mine.second))
+        now.given_up = true;
+    if (data && !on_gpu)
+        host_fill(data, COMPANION_SIZE, pattern);
+    return judge(data);
+}
+
+static synced_mem_status write_companions(bool on_gpu)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < COMPANIONS && status == SYNCED_MEM_OK && !now.given_up; i++)
+        status = write_companion(i, on_gpu);
+    return status;
+}
+
+static synced_mem_status move_all(bool pull)
+{
+    synced_mem *const all[] = {now.companions[0], now.mem, now.companions[1]};
+    return pull ? synced_mem_async_cpu_pull_n(all, 3, mine.stream) : synced_mem_async_gpu_push_n(all, 3, mine.stream);
+}
+
+static synced_mem_status release_companions(void)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (int i = 0; i < COMPANIONS && status == SYNCED_MEM_OK; i++) {
+        const void *const data = now.companions[i] && !now.given_up ? synced_mem_cpu_data(now.companions[i]) : NULL;
+        if (now.companions[i] && !now.given_up && !data)
+            return synced_mem_last_error();
+        REQUIRE(!data || host_is(data, COMPANION_SIZE, COMPANION_PATTERN + (unsigned)i));
+        status = now.companions[i] ? synced_mem_release(now.companions[i]) : SYNCED_MEM_OK;
+        now.companions[i] = status == SYNCED_MEM_OK ? NULL : now.companions[i];
+    }
+    return status;
 }
 
 static synced_mem_status resize(size_t size, bool keep)
@@ -318,7 +324,7 @@ static synced_mem_status hand_in(struct offer offer)
         return SYNCED_MEM_ERR_DEVICE_LOST;
     const synced_mem_status status = set_or_use(&offer);
     if (status == SYNCED_MEM_OK) {
-        written(pattern);
+        note_written(pattern);
         now.host = offer.ordered ? NULL : offer.host; /* NULL: the contents may be arriving */
         now.owed += offer.adopt ? (offer.host != NULL) + (offer.device != NULL) : 0;
     }
@@ -380,6 +386,11 @@ static synced_mem_status perform(enum step step)
         STEP(PULL_2, synced_mem_async_cpu_pull(now.mem, mine.second))
         STEP(PUSH_N, move_twice(false))
         STEP(PULL_N, move_twice(true))
+        STEP(WRITE_COMPANIONS, write_companions(false))
+        STEP(WRITE_COMPANIONS_ON, write_companions(true))
+        STEP(PUSH_ALL, move_all(false))
+        STEP(PULL_ALL, move_all(true))
+        STEP(RELEASE_COMPANIONS, release_companions())
         STEP(QUERY, query())
         STEP(WAIT, synced_mem_wait(now.mem))
         STEP(REAP, synced_mem_reap())
@@ -407,6 +418,18 @@ static synced_mem_status perform(enum step step)
         STEP(RELEASE_CPU, let_go(synced_mem_release_cpu_data(now.mem)))
         STEP(RELEASE_GPU, let_go(synced_mem_release_gpu_data(now.mem)))
         STEP(RELEASE_DATA, let_go(synced_mem_release_data(now.mem)))
+        STEP(CLEAR, scenario_clear())
+        STEP(MAKE_OTHERS, scenario_make_others(SYNCED_MEM_PLACEMENT_SEPARATE, false))
+        STEP(MAKE_PAGEABLE, scenario_make_others(SYNCED_MEM_PLACEMENT_SEPARATE, true))
+        STEP(MAKE_MANAGED, scenario_make_others(SYNCED_MEM_PLACEMENT_MANAGED, false))
+        STEP(OTHER_CPU, scenario_write_other(false))
+        STEP(OTHER_GPU, scenario_write_other(true))
+        STEP(COPY_ON, scenario_copy(false, false, mine.stream))
+        STEP(COPY_2, scenario_copy(false, false, mine.second))
+        STEP(COPY_CPU, scenario_copy(true, false, NULL))
+        STEP(COPY_N, scenario_copy(false, true, mine.stream))
+        STEP(COPY_CPU_N, scenario_copy(true, true, NULL))
+        STEP(RELEASE_OTHERS, scenario_release_others())
         STEP(RETAIN, retain())
         STEP(RELEASE, give_up())
         STEP(SHUTDOWN, synced_mem_shutdown())
@@ -427,13 +450,19 @@ static void check_caller(void)
     REQUIRE(now.called <= now.owed);
 }
 
+static bool is_copy(enum step step)
+{
+    return step >= COPY_ON && step <= COPY_CPU_N;
+}
+
 /* A copy that was arriving becomes invalid when the device is lost or the transfer fails. The copy that was its source
  * stays valid. */
-static void check_as_before(const struct facts *before, enum outcome expected)
+static void check_as_before(enum step step, const struct facts *before, enum outcome expected)
 {
     const synced_mem_state head = synced_mem_head(now.mem);
     const bool may_lose = (expected == MAY_BREAK || now.staged) && before->head == SYNCED_MEM_SYNCED;
-    REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED));
+    const bool overwritten = is_copy(step) && ((head & ~before->head) == 0 || now.unsure);
+    REQUIRE(head == before->head || (may_lose && head != SYNCED_MEM_UNINITIALIZED) || overwritten);
     REQUIRE(synced_mem_size(now.mem) == before->size);
     if (now.host && (head & SYNCED_MEM_AT_CPU))
         REQUIRE(contents_are(now.host));
@@ -478,7 +507,7 @@ static bool take(enum step step, enum outcome expected)
         REQUIRE(expected != MUST_SUCCEED);
         REQUIRE(had == (now.mem != NULL));
         if (had)
-            check_as_before(&before, expected);
+            check_as_before(step, &before, expected);
     }
     if (expected == MAY_FAIL_TWICE && is_out_of_sight())
         return true;
@@ -501,6 +530,8 @@ void scenario_run(int scenario, enum outcome expected)
         return;
     now.doing = "letting go";
     check_host_contents_stay();
+    REQUIRE(scenario_release_others() == SYNCED_MEM_OK);
+    REQUIRE(release_companions() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }

@@ -33,6 +33,11 @@ enum step {
     PULL_2,
     PUSH_N, /* with the object twice in the list */
     PULL_N,
+    WRITE_COMPANIONS, /* objects of page-locked memory, and of a size that goes by a batch */
+    WRITE_COMPANIONS_ON,
+    PUSH_ALL, /* with the companions */
+    PULL_ALL,
+    RELEASE_COMPANIONS,
     QUERY,
     WAIT,
     REAP,
@@ -58,6 +63,18 @@ enum step {
     RELEASE_CPU,
     RELEASE_GPU,
     RELEASE_DATA,
+    CLEAR,
+    MAKE_OTHERS,   /* two more objects, for copies */
+    MAKE_PAGEABLE, /* the same in pageable user memory */
+    MAKE_MANAGED,
+    OTHER_CPU, /* the first of them is written */
+    OTHER_GPU,
+    COPY_ON, /* from it */
+    COPY_2,
+    COPY_CPU,
+    COPY_N, /* also to the second of them */
+    COPY_CPU_N,
+    RELEASE_OTHERS,
     RETAIN,
     RELEASE,
     SHUTDOWN,

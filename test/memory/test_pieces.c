@@ -106,6 +106,39 @@ START_TEST(transfers_across_a_border)
 }
 END_TEST
 
+/* A batch takes memory in one registered piece. Memory in two pieces needs a copy for each. */
+START_TEST(a_batch_beside_a_border)
+{
+    enum { COUNT = 4, EACH = 4096 };
+    const struct across it = begin();
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *mems[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        char *const data = it.border + (i - 2) * EACH - (i == 0 ? EACH : 0) + EACH / 2;
+        mems[i] = make_on(EACH, 0);
+        pattern_write(data, EACH, (unsigned)i + 1);
+        OK(synced_mem_set_cpu_data(mems[i], data));
+    }
+    const unsigned copies = emu_calls("cudaMemcpyAsync");
+    OK(synced_mem_async_gpu_push_n(mems, COUNT, stream));
+    ck_assert_uint_eq(emu_calls("cudaMemcpyBatchAsync"), 1);
+    ck_assert_uint_eq(emu_calls("cudaMemcpyAsync") - copies, 2);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert(device_is(synced_mem_gpu_data(mems[i]), EACH, (unsigned)i + 1));
+        gpu_fill(synced_mem_mutable_gpu_data_on(mems[i], stream), EACH, (unsigned)i + 5, stream);
+    }
+    OK(synced_mem_async_cpu_pull_n(mems, COUNT, stream));
+    ck_assert_uint_eq(emu_calls("cudaMemcpyBatchAsync"), 2);
+    ck_assert_uint_eq(emu_calls("cudaMemcpyAsync") - copies, 4);
+    for (int i = 0; i < COUNT; i++) {
+        ck_assert(host_is(synced_mem_cpu_data(mems[i]), EACH, (unsigned)i + 5));
+        OK(synced_mem_release(mems[i]));
+    }
+    close_stream(stream);
+    end(&it);
+}
+END_TEST
+
 START_TEST(a_fill_across_a_border)
 {
     const struct across it = begin();
@@ -241,6 +274,7 @@ Suite *suite(void)
     tcase_add_test(callers, more_than_the_driver_takes);
     tcase_add_test(callers, one_piece);
     tcase_add_loop_test(callers, transfers_across_a_border, 0, STREAM_KINDS);
+    tcase_add_test(callers, a_batch_beside_a_border);
     tcase_add_test(callers, a_fill_across_a_border);
     tcase_add_loop_test(callers, half_a_transfer, 0, 2);
     tcase_add_loop_test(callers, a_piece_is_refused, 0, 3);

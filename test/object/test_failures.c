@@ -117,7 +117,7 @@ START_TEST(memory_is_not_freed_under_a_transfer_that_no_turn_follows)
     for (unsigned i = 0; i < 2; i++)
         gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, i + 1, stream);
     close_stream(stream);
-    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    emu_fail("cudaMemcpyBatchAsync", 1, cudaErrorUnknown, false);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, other));
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(synced_mem_head(mems[i]), SYNCED_MEM_AT_GPU);

@@ -283,9 +283,11 @@ static bool transfer_several(const struct op *op, bool push)
         call_meets(objects[i], op->code, stream);
     call_begins(objects[0], op->code, stream);
     const synced_mem_stream handle = handle_of(op, stream);
+    const unsigned batches = gpu_calls("cudaMemcpyBatchAsync");
     const synced_mem_status status =
         push ? synced_mem_async_gpu_push_n(mems, count, handle) : synced_mem_async_cpu_pull_n(mems, count, handle);
     const bool ok = answered(op_name(op->code), status, allowed);
+    shared->batches += gpu_calls("cudaMemcpyBatchAsync") > batches;
     call_ends(ok ? (push ? moves : 0) : -1, ok ? (push ? 0 : moves) : -1);
     for (size_t i = 0; i < count; i++) {
         if (ok)

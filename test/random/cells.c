@@ -38,6 +38,11 @@ static const struct {
     [CELL_RESIZE] = {"resize", OP_RESIZE, -1, -1, -1},
     [CELL_DISCARD] = {"discard", OP_DISCARD, -1, -1, -1},
     [CELL_DESTROY] = {"destroy", OP_DESTROY, -1, -1, -1},
+    [CELL_COPY] = {"copy to", -1, OP_COPY, -1, OP_COPY_N},
+    [CELL_COPY_OUT] = {"copy from", -1, OP_COPY_OUT, -1, -1},
+    [CELL_CPU_COPY] = {"cpu copy to", OP_CPU_COPY, -1, -1, -1},
+    [CELL_CPU_COPY_OUT] = {"cpu copy from", OP_CPU_COPY_OUT, -1, -1, -1},
+    [CELL_CLEAR] = {"clear", OP_CLEAR, -1, -1, -1},
 };
 
 enum domain domain_of_stream(int stream)
@@ -174,7 +179,8 @@ static void print_shares(void)
     (void)printf("%lu calls, %.1f %% moved bytes or waited, %.1f %% while work was pending, %lu kernels\n",
                  shared->calls, (double)shared->active * 100 / calls,
                  (double)shared->overlapped * 100 / (double)(shared->asked ? shared->asked : 1), shared->kernels);
-    (void)printf("%lu transfers were staged, %lu in several chunks\n", shared->staged, shared->chunked);
+    (void)printf("%lu transfers were staged, %lu in several chunks, %lu calls had a batch\n", shared->staged,
+                 shared->chunked, shared->batches);
 }
 
 /* Names the missing cells, if there were enough calls for all. */

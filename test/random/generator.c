@@ -24,7 +24,7 @@ static const unsigned char weights[OP_CODES] = {
     [OP_CPU_MUTABLE] = 6,   [OP_CPU_OVERWRITE] = 6, [OP_GPU_READ] = 8,        [OP_GPU_MUTABLE] = 6,
     [OP_GPU_OVERWRITE] = 6, [OP_GPU_READ_ON] = 20,  [OP_GPU_MUTABLE_ON] = 14, [OP_GPU_OVERWRITE_ON] = 8,
     [OP_END_USE_ON] = 6,    [OP_FORGET_STREAM] = 1, [OP_RENEW_STREAM] = 2,    [OP_PUSH] = 10,
-    [OP_PULL] = 10,         [OP_PUSH_N] = 4,        [OP_PULL_N] = 4,          [OP_QUERY] = 3,
+    [OP_PULL] = 10,         [OP_PUSH_N] = 8,        [OP_PULL_N] = 8,          [OP_QUERY] = 3,
     [OP_WAIT] = 2,          [OP_SET_CPU] = 2,       [OP_SET_GPU] = 2,         [OP_SET_BOTH] = 2,
     [OP_ADOPT_CPU] = 2,     [OP_ADOPT_GPU] = 2,     [OP_ADOPT_BOTH] = 2,      [OP_SET_CPU_ON] = 2,
     [OP_SET_GPU_ON] = 2,    [OP_SET_BOTH_ON] = 2,   [OP_ADOPT_CPU_ON] = 2,    [OP_ADOPT_GPU_ON] = 2,
@@ -35,7 +35,8 @@ static const unsigned char weights[OP_CODES] = {
     [OP_STAGING] = 1,       [OP_HOST_TRIM] = 1,     [OP_HOST_LIMIT] = 1,      [OP_HOST_DECAY] = 1,
     [OP_HOST_RESERVE] = 1,  [OP_GPU_TRIM] = 1,      [OP_GPU_REUSE] = 1,       [OP_GPU_THRESHOLD] = 1,
     [OP_GPU_SPARE] = 1,     [OP_GPU_PEER] = 1,      [OP_POOL_STATS] = 1,      [OP_FALLBACK] = 1,
-    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,
+    [OP_ALLOCATORS] = 1,    [OP_FAILING] = 12,      [OP_COPY] = 10,           [OP_COPY_OUT] = 4,
+    [OP_COPY_N] = 4,        [OP_CPU_COPY] = 4,      [OP_CPU_COPY_OUT] = 2,    [OP_CLEAR] = 2,
 };
 
 static bool is_excluded(const struct generator *generator, int code)
@@ -211,17 +212,88 @@ static bool hands_in_host_memory(int code)
     return code >= OP_SET_CPU && code <= OP_ADOPT_BOTH_ON && (code - OP_SET_CPU) % 3 != 1;
 }
 
+static bool is_copy(int code)
+{
+    return code >= OP_COPY && code <= OP_CPU_COPY_OUT;
+}
+
+/* The other object of a copy has the same size, and mostly contents of its own. */
+static uint32_t enqueue_partner(struct generator *generator, int stream)
+{
+    const int object = generator->object;
+    const uint32_t other = ((uint32_t)object + 1 + chance(generator, OBJECTS - 1)) % OBJECTS;
+    const uint32_t size = (uint32_t)world.objects[object].size;
+    generator->object = (int)other;
+    if (!world.objects[other].mem)
+        enqueue(generator, OP_CREATE, stream, size, random_next(&generator->random));
+    else if (world.objects[other].size != size)
+        enqueue(generator, one_in(generator, 2) ? OP_RESIZE : OP_DISCARD, stream, size, 0);
+    if (one_in(generator, 2)) {
+        const int code = one_in(generator, 2) ? OP_CPU_OVERWRITE : OP_GPU_OVERWRITE_ON;
+        enqueue(generator, code, stream, 0, 0);
+        enqueue_use(generator, code, stream);
+    }
+    generator->object = object;
+    return other;
+}
+
+/* The contents are read at once on the same stream, or by the host. */
+static void enqueue_read(struct generator *generator, int code, int stream, uint32_t other)
+{
+    const int object = generator->object;
+    if (code == OP_COPY_OUT || code == OP_CPU_COPY_OUT)
+        generator->object = (int)other;
+    const int read = one_in(generator, 2) ? OP_CPU_READ : OP_GPU_READ_ON;
+    enqueue(generator, read, stream, 0, 0);
+    if (read == OP_GPU_READ_ON)
+        enqueue(generator, OP_KERNEL_READ, stream, 0, 0);
+    generator->object = object;
+}
+
+static void enqueue_copy_call(struct generator *generator, int code, int stream)
+{
+    const uint32_t other = enqueue_partner(generator, stream);
+    const uint32_t more = random_next(&generator->random) & ~7u;
+    enqueue(generator, code, stream, code == OP_COPY_N ? more * OBJECTS + other : other,
+            random_next(&generator->random));
+    if (one_in(generator, 2))
+        enqueue_read(generator, code, stream, other);
+}
+
+/* Writes some other objects of the same device where a push or a pull finds their contents. Returns their set. */
+static uint32_t enqueue_others(struct generator *generator, int code, int stream)
+{
+    const int self = generator->object;
+    const int device = device_for(&world.objects[self]);
+    const int write = code == OP_PUSH_N ? OP_CPU_OVERWRITE : OP_GPU_OVERWRITE_ON;
+    uint32_t others = 0;
+    for (int i = 0; i < OBJECTS; i++) {
+        if (i == self || !world.objects[i].mem || device_for(&world.objects[i]) != device || one_in(generator, 3))
+            continue;
+        generator->object = i;
+        enqueue(generator, write, stream, 0, 0);
+        enqueue_use(generator, write, stream);
+        others |= 1u << i;
+    }
+    generator->object = self;
+    return others;
+}
+
 /* The arguments are numbers. The player decides their meaning. */
 static void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
     uint32_t a = random_next(&generator->random);
+    if (is_copy(code)) {
+        enqueue_copy_call(generator, code, stream);
+        return;
+    }
     if (creates(code) || code == OP_RESIZE)
         a = size_by_chance(generator);
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;
     if (code == OP_PUSH_N || code == OP_PULL_N)
-        a |= 1u << generator->object;
+        a = (one_in(generator, 2) ? a : enqueue_others(generator, code, stream)) | 1u << generator->object;
     const uint32_t plain = one_in(generator, 3) ? 0xffffffffu : ~63u;
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
@@ -329,6 +401,7 @@ static bool is_about_host(const struct generator *generator, enum access access)
     case CELL_CPU_OVERWRITE:
     case CELL_SET_CPU:
     case CELL_RELEASE_CPU:
+    case CELL_CPU_COPY:
         return true;
     case CELL_GPU_READ:
     case CELL_GPU_MUTABLE:
@@ -336,6 +409,7 @@ static bool is_about_host(const struct generator *generator, enum access access)
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
     case CELL_END_USE_ON:
+    case CELL_COPY:
         return false;
     case CELL_PUSH:
     case CELL_PULL:
@@ -344,6 +418,9 @@ static bool is_about_host(const struct generator *generator, enum access access)
     case CELL_RESIZE:
     case CELL_DISCARD:
     case CELL_DESTROY:
+    case CELL_COPY_OUT:
+    case CELL_CPU_COPY_OUT:
+    case CELL_CLEAR:
     case CELL_ACCESSES:
         break;
     }

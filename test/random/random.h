@@ -71,6 +71,12 @@ static inline int device_of_stream(int stream)
     X(PULL_N, async_cpu_pull_n)                                                                                        \
     X(QUERY, query)                                                                                                    \
     X(WAIT, wait)                                                                                                      \
+    X(COPY, async_gpu_copy)                                                                                            \
+    X(COPY_OUT, async_gpu_copy_out)                                                                                    \
+    X(COPY_N, async_gpu_copy_n)                                                                                        \
+    X(CPU_COPY, cpu_copy)                                                                                              \
+    X(CPU_COPY_OUT, cpu_copy_out)                                                                                      \
+    X(CLEAR, clear)                                                                                                    \
     X(SET_CPU, set_cpu)                                                                                                \
     X(SET_GPU, set_gpu)                                                                                                \
     X(SET_BOTH, set_both)                                                                                              \
@@ -166,6 +172,11 @@ enum access {
     CELL_RESIZE,
     CELL_DISCARD,
     CELL_DESTROY,
+    CELL_COPY,
+    CELL_COPY_OUT,
+    CELL_CPU_COPY,
+    CELL_CPU_COPY_OUT,
+    CELL_CLEAR,
     CELL_ACCESSES
 };
 enum domain {
@@ -195,6 +206,7 @@ struct shared {
     unsigned long kernels;
     unsigned long staged;  /* transfers */
     unsigned long chunked; /* those of them with more bytes than a buffer */
+    unsigned long batches; /* calls of several objects that used a batch */
     unsigned long by_code[OP_CODES];
     char message[MESSAGE]; /* of the failure */
     int logged;            /* operations of the present child */

@@ -261,6 +261,61 @@ void ref_pull(struct object *object, int stream)
     object->writer = NOBODY;
 }
 
+/* ---- Copies ---- */
+
+void ref_cleared(struct object *object)
+{
+    object->head = SYNCED_MEM_UNINITIALIZED;
+    ref_no_pointers(object);
+}
+
+/* The next two functions return the sides of a copy by the place of the memory. */
+enum side ref_copied_from(const struct object *from, enum side to)
+{
+    if (is_shared(from))
+        return to == CPU || from->placement == SYNCED_MEM_PLACEMENT_MAPPED ? CPU : GPU;
+    return from->head & (1u << to) ? to : !to;
+}
+
+enum side ref_copied_to(const struct object *to, enum side side)
+{
+    return side == GPU && is_shared(to) && to->placement == SYNCED_MEM_PLACEMENT_MAPPED ? CPU : side;
+}
+
+/* Plays the read of one object. On the writer's stream the write stays open. */
+static void read_by_copy(struct object *from, enum side side, int stream)
+{
+    const bool on_host = ref_copied_from(from, side) == CPU;
+    if (stream != HOST && (on_host || is_shared(from))) {
+        from->host_reads &= !from->host_writes;
+        from->host_writes = false;
+    }
+    if ((!on_host || is_shared(from)) && from->writer != stream)
+        from->writer = NOBODY;
+    if (stream == HOST)
+        return;
+    if (!on_host)
+        from->copy[GPU].reading |= in_set(stream);
+    else if (!host_is_pageable(from))
+        from->copy[CPU].reading |= in_set(stream);
+}
+
+void ref_copied(struct object *to, struct object *from, enum side side, int stream)
+{
+    if (from->head == SYNCED_MEM_UNINITIALIZED) {
+        ref_cleared(to);
+        return;
+    }
+    read_by_copy(from, side, stream);
+    if (stream != HOST)
+        to->copy[GPU].arriving |= in_set(stream);
+    to->head = 1u << side;
+    obtain(to, side);
+    ref_no_pointers(to);
+    memcpy(to->bytes, from->bytes, from->size);
+    to->defined = from->defined;
+}
+
 /* ---- Streams ---- */
 
 void ref_end_use_on(struct object *object, int stream)
@@ -448,6 +503,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     case CELL_CPU_OVERWRITE:
     case CELL_SET_CPU:
     case CELL_RELEASE_CPU:
+    case CELL_CPU_COPY:
         return host;
     case CELL_GPU_READ:
     case CELL_GPU_MUTABLE:
@@ -455,6 +511,7 @@ static stream_set transfers(const struct object *object, enum access access, boo
     case CELL_SET_GPU:
     case CELL_RELEASE_GPU:
     case CELL_END_USE_ON:
+    case CELL_COPY:
         return device;
     case CELL_PUSH:
     case CELL_PULL:
@@ -463,6 +520,9 @@ static stream_set transfers(const struct object *object, enum access access, boo
     case CELL_RESIZE:
     case CELL_DISCARD:
     case CELL_DESTROY:
+    case CELL_COPY_OUT:
+    case CELL_CPU_COPY_OUT:
+    case CELL_CLEAR:
     case CELL_ACCESSES:
         break;
     }

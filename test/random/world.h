@@ -111,6 +111,12 @@ void ref_cpu(struct object *object, enum mode mode, void *data);
 void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
+void ref_cleared(struct object *object);
+/* Return where the contents are read and written in a copy to the side. */
+enum side ref_copied_from(const struct object *from, enum side side);
+enum side ref_copied_to(const struct object *to, enum side side);
+/* stream HOST: to the host. */
+void ref_copied(struct object *to, struct object *from, enum side side, int stream);
 void ref_end_use_on(struct object *object, int stream);
 void ref_forget_stream(int stream);
 /* The place now has a new stream. */
@@ -195,6 +201,7 @@ enum { OK_ONLY = 1u << SYNCED_MEM_OK };
 
 bool play_access(const struct op *op);
 bool play_transfer(const struct op *op);
+bool play_copy(const struct op *op);
 bool play_set(const struct op *op);
 bool play_share(const struct op *op);
 bool play_size(const struct op *op);

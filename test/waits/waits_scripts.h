@@ -33,7 +33,7 @@ struct scripts {
     const struct script *of;
     int count;
 };
-extern const struct scripts transfer_scripts, access_scripts, failure_scripts, release_scripts;
+extern const struct scripts transfer_scripts, access_scripts, failure_scripts, release_scripts, copy_scripts;
 
 /* ---- Parts of scripts ---- */
 

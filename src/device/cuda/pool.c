@@ -195,10 +195,60 @@ static synced_mem_status set_peer_access(int device, const struct wish *wish)
     return leave_device(device, &before, status);
 }
 
+/* Whether a peer may use the memory of a device's pool. */
+enum permission {
+    UNSET,
+    TAKEN,   /* the library has allowed it by itself, or is about to */
+    TOO_FAR, /* the peer can't reach the device */
+    ALLOWED, /* by sm_device_pool_allow_peer() */
+    FORBIDDEN
+};
+static atomic_uchar permissions[SM_MAX_DEVICES][SM_MAX_DEVICES];
+
+/* Stores the caller's permission first, so that sm_device_pool_reach() in another thread sees it at its end. */
 synced_mem_status sm_device_pool_allow_peer(int device, int peer, bool allow)
 {
     const struct wish wish = {.peer = peer, .allow = allow};
-    return set_peer_access(device, &wish);
+    const unsigned char before =
+        atomic_exchange(&permissions[device][peer], (unsigned char)(allow ? ALLOWED : FORBIDDEN));
+    const synced_mem_status status = set_peer_access(device, &wish);
+    if (status != SYNCED_MEM_OK)
+        atomic_store(&permissions[device][peer], before);
+    return status;
+}
+
+static synced_mem_status set_access_in_pool(int device, const struct wish *wish)
+{
+    struct before before;
+    cudaMemPool_t pool;
+    SM_TRY(enter_device(device, &before));
+    synced_mem_status status = check_peer_possible(device, wish->peer);
+    if (status == SYNCED_MEM_OK)
+        status = sm_cuda_pool(device, false, &pool);
+    if (status == SYNCED_MEM_OK && pool)
+        status = set_pool_access(device, pool, wish);
+    return leave_device(device, &before, status);
+}
+
+/* A refusal is no failure, and the next transfer tries again. If the caller has forbidden the access meanwhile, it is
+ * taken back. */
+void sm_device_pool_reach(int device, int peer)
+{
+    const struct wish wish = {.peer = peer, .allow = true};
+    const struct wish forbidden = {.peer = peer, .allow = false};
+    atomic_uchar *const permission = &permissions[device][peer];
+    unsigned char expected = UNSET;
+    if (!atomic_compare_exchange_strong(permission, &expected, TAKEN))
+        return;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status status = set_access_in_pool(device, &wish);
+    unsigned char taken = TAKEN;
+    if (status != SYNCED_MEM_OK)
+        (void)atomic_compare_exchange_strong(permission, &taken,
+                                             status == SYNCED_MEM_ERR_INVALID_DEVICE ? TOO_FAR : UNSET);
+    else if (atomic_load(permission) == FORBIDDEN)
+        (void)set_access_in_pool(device, &forbidden);
+    sm_detail_set(&first);
 }
 
 static synced_mem_status disable_peers(void)
@@ -215,9 +265,17 @@ static synced_mem_status disable_peers(void)
     return sm_outcome_end(&first);
 }
 
+static void forget_permissions(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        for (int peer = 0; peer < SM_MAX_DEVICES; peer++)
+            atomic_store(&permissions[device][peer], UNSET);
+}
+
 synced_mem_status sm_device_shutdown(void)
 {
     struct sm_outcome peers;
+    forget_permissions();
     sm_outcome_set(&peers, disable_peers());
     const synced_mem_status pools = sm_cuda_destroy_pools();
     sm_cuda_forget_use();

@@ -57,6 +57,39 @@ synced_mem_status sm_device_copy_d2d(int device, void *to, const void *from, siz
         check_code(cudaMemcpyAsync(to, from, size, cudaMemcpyDeviceToDevice, stream), "cudaMemcpyAsync", device, size));
 }
 
+static synced_mem_status transfer_any_pieces(int device, char *to, const char *from, size_t size,
+                                             synced_mem_stream stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    size_t done = 0;
+    do {
+        const size_t piece = sm_cuda_in_piece(from + done, sm_cuda_in_piece(to + done, size - done));
+        status = check_code(cudaMemcpyAsync(to + done, from + done, piece, cudaMemcpyDefault, stream),
+                            "cudaMemcpyAsync", device, size);
+        if (status != SYNCED_MEM_OK)
+            return done > 0 ? wait_for_queued_parts(device, stream, status) : status;
+        done += piece;
+    } while (done < size);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_device_copy_any(int device, void *to, const void *from, size_t size, synced_mem_stream stream)
+{
+    struct before before;
+    SM_TRY(make_current(device, &before));
+    return leave_device(device, &before, transfer_any_pieces(device, to, from, size, stream));
+}
+
+synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const void *from, int from_device,
+                                      size_t size, synced_mem_stream stream)
+{
+    struct before before;
+    SM_TRY(make_current(device, &before));
+    return leave_device(device, &before,
+                        check_code(cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream),
+                                   "cudaMemcpyPeerAsync", device, size));
+}
+
 static synced_mem_status fill_pieces(int device, char *data, unsigned char value, size_t size, synced_mem_stream stream)
 {
     synced_mem_status status = SYNCED_MEM_OK;

@@ -1,0 +1,77 @@
+/* Batches of copies. */
+#include "copy/batch.h"
+
+#include "base/stats.h"
+#include "base/status.h"
+
+/* The most targets that one target is compared with. */
+enum { MOST_COMPARED = 64 };
+
+bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
+                    bool pinned)
+{
+    return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
+}
+
+/* Compares a target that is user memory with the batch's targets. The library's memory overlaps no other. */
+static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t to)
+{
+    if (from >= batch->high || to <= batch->low)
+        return false;
+    bool overlaps = batch->count > MOST_COMPARED;
+    for (size_t i = 0; i < batch->count && !overlaps; i++) {
+        const uintptr_t other = (uintptr_t)batch->to[i];
+        overlaps = from < other + batch->sizes[i] && other < to;
+    }
+    return overlaps;
+}
+
+static void note_target_of_user(struct sm_batch *batch, uintptr_t from, uintptr_t to)
+{
+    const bool first = batch->low == batch->high;
+    batch->low = first || from < batch->low ? from : batch->low;
+    batch->high = first || to > batch->high ? to : batch->high;
+}
+
+synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
+                                   size_t size, bool of_user)
+{
+    const uintptr_t begin = (uintptr_t)to;
+    if (batch->count == batch->room || (of_user && may_overlap(batch, begin, begin + size)))
+        SM_TRY(sm_batch_send(batch, stream));
+    if (of_user)
+        note_target_of_user(batch, begin, begin + size);
+    batch->to[batch->count] = to;
+    batch->from[batch->count] = from;
+    batch->sizes[batch->count++] = size;
+    return SYNCED_MEM_OK;
+}
+
+static void count_transfers(const struct sm_batch *batch)
+{
+    const bool up = batch->direction == SM_H2D;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        bytes += batch->sizes[i];
+    sm_count_up(up ? SM_COUNT_h2d_transfers : SM_COUNT_d2h_transfers, batch->count);
+    sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, bytes);
+}
+
+void sm_batch_empty(struct sm_batch *batch)
+{
+    batch->count = 0;
+    batch->low = 0;
+    batch->high = 0;
+}
+
+synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream)
+{
+    if (batch->count == 0)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_copy_batch(stream->device, batch->to, batch->from, batch->sizes,
+                                                          batch->count, batch->direction == SM_H2D, stream->handle);
+    if (status == SYNCED_MEM_OK)
+        count_transfers(batch);
+    sm_batch_empty(batch);
+    return status;
+}

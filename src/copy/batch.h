@@ -1,0 +1,49 @@
+/*
+ * A batch: copies of one direction on one stream, which go to the runtime in one call. Words:
+ *
+ *    collect    keep a copy for the batch's call
+ *    send       make the call; the batch is empty afterwards
+ *
+ * The copies of a batch are in no order among themselves. They come after the work that is on the stream when they are
+ * sent.
+ */
+#ifndef SM_BATCH_H
+#define SM_BATCH_H
+
+#include "stream/stream.h"
+#include "base/side.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* The caller provides the arrays. */
+struct sm_batch {
+    void **to;
+    const void **from;
+    size_t *sizes;
+    size_t room; /* entries of each array; 0: the batch collects nothing */
+    size_t count;
+    enum sm_direction direction;
+    /* Targets in user memory lie from low to high. Several objects may use one memory. */
+    uintptr_t low;
+    uintptr_t high;
+};
+
+/* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
+bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
+                    bool pinned);
+
+/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target may overlap another one. The batch is
+ * sent first if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not
+ * collected. */
+synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
+                                   size_t size, bool of_user);
+
+/* Queues the collected copies, and counts them as transfers. Does not block. On failure any of them may be queued, and
+ * none is counted. */
+synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream);
+
+/* Forgets the collected copies. */
+void sm_batch_empty(struct sm_batch *batch);
+
+#endif

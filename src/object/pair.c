@@ -1,0 +1,434 @@
+/* One copy between two objects. */
+#include "object/pair.h"
+
+#include "base/caller.h"
+#include "base/status.h"
+#include "copy/pin.h"
+#include "copy/staged.h"
+#include "memory/guard.h"
+#include "object/fetch.h"
+#include "object/unified.h"
+#include "object/user_allocator.h"
+
+#include <string.h>
+
+/* ---- The way ---- */
+
+enum way { BY_HOST, QUEUED, STAGED };
+
+/* The way of one pair, and its ends. */
+struct route {
+    enum way way;
+    enum sm_direction direction;
+    struct sm_copy *source;
+    struct sm_copy *target;
+    size_t size;
+};
+
+static bool is_copy_mapped(const struct sm_copy *copy)
+{
+    return copy->source == SYNCED_MEM_SOURCE_MAPPED;
+}
+
+struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    const bool is_there = (sm_head(pair->from) & sm_bit(pairs->side)) != 0;
+    struct sm_copy *const shared = sm_shared_copy(pair->from);
+    return shared ? shared : sm_copy_of(pair->from, is_there ? pairs->side : sm_other(pairs->side));
+}
+
+static enum sm_side get_source_side(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    return sm_pair_source(pairs, pair) == sm_copy_of(pair->from, SM_CPU) ? SM_CPU : SM_GPU;
+}
+
+/* Returns whether the source is read as host memory. A shared source can be both. */
+static bool is_read_by_host(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    const struct sm_copy *const source = sm_pair_source(pairs, pair);
+    if (pairs->side == SM_CPU)
+        return get_source_side(pairs, pair) == SM_CPU;
+    return sm_copy_is_shared(source) ? is_copy_mapped(source) : get_source_side(pairs, pair) == SM_CPU;
+}
+
+static bool is_route_staged(const struct route *route)
+{
+    if (route->direction == SM_D2D)
+        return false;
+    return route->direction == SM_H2D ? sm_is_staged(route->source, route->size, true)
+                                      : sm_is_staged(route->target, route->size, false);
+}
+
+/* The target must exist. It must be known whether user memory is page-locked. */
+static struct route choose_route(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    struct route route = {.source = sm_pair_source(pairs, pair),
+                          .target = sm_copy_of(pair->to, pairs->side),
+                          .size = sm_size(pair->from)};
+    const bool from_host = is_read_by_host(pairs, pair);
+    const bool to_host = pairs->side == SM_CPU || is_copy_mapped(route.target);
+    route.direction = from_host ? SM_H2D : to_host ? SM_D2H : SM_D2D;
+    if (from_host && to_host)
+        route.way = BY_HOST;
+    else
+        route.way = is_route_staged(&route) ? STAGED : QUEUED;
+    return route;
+}
+
+/* The next two functions query whether the host's end of a transfer is page-locked. */
+static synced_mem_status query_pin_of_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    if (pairs->side == SM_CPU || get_source_side(pairs, pair) == SM_GPU)
+        return SYNCED_MEM_OK;
+    return sm_pin_query(sm_pair_source(pairs, pair), pairs->stream->device);
+}
+
+static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    if (pairs->side == SM_GPU || get_source_side(pairs, pair) == SM_CPU)
+        return SYNCED_MEM_OK;
+    return sm_pin_query(sm_copy_of(pair->to, SM_CPU), sm_pair_source(pairs, pair)->device);
+}
+
+/* ---- Memory ---- */
+
+static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    return pairs->side == SM_GPU && is_read_by_host(pairs, pair) &&
+           sm_is_staged(sm_pair_source(pairs, pair), sm_size(pair->from), true);
+}
+
+/* It is the transfer's stream if that is on the target's device. */
+synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
+                                            struct sm_stream **stream)
+{
+    *stream = pairs->stream;
+    if (pairs->side == SM_CPU)
+        return SYNCED_MEM_OK;
+    const int device = sm_device(pair->to) >= 0 ? sm_device(pair->to) : pairs->stream->device;
+    if (device == pairs->stream->device && !is_source_staged(pairs, pair))
+        return SYNCED_MEM_OK;
+    return sm_internal_stream(device, is_read_by_host(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
+}
+
+static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct sm_pair *pair)
+{
+    struct sm_stream *stream;
+    struct sm_copy *copy;
+    SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
+    SM_TRY(sm_obtain_device(pair->to, sm_size(pair->to), stream, &copy));
+    sm_put_copy(pair->to, SM_GPU, copy);
+    sm_put_device(pair->to, copy->device);
+    pair->fresh = sm_copy_is_shared(copy) ? NULL : stream;
+    if (stream != pairs->stream && !is_read_by_host(pairs, pair))
+        sm_pair_keep_fresh(pairs, pair);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without)
+{
+    struct sm_fence *again;
+    *without = false;
+    if (pair->done || !sm_pair_moves(pair))
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
+    SM_TRY(sm_make_usable(pair->to, pairs->side));
+    SM_TRY(query_pin_of_source(pairs, pair));
+    *without = sm_user_allocator_wanted(pair->to, pairs->side) != NULL;
+    if (*without || sm_copy_of(pair->to, pairs->side))
+        return SYNCED_MEM_OK;
+    return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair)
+                                 : sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &again);
+}
+
+void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
+{
+    struct sm_copy *const target = sm_copy_of(pair->to, pairs->side);
+    if (pair->fresh && !target->untracked) {
+        const struct sm_detail first = sm_detail_get();
+        (void)sm_transfer_none(target, pair->fresh);
+        sm_detail_set(&first);
+    }
+    pair->fresh = NULL;
+}
+
+/* ---- Waits ---- */
+
+/* Memory that both sides use stays readable after the loss of the device, even if its contents were never written. */
+static synced_mem_status check_contents(const struct sm_pair *pair)
+{
+    const struct sm_copy *const shared = sm_shared_copy(pair->from);
+    if (!shared || sm_head(pair->from) != SYNCED_MEM_AT_GPU || !sm_inflight_is_lost(shared))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before it had written the contents at %p",
+                   shared->device, sm_copy_data(shared));
+}
+
+/* For a source that the host or a copy thread reads. */
+static synced_mem_status find_source_wait(const struct sm_pair *pair, struct sm_copy *source, struct sm_pair_wait *wait)
+{
+    SM_TRY(check_contents(pair));
+    const synced_mem_status status = sm_inflight_settle(source, false, NULL);
+    wait->fence = status == SYNCED_MEM_OK ? sm_inflight_blocker(source, false) : NULL;
+    wait->of_source = true;
+    return status;
+}
+
+/* For a target that the host or a copy thread writes. Its old contents do not matter, and may be lost. */
+static synced_mem_status find_target_wait(struct sm_copy *target, struct sm_pair_wait *wait)
+{
+    const synced_mem_status status = sm_inflight_settle(target, true, NULL);
+    wait->fence = status == SYNCED_MEM_OK ? sm_inflight_unfinished(target, true) : NULL;
+    wait->of_source = false;
+    return status;
+}
+
+/* The stream waits for all work once that is queued. A pageable source is read at once, so the host waits for it. */
+static synced_mem_status find_queued_wait(const struct route *route, struct sm_pair_wait *wait)
+{
+    if (route->direction == SM_H2D && !route->source->pinned) {
+        *wait = (struct sm_pair_wait){.fence = sm_inflight_blocker(route->source, false), .of_source = true};
+        if (wait->fence)
+            return SYNCED_MEM_OK;
+    }
+    *wait = (struct sm_pair_wait){
+        .fence = sm_inflight_unqueued(route->source, false), .until_queued = true, .of_source = true};
+    if (!wait->fence)
+        *wait = (struct sm_pair_wait){.fence = sm_inflight_queueing(route->target, true), .until_queued = true};
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair, struct sm_pair_wait *wait)
+{
+    *wait = (struct sm_pair_wait){.fence = NULL};
+    if (pair->done || !sm_pair_moves(pair))
+        return SYNCED_MEM_OK;
+    SM_TRY(query_pin_of_target(pairs, pair));
+    const struct route route = choose_route(pairs, pair);
+    if (route.way == QUEUED)
+        return find_queued_wait(&route, wait);
+    SM_TRY(find_source_wait(pair, route.source, wait));
+    return wait->fence ? SYNCED_MEM_OK : find_target_wait(route.target, wait);
+}
+
+/* ---- Heads ---- */
+
+void sm_give_up_contents(struct synced_mem *mem)
+{
+    sm_close_write(mem);
+    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+}
+
+/* Ends the open write of from, unless the writer is the caller's stream. */
+static void close_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    const struct sm_copy *const gpu = sm_copy_of(pair->from, SM_GPU);
+    if (gpu && gpu == sm_pair_source(pairs, pair) && gpu->writer != pairs->stream)
+        sm_close_write(pair->from);
+}
+
+static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
+{
+    close_source_write(pairs, pair);
+    sm_close_write(pair->to);
+    sm_set_head(pair->to, sm_bit(pairs->side));
+    pair->done = true;
+}
+
+/* Takes the target out of the head: an unknown part of it was written. */
+static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    sm_set_head(pair->to, sm_head(pair->to) & ~sm_bits_of(pair->to, pairs->side));
+}
+
+void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
+{
+    pair->queued = false;
+    pair->fresh = NULL;
+    if (status == SYNCED_MEM_OK)
+        complete_pair(pairs, pair);
+    else
+        drop_target_contents(pairs, pair);
+}
+
+/*
+ * Notes that the transfer has begun. Until it has ended the head has only the copies that the transfer does not write:
+ *
+ *    valid before        head meanwhile
+ *    the other side      that side alone: it has the old contents
+ *    nothing             unchanged
+ *    the target alone    unchanged: its contents are arriving, and a call that needs them waits
+ */
+static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
+{
+    const unsigned before = sm_head(pair->to);
+    const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
+    pair->kept = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED;
+    if (!pair->kept)
+        sm_set_head(pair->to, rest);
+    pair->arrival = sm_fence_hold(route->target->write);
+    pair->target = route->target;
+    pair->source = route->source;
+    pair->target_writes = route->target->writes;
+    pair->source_writes = route->source->writes;
+    pair->size = route->size;
+    pair->head = sm_head(pair->to);
+    pair->fresh = NULL;
+}
+
+static bool is_copy_untouched(const struct sm_copy *copy, const struct sm_copy *then, unsigned writes)
+{
+    return copy == then && copy->writes == writes;
+}
+
+/* If the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
+static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
+{
+    struct synced_mem *const to = pair->to;
+    const bool same = is_copy_untouched(sm_copy_of(to, pairs->side), pair->target, pair->target_writes);
+    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
+    if (status != SYNCED_MEM_OK && same && pair->kept)
+        drop_target_contents(pairs, pair);
+    if (status != SYNCED_MEM_OK)
+        return;
+    if (as_left) {
+        sm_set_head(to, sm_bit(pairs->side));
+        pair->target->arriving = pair->target->write == pair->arrival;
+    }
+    pair->done = as_left || pair->kept;
+}
+
+/* Entering cannot fail, as both objects were entered before. */
+void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
+{
+    struct sm_transaction transaction;
+    (void)sm_enter(&transaction, pair->to);
+    end_pair(pairs, pair, status);
+    if (pair->done)
+        sm_close_write(pair->to);
+    (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    if (pair->done) {
+        (void)sm_enter(&transaction, pair->from);
+        if (is_copy_untouched(sm_copy_of(pair->from, SM_GPU), pair->source, pair->source_writes))
+            sm_close_write(pair->from);
+        (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    }
+    sm_fence_drop(pair->arrival);
+    pair->arrival = NULL;
+}
+
+/* ---- Copying ---- */
+
+static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
+{
+    sm_guard_open(route->target);
+    memcpy(sm_copy_data(route->target), sm_copy_data(route->source), route->size);
+    route->target->arriving = false;
+    complete_pair(pairs, pair);
+    return SYNCED_MEM_OK;
+}
+
+/* Picks the stream of the transfer. It is the caller's if both are on the same device and nothing is staged. */
+static synced_mem_status find_stream(const struct sm_pairs *pairs, const struct route *route, struct sm_stream **on)
+{
+    const bool up = route->direction == SM_H2D;
+    const int device = up ? route->target->device : route->source->device;
+    const bool callers = pairs->stream && (route->direction == SM_D2D || device == pairs->stream->device);
+    *on = pairs->stream;
+    if (callers && route->way == QUEUED)
+        return SYNCED_MEM_OK;
+    return sm_internal_stream(device, up ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, on);
+}
+
+/* Makes the internal stream come after the caller's. */
+static synced_mem_status order_after_stream(struct sm_stream *internal, struct sm_stream *stream)
+{
+    struct sm_fence *fence;
+    SM_TRY(sm_stream_queued(stream, &fence));
+    const synced_mem_status status = sm_stream_wait(internal, fence);
+    sm_fence_drop(fence);
+    return status;
+}
+
+/* Allows each of two devices to use the library's memory on the other, if they can reach one another. Otherwise the
+ * runtime copies through the host. */
+static void allow_peer_access(const struct route *route)
+{
+    struct sm_copy *const ends[] = {route->target, route->source};
+    if (route->direction != SM_D2D || ends[0]->device == ends[1]->device)
+        return;
+    for (int i = 0; i < 2; i++)
+        if (ends[i]->source == SYNCED_MEM_SOURCE_DEVICE)
+            sm_device_pool_reach(ends[i]->device, ends[1 - i]->device);
+}
+
+/* The target's old contents do not matter, and may be lost. */
+static synced_mem_status queue_transfer(const struct route *route, struct sm_stream *on, struct sm_transfer *transfer)
+{
+    const bool arriving = route->target->arriving;
+    *transfer = (struct sm_transfer){
+        .direction = route->direction, .to = route->target, .from = route->source, .size = route->size};
+    route->target->arriving = false;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (route->way == QUEUED)
+        status = sm_transfer_queue(transfer, on);
+    else if (route->direction == SM_H2D)
+        status = sm_transfer_order(route->target, on);
+    if (status == SYNCED_MEM_OK && route->way == STAGED)
+        status = sm_staged_begin(transfer, on, NULL);
+    if (status != SYNCED_MEM_OK)
+        route->target->arriving = arriving;
+    return status;
+}
+
+/* Enters a transfer on an internal stream. */
+static synced_mem_status enter_transfer(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route,
+                                        struct sm_stream *on, struct sm_transfer *transfer)
+{
+    const synced_mem_status status = sm_transfer_enter(transfer, 1, on);
+    if (status == SYNCED_MEM_OK && pairs->side == SM_CPU && route->target->write) {
+        begin_pair(pairs, pair, route);
+        return SYNCED_MEM_OK;
+    }
+    sm_pair_set_heads(pairs, pair, status);
+    if (status != SYNCED_MEM_OK || !pairs->stream)
+        return status;
+    return sm_stream_wait(pairs->stream, route->target->write);
+}
+
+static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct sm_pair *pair,
+                                           const struct route *route, struct sm_transfer *transfer)
+{
+    struct sm_stream *on;
+    SM_TRY(find_stream(pairs, route, &on));
+    if (on != pairs->stream && pairs->stream && route->way == QUEUED)
+        SM_TRY(order_after_stream(on, pairs->stream));
+    if (pairs->side == SM_CPU)
+        sm_guard_open(route->target);
+    allow_peer_access(route);
+    const synced_mem_status status = queue_transfer(route, on, transfer);
+    if (status != SYNCED_MEM_OK) {
+        if (route->target->untracked == SM_UNTRACKED_WRITE)
+            drop_target_contents(pairs, pair);
+        return status;
+    }
+    if (route->way == STAGED)
+        begin_pair(pairs, pair, route);
+    else if (on != pairs->stream)
+        return enter_transfer(pairs, pair, route, on, transfer);
+    else
+        pair->queued = true;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_transfer *transfer)
+{
+    sm_caller_set_object(pair->to, sm_object_name(pair->to));
+    if (!sm_pair_moves(pair)) {
+        sm_give_up_contents(pair->to);
+        pair->done = true;
+        return SYNCED_MEM_OK;
+    }
+    const struct route route = choose_route(pairs, pair);
+    return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
+}

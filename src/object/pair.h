@@ -1,0 +1,90 @@
+/*
+ * One copy between two objects. The words:
+ *
+ *    pair      the object that is overwritten (to), and the object whose contents it gets (from)
+ *    source    the copy of from that is read
+ *    target    the copy of to that is written
+ *    way       the host copies the contents, or a transfer does
+ *    begun     of a transfer that can still fail: the host waits for it before the head counts on its contents
+ *    redone    copied once more, because another thread's call has used the target meanwhile
+ *
+ * All functions need the locks of both objects, unless stated otherwise. They release none.
+ */
+#ifndef SM_PAIR_H
+#define SM_PAIR_H
+
+#include "object/transaction.h"
+#include "copy/transfer.h"
+
+struct sm_pair {
+    struct synced_mem *to;
+    struct synced_mem *from;
+    bool done;   /* the contents are in to, or arrive without the host */
+    bool queued; /* the transfer is queued on the caller's stream and not entered */
+    struct sm_stream
+        *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
+    /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the copies
+     * meanwhile. */
+    struct sm_fence *arrival;
+    struct sm_copy *target;
+    struct sm_copy *source;
+    unsigned target_writes;
+    unsigned source_writes;
+    size_t size;   /* of to at the begin */
+    unsigned head; /* of to after the begin */
+    bool kept;     /* this head counts on the arriving contents */
+};
+
+/* The part that all pairs of a call have in common. */
+struct sm_pairs {
+    enum sm_side side;        /* of the targets */
+    struct sm_stream *stream; /* the caller's; NULL: the targets are host copies */
+};
+
+/* The wait that a pair needs. */
+struct sm_pair_wait {
+    struct sm_fence *fence; /* NULL: none; the caller does not hold it */
+    bool until_queued;      /* the host waits only until a stream can wait for the fence */
+    bool of_source;         /* the fence's work brings the contents to copy */
+};
+
+/* Returns whether from has contents. */
+static inline bool sm_pair_moves(const struct sm_pair *pair)
+{
+    return sm_head(pair->from) != SYNCED_MEM_UNINITIALIZED;
+}
+
+/* Returns the copy of from to read: the one on the targets' side if it is valid, else the other. */
+struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pair *pair);
+
+/* Stores the stream in whose order new memory for the target is usable. NULL: host memory. Does not block. */
+synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
+                                            struct sm_stream **stream);
+
+/* Gets memory for the target. *without: the memory must come from a user allocator, with nothing locked. Does not
+ * block. On failure the object may have new memory. */
+synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without);
+
+/* Finds the next fence that the host waits for before it can copy the contents. Does not block. */
+synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
+                                    struct sm_pair_wait *wait);
+
+/* Copies the contents, or queues or begins the transfer. sm_pair_find_wait() must have found no wait. If the pair is
+ * queued afterwards, the caller enters the transfer and calls sm_pair_set_heads(). Otherwise the pair is done or begun.
+ * Blocks as sm_transfer_queue(). On failure nothing has changed, except that an untracked target has no contents. */
+synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_transfer *transfer);
+
+/* Sets the heads after the queued transfer was entered with this status. */
+void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status);
+
+/* Enters the allocation of the target's new memory if nothing was queued to it. Ignores failures. */
+void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair);
+
+/* Ends a begun transfer, after the host has waited for it with this status. No lock may be held. Takes the locks of the
+ * two objects, one after the other. Afterwards the pair is done, has failed, or must be redone. */
+void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status);
+
+/* Gives up the object's contents: the head becomes UNINITIALIZED. The memory stays. */
+void sm_give_up_contents(struct synced_mem *mem);
+
+#endif

@@ -1,0 +1,504 @@
+/*
+ * Tests copies between objects in which something is refused, lost or forbidden, or other calls use the objects at the
+ * same time. Afterwards an object that is to be overwritten is unchanged, has the contents, or has lost the contents
+ * that the transfer had begun to overwrite.
+ */
+#include "fixture.h"
+
+#include "cudart_emu.h"
+
+#include <cuda_runtime_api.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sm_fence;
+struct sm_stream;
+struct sm_bounce;
+
+enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
+
+/* ---- Replacements of the library's functions and the runtime's (--wrap) ---- */
+
+/* Called once, with nothing locked, before the host waits. The object belongs to the test. */
+static void (*meanwhile)(synced_mem *mem);
+static synced_mem *meanwhile_of;
+
+static void let_others(void)
+{
+    void (*const call)(synced_mem *) = meanwhile;
+    meanwhile = NULL;
+    if (call)
+        call(meanwhile_of);
+}
+
+synced_mem_status __real_sm_fence_wait(struct sm_fence *fence);
+synced_mem_status __wrap_sm_fence_wait(struct sm_fence *fence);
+synced_mem_status __wrap_sm_fence_wait(struct sm_fence *fence)
+{
+    let_others();
+    return __real_sm_fence_wait(fence);
+}
+
+synced_mem_status __real_sm_fence_wait_queued(struct sm_fence *fence);
+synced_mem_status __wrap_sm_fence_wait_queued(struct sm_fence *fence);
+synced_mem_status __wrap_sm_fence_wait_queued(struct sm_fence *fence)
+{
+    let_others();
+    return __real_sm_fence_wait_queued(fence);
+}
+
+static bool holds_nothing_back;
+
+bool __real_sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
+bool __wrap_sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);
+bool __wrap_sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
+{
+    return !holds_nothing_back && __real_sm_stream_hold_back(stream, fence);
+}
+
+static bool no_buffer;
+
+struct sm_bounce *__real_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size);
+struct sm_bounce *__wrap_sm_bounce_take(int device, const void *source, size_t size)
+{
+    return no_buffer ? NULL : __real_sm_bounce_take(device, source, size);
+}
+
+static bool no_memory;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return no_memory ? NULL : __real_calloc(count, size);
+}
+
+/* ---- Objects ---- */
+
+static synced_mem *make_pinned(unsigned pattern)
+{
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
+    return mem;
+}
+
+/* Creates an object that is AT_GPU and has host memory. */
+static synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    synced_mem *const mem = make_on(size, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, 77);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), size, pattern, stream);
+    return mem;
+}
+
+static void release_both(synced_mem *a, synced_mem *b)
+{
+    OK(synced_mem_release(a));
+    OK(synced_mem_release(b));
+}
+
+static synced_mem *make_there(unsigned pattern)
+{
+    synced_mem *const mem = make_on(SIZE, 1);
+    gpu_make_current(1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
+    gpu_make_current(0);
+    return mem;
+}
+
+static void stage(unsigned threads)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = 1};
+    OK(synced_mem_set_staging(&staging));
+}
+
+/* ---- Transfers that fail after they have begun ---- */
+
+static const synced_mem_state heads[] = {SYNCED_MEM_AT_CPU, SYNCED_MEM_AT_GPU, SYNCED_MEM_SYNCED,
+                                         SYNCED_MEM_UNINITIALIZED};
+
+static synced_mem *make_with_head(size_t size, synced_mem_state head, unsigned pattern)
+{
+    synced_mem *const mem = make_on(size, 0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(mem, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, pattern);
+    if (head == SYNCED_MEM_AT_GPU)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), size, pattern, NULL);
+    if (head == SYNCED_MEM_SYNCED)
+        OK(synced_mem_async_gpu_push(mem, NULL));
+    if (head == SYNCED_MEM_UNINITIALIZED)
+        OK(synced_mem_clear(mem));
+    ck_assert_int_eq(synced_mem_head(mem), head);
+    return mem;
+}
+
+/* If the other side had the old contents, it still has them. */
+static void check_lost(synced_mem *to, synced_mem_state before, synced_mem_state written, size_t size)
+{
+    ck_assert_int_eq(synced_mem_head(to), before & ~written);
+    ck_assert(host_is(synced_mem_cpu_data(to), size, before & ~written ? 9 : 0));
+}
+
+START_TEST(a_staged_copy_fails)
+{
+    void *const mine = malloc(LARGE);
+    const synced_mem_state head = heads[_i % 4];
+    stage((unsigned)_i / 4 * 2);
+    synced_mem *const to = make_with_head(LARGE, head, 9), *const from = make_on(LARGE, 0);
+    pattern_write(mine, LARGE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    gpu_sync_device(0);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_copy(to, from, NULL));
+    SAYS("cudaMemcpyAsync");
+    check_lost(to, head, SYNCED_MEM_AT_GPU, LARGE);
+    ck_assert_int_eq(synced_mem_head(from), SYNCED_MEM_AT_CPU);
+    OK(synced_mem_async_gpu_copy(to, from, NULL));
+    ck_assert(host_is(synced_mem_cpu_data(to), LARGE, 1));
+    release_both(to, from);
+    free(mine);
+}
+END_TEST
+
+START_TEST(a_copy_to_the_host_fails)
+{
+    const synced_mem_state head = heads[_i % 4];
+    synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on_device(SIZE, 1, NULL);
+    gpu_sync_device(0);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_copy(to, from));
+    check_lost(to, head, SYNCED_MEM_AT_CPU, SIZE);
+    ck_assert_int_eq(synced_mem_head(from), SYNCED_MEM_AT_GPU);
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+}
+END_TEST
+
+/* Without an event and without synchronization, the end of the transfer is unknown. */
+START_TEST(a_transfer_out_of_sight)
+{
+    const synced_mem_state head = heads[_i % 4];
+    const bool to_host = _i / 4;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on_device(SIZE, 1, NULL);
+    OK(synced_mem_end_use_on(from, NULL));
+    OK(synced_mem_end_use_on(to, NULL));
+    gpu_sync_device(0);
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, to_host ? synced_mem_cpu_copy(to, from) : synced_mem_async_gpu_copy(to, from, stream));
+    check_lost(to, head, to_host ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU, SIZE);
+    gpu_stream_sync(stream);
+    gpu_sync_device(0);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    close_stream(stream);
+    emu_reset(0);
+}
+END_TEST
+
+/* The same for a pageable source without a bounce buffer. */
+START_TEST(a_push_out_of_sight)
+{
+    static unsigned char mine[SIZE];
+    const synced_mem_state head = heads[_i];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_with_head(SIZE, head, 9), *const from = make_on(SIZE, 0);
+    pattern_write(mine, SIZE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    OK(synced_mem_end_use_on(to, NULL));
+    gpu_sync_device(0);
+    no_buffer = true;
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_gpu_copy(to, from, stream));
+    check_lost(to, head, SYNCED_MEM_AT_GPU, SIZE);
+    gpu_stream_sync(stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    close_stream(stream);
+    emu_reset(0);
+}
+END_TEST
+
+/* The work of a lost device has ended, and a copy by the host does not need it. */
+START_TEST(a_lost_device_does_not_hold_back_the_host)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on_device(SIZE, 9, stream), *const from = make_pinned(1);
+    OK(synced_mem_async_cpu_pull(to, stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    emu_reset(0);
+}
+END_TEST
+
+/* Contents that never arrived on the host can be overwritten: by the host, and from a device that still works. */
+START_TEST(lost_contents_are_overwritten)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    void *const mine = gpu_pinned_alloc(SIZE);
+    synced_mem *const to = make_on(SIZE, 0), *const from = _i ? make_there(1) : make_pinned(1);
+    gpu_sync_device(1);
+    host_fill(mine, SIZE, 9);
+    gpu_fill(gpu_alloc(0, SIZE), SIZE, 9, stream);
+    OK(USE(to, .cpu_data = mine, .stream = stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    if (synced_mem_cpu_data(to)) /* the work was done before */
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    emu_reset(0);
+}
+END_TEST
+
+/* ---- Several pairs ---- */
+
+START_TEST(the_second_of_three_is_refused)
+{
+    synced_mem *to[3], *from[3];
+    for (int i = 0; i < 3; i++) {
+        to[i] = make_named_on(i == 1 ? "second" : "other", SIZE, 0);
+        host_fill(synced_mem_overwrite_cpu_data(to[i]), SIZE, 9);
+        from[i] = make_on_device(SIZE, 1 + (unsigned)i, NULL);
+    }
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA,
+          _i ? synced_mem_cpu_copy_n(to, from, 3) : synced_mem_async_gpu_copy_n(to, from, 3, NULL));
+    SAYS("of 'second'");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(synced_mem_head(to[i]), i == 0 && !_i ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU);
+        ck_assert(host_is(synced_mem_cpu_data(to[i]), SIZE, i == 0 ? 1 : 9));
+        release_both(to[i], from[i]);
+    }
+}
+END_TEST
+
+START_TEST(no_memory_for_records)
+{
+    synced_mem *const a = make_pinned(1), *const b = make_pinned(2), *const c = make_pinned(3);
+    synced_mem *const to[] = {a, b}, *const from[] = {c, c};
+    no_memory = true;
+    const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
+    no_memory = false;
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    SAYS("no host memory for the records of 2 copies");
+    ck_assert(host_is(synced_mem_cpu_data(a), SIZE, 1));
+    OK(synced_mem_release(a));
+    release_both(b, c);
+}
+END_TEST
+
+/* ---- Other calls on the objects, while the host waits ---- */
+
+static void read_old(synced_mem *mem)
+{
+    ck_assert(host_is(synced_mem_cpu_data(mem), synced_mem_size(mem), 9));
+}
+
+static void read_new_on_device(synced_mem *mem)
+{
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, NULL), synced_mem_size(mem), 1));
+}
+
+static void read_any_on_device(synced_mem *mem)
+{
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, NULL));
+}
+
+static void overwrite_host(synced_mem *mem)
+{
+    host_fill(synced_mem_overwrite_cpu_data(mem), synced_mem_size(mem), 5);
+}
+
+static void resize(synced_mem *mem)
+{
+    OK(synced_mem_resize(mem, 100));
+}
+
+static void give_up_memory(synced_mem *mem)
+{
+    OK(synced_mem_release_data(mem));
+}
+
+static void call_meanwhile(void (*call)(synced_mem *mem), synced_mem *mem)
+{
+    meanwhile = call;
+    meanwhile_of = mem;
+}
+
+static const struct {
+    synced_mem_state head;
+    void (*call)(synced_mem *mem);
+    unsigned pattern; /* in the end */
+} between[] = {
+    {SYNCED_MEM_SYNCED, read_old, 1},
+    {SYNCED_MEM_AT_GPU, read_old, 1},
+    {SYNCED_MEM_AT_GPU, overwrite_host, 1},
+    {SYNCED_MEM_AT_CPU, overwrite_host, 5}, /* the call has waited for the contents */
+    {SYNCED_MEM_AT_CPU, read_new_on_device, 1},
+    {SYNCED_MEM_SYNCED, give_up_memory, 1},
+};
+enum { BETWEEN = sizeof between / sizeof between[0] };
+
+START_TEST(used_while_contents_come_to_the_host)
+{
+    synced_mem *const to = make_with_head(SIZE, between[_i].head, 9), *const from = make_on_device(SIZE, 1, NULL);
+    gpu_sync_device(0);
+    call_meanwhile(between[_i].call, to);
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(!meanwhile);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, between[_i].pattern));
+    release_both(to, from);
+}
+END_TEST
+
+START_TEST(used_while_a_copy_is_staged)
+{
+    void *const mine = malloc(LARGE);
+    void (*const calls[])(synced_mem *) = {read_any_on_device, overwrite_host, give_up_memory};
+    stage((unsigned)_i / 3 * 2);
+    synced_mem *const to = make_with_head(LARGE, _i % 3 == 2 ? SYNCED_MEM_SYNCED : SYNCED_MEM_AT_CPU, 9), *const from =
+                                                                                                              make_on(
+                                                                                                                  LARGE,
+                                                                                                                  0);
+    pattern_write(mine, LARGE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    gpu_sync_device(0);
+    call_meanwhile(calls[_i % 3], to);
+    OK(synced_mem_async_gpu_copy(to, from, NULL));
+    ck_assert(!meanwhile);
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_GPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), LARGE, 1));
+    release_both(to, from);
+    free(mine);
+}
+END_TEST
+
+/* Pairs that are done are not copied again. */
+START_TEST(one_of_two_is_redone)
+{
+    synced_mem *const first = make_pinned(9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
+    synced_mem *const on_host = make_pinned(1), *const on_device = make_on_device(SIZE, 1, NULL);
+    synced_mem *const to[] = {first, second}, *const from[] = {on_host, on_device};
+    gpu_sync_device(0);
+    call_meanwhile(read_old, second);
+    OK(synced_mem_cpu_copy_n(to, from, 2));
+    ck_assert(host_is(synced_mem_cpu_data(first), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(second), SIZE, 1));
+    release_both(first, second);
+    release_both(on_host, on_device);
+}
+END_TEST
+
+START_TEST(resized_meanwhile)
+{
+    synced_mem *const to = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9), *const from = make_on_device(SIZE, 1, NULL);
+    gpu_sync_device(0);
+    call_meanwhile(resize, to);
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(to, from));
+    ck_assert(host_is(synced_mem_cpu_data(to), 100, 9));
+    release_both(to, from);
+}
+END_TEST
+
+/* If the caller's stream cannot wait for the transfer, the host waits. */
+START_TEST(a_stream_that_can_not_wait)
+{
+    void *const mine = malloc(LARGE);
+    stage(0);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on(LARGE, 0), *const from = make_on(LARGE, 0);
+    pattern_write(mine, LARGE, 1);
+    OK(synced_mem_set_cpu_data(from, mine));
+    holds_nothing_back = true;
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    holds_nothing_back = false;
+    int pending = -1;
+    OK(synced_mem_query(to, &pending));
+    ck_assert_int_eq(pending, 0);
+    ck_assert(host_is(synced_mem_cpu_data(to), LARGE, 1));
+    release_both(to, from);
+    close_stream(stream);
+    free(mine);
+}
+END_TEST
+
+/* After a failed wait pointers stay valid: later writes through them are part of the contents. */
+START_TEST(a_failed_wait_leaves_pointers)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_pinned(9), *const from = make_on(SIZE, 0);
+    void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
+    gpu_fill(data, SIZE, 1, stream);
+    emu_fail(_i ? "cudaStreamWaitEvent" : "cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_copy(to, from));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
+    gpu_fill(data, SIZE, 2, stream);
+    OK(synced_mem_cpu_copy(to, from));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 2));
+    release_both(to, from);
+    close_stream(stream);
+}
+END_TEST
+
+/* ---- Capture ---- */
+
+START_TEST(capturing)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *const to = make_on_device(SIZE, 9, other), *const from = make_on_device(SIZE, 1, other);
+    cudaGraph_t graph;
+    if (_i == 1)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(to, stream));
+    if (_i == 2)
+        ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(from, stream));
+    const struct facts before = facts_of(to);
+    ck_assert_int_eq(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_async_gpu_copy(to, from, _i ? other : stream));
+    if (_i == 2)
+        FAILS(SYNCED_MEM_ERR_CAPTURING, synced_mem_cpu_copy(to, from));
+    check_unchanged(to, &before);
+    ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    release_both(to, from);
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("copies that fail");
+    TCase *const failures = add_case(made, "failures");
+    tcase_add_loop_test(failures, a_staged_copy_fails, 0, 8);
+    tcase_add_loop_test(failures, a_copy_to_the_host_fails, 0, 4);
+    tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);
+    tcase_add_test(failures, no_memory_for_records);
+    tcase_add_loop_test(failures, a_failed_wait_leaves_pointers, 0, 2);
+    tcase_add_loop_test(failures, capturing, 0, 3);
+    TCase *const others = add_case(made, "other calls");
+    tcase_add_loop_test(others, used_while_contents_come_to_the_host, 0, BETWEEN);
+    tcase_add_loop_test(others, used_while_a_copy_is_staged, 0, 6);
+    tcase_add_test(others, one_of_two_is_redone);
+    tcase_add_test(others, resized_meanwhile);
+    tcase_add_test(others, a_stream_that_can_not_wait);
+    TCase *const lost = add_case_without_end(made, "lost");
+    tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
+    tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
+    tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
+    tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
+    return made;
+}

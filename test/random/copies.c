@@ -1,0 +1,179 @@
+/* Plays copies between objects, and calls that give up contents. */
+#include "world.h"
+
+#include "gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct call {
+    struct object *to[OBJECTS], *from;
+    int count;
+    enum side side;
+    int stream; /* or HOST */
+    unsigned allowed;
+};
+
+/* A default stream belongs to the target's device. If the target has none, it belongs to the source's. */
+static int resolve_copy(const struct call *call, const struct op *op)
+{
+    const bool of_source = call->to[0]->device < 0 && call->from->device >= 0;
+    return resolve(of_source ? call->from : call->to[0], op->stream);
+}
+
+static void find_allowed(struct call *call)
+{
+    call->allowed = OK_ONLY;
+    if (call->stream == HOST)
+        return;
+    const int device = device_of_stream(call->stream);
+    for (int i = 0; i < call->count; i++)
+        if (call->to[i]->device >= 0 && call->to[i]->device != device && call->from->device != device)
+            call->allowed = 1u << SYNCED_MEM_ERR_INVALID_DEVICE;
+    if (!machine.gpu)
+        call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
+}
+
+static bool can_be_copied(const struct object *to, const struct object *from)
+{
+    return to->mem && from->mem && to != from && to->size == from->size;
+}
+
+/* The object of the operation is the target or the source. */
+static bool find_pair(const struct op *op, struct call *call)
+{
+    const bool out = op->code == OP_COPY_OUT || op->code == OP_CPU_COPY_OUT;
+    struct object *const mine = &world.objects[op->object], *const other = &world.objects[op->a % OBJECTS];
+    call->to[0] = out ? other : mine;
+    call->from = out ? mine : other;
+    call->count = 1;
+    return can_be_copied(call->to[0], call->from);
+}
+
+/* Finds one source, and all objects of its size whose bit is set. The operation's object comes first. */
+static bool find_pairs(const struct op *op, struct call *call)
+{
+    if (!find_pair(op, call))
+        return false;
+    for (int i = 0; i < OBJECTS; i++)
+        if ((op->b >> i & 1) && &world.objects[i] != call->to[0] && can_be_copied(&world.objects[i], call->from))
+            call->to[call->count++] = &world.objects[i];
+    return true;
+}
+
+static bool find_objects(const struct op *op, struct call *call)
+{
+    *call = (struct call){.side = op->code == OP_CPU_COPY || op->code == OP_CPU_COPY_OUT ? CPU : GPU, .stream = HOST};
+    if (op->code == OP_COPY_N ? !find_pairs(op, call) : !find_pair(op, call))
+        return false;
+    if (call->side == GPU)
+        call->stream = resolve_copy(call, op);
+    find_allowed(call);
+    return call->stream >= 0;
+}
+
+static int get_index(const struct object *object)
+{
+    return (int)(object - world.objects);
+}
+
+static synced_mem_status make_call(const struct op *op, const struct call *call)
+{
+    synced_mem *to[OBJECTS], *from[OBJECTS];
+    if (op->code != OP_COPY_N) {
+        const int to_index = get_index(call->to[0]), from_index = get_index(call->from);
+        if (call->side == CPU)
+            code_line("(void)synced_mem_cpu_copy(mem[%d], mem[%d]);", to_index, from_index);
+        else
+            code_line("(void)synced_mem_async_gpu_copy(mem[%d], mem[%d], stream[%d]);", to_index, from_index,
+                      call->stream);
+        return call->side == CPU
+                   ? synced_mem_cpu_copy(call->to[0]->mem, call->from->mem)
+                   : synced_mem_async_gpu_copy(call->to[0]->mem, call->from->mem, world.streams[call->stream]);
+    }
+    for (int i = 0; i < call->count; i++) {
+        to[i] = call->to[i]->mem;
+        from[i] = call->from->mem;
+        code_line("to[%d] = mem[%d], from[%d] = mem[%d];", i, get_index(call->to[i]), i, get_index(call->from));
+    }
+    code_line("(void)synced_mem_async_gpu_copy_n(to, from, %d, stream[%d]);", call->count, call->stream);
+    return synced_mem_async_gpu_copy_n(to, from, (size_t)call->count, world.streams[call->stream]);
+}
+
+static void expect_transfers(const struct call *call, int *up, int *down)
+{
+    *up = *down = 0;
+    for (int i = 0; i < call->count && call->from->head && call->from->size > 0; i++) {
+        const enum side source = ref_copied_from(call->from, call->side);
+        const enum side target = ref_copied_to(call->to[i], call->side);
+        *up += source == CPU && target == GPU;
+        *down += source == GPU && target == CPU;
+    }
+}
+
+/* Rewrites a pageable source, as the copy has read it when it returns. */
+static void rewrite_source(const struct op *op, const struct call *call)
+{
+    const struct object *const from = call->from;
+    const struct block *const block = from->copy[CPU].block;
+    if (!(op->a & 8) || !block || block->kind != PAGEABLE_BLOCK || from->copy[CPU].locked || call->stream == HOST)
+        return;
+    if (from->head != SYNCED_MEM_AT_CPU || !from->defined || getenv("SYNCED_MEM_DEBUG"))
+        return;
+    memset(block->data, 0xEE, from->size);
+    (void)gpu_stream_is_idle(world.streams[call->stream]);
+    memcpy(block->data, from->bytes, from->size);
+}
+
+static bool play_one_copy(const struct op *op)
+{
+    struct call call;
+    int up, down;
+    if (!find_objects(op, &call))
+        return false;
+    const int to_cell = call.side == CPU ? OP_CPU_COPY : OP_COPY;
+    const int from_cell = call.side == CPU ? OP_CPU_COPY_OUT : OP_COPY_OUT;
+    expect_transfers(&call, &up, &down);
+    for (int i = 1; i < call.count; i++)
+        call_meets(call.to[i], to_cell, call.stream);
+    call_meets(call.from, from_cell, call.stream);
+    call_begins(call.to[0], to_cell, call.stream);
+    const bool ok = answered(op_name(op->code), make_call(op, &call), call.allowed);
+    call_ends(ok ? up : 0, ok ? down : 0);
+    for (int i = 0; i < call.count; i++) {
+        struct object *const to = call.to[i];
+        const bool moved = ok && call.from->head;
+        if (moved && (call.side == GPU || is_shared(to)))
+            take_device(to, call.side == GPU ? device_of_stream(call.stream) : device_for(to), true);
+        if (ok)
+            ref_copied(to, call.from, call.side, call.stream);
+        else
+            call_failed(to, call.stream == HOST ? device_for(to) : device_of_stream(call.stream));
+        check_facts(to);
+    }
+    check_facts(call.from);
+    if (ok)
+        rewrite_source(op, &call);
+    return true;
+}
+
+static bool play_clear(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    if (!object->mem)
+        return false;
+    code_line("OK(synced_mem_clear(mem[%d]));", op->object);
+    call_begins(object, op->code, HOST);
+    (void)answered("clear", synced_mem_clear(object->mem), OK_ONLY);
+    call_ends(0, 0);
+    ref_cleared(object);
+    check_facts(object);
+    return true;
+}
+
+bool play_copy(const struct op *op)
+{
+    if (op->code == OP_CLEAR)
+        return play_clear(op);
+    return op->code >= OP_COPY && op->code <= OP_CPU_COPY_OUT && play_one_copy(op);
+}
