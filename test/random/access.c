@@ -125,7 +125,7 @@ static void access_object(const struct op *op, const struct call *call, enum sid
     call_begins(object, op->code, call->stream);
     const void *const data = mode == READ ? reads(op, call) : writes(op, call);
     const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
-    call_moved(ref_count_parts(object), ok && side == GPU ? moved : 0, ok && side == CPU ? moved : 0);
+    call_moved(ref_most_transfers(object), ok && side == GPU ? moved : 0, ok && side == CPU ? moved : 0);
     if (ok) {
         check_pointer(object, side, data);
         if (side == GPU || is_shared(object))
@@ -170,9 +170,10 @@ static unsigned transfer_allowed(const struct object *object, bool push, unsigne
     return (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_STATE;
 }
 
+/* A pull that has nothing to move needs no device. */
 static void transferred(struct object *object, bool push, int stream)
 {
-    take_device(object, device_of_stream(stream), true);
+    take_device(object, device_of_stream(stream), ref_head(object) != SYNCED_MEM_MIXED);
     if (push)
         ref_push(object, stream);
     else
@@ -227,7 +228,7 @@ static bool transfer_one(const struct op *op, bool push)
     const synced_mem_status status = push ? synced_mem_async_gpu_push(object->mem, call.handle)
                                           : synced_mem_async_cpu_pull(object->mem, call.handle);
     const bool ok = answered(op_name(op->code), status, allowed);
-    call_moved(ref_count_parts(object), ok && push ? moved : 0, ok && !push ? moved : 0);
+    call_moved(ref_most_transfers(object), ok && push ? moved : 0, ok && !push ? moved : 0);
     if (ok)
         transferred(object, push, call.stream);
     else
@@ -295,11 +296,11 @@ static bool transfer_several(const struct op *op, bool push)
     const int stream = common_stream(op, objects, count);
     if (stream < 0)
         return false;
-    int parts = 0;
+    int most = 0;
     for (size_t i = 0; i < count; i++) {
         mems[i] = objects[i]->mem;
         code_line("several[%zu] = mem[%td];", i, objects[i] - world.objects);
-        parts += ref_count_parts(objects[i]);
+        most += ref_most_transfers(objects[i]);
     }
     code_line("(void)synced_mem_%s(several, %zu, stream[%d]);", op_name(op->code), count, stream);
     const unsigned allowed = all_allowed(objects, count, push, stream);
@@ -314,7 +315,7 @@ static bool transfer_several(const struct op *op, bool push)
     shared->batches += gpu_calls("cudaMemcpyBatchAsync") > batches;
     const size_t moved = ok ? all_transferred(objects, count, push, stream) : 0;
     if (ok)
-        call_moved(parts, push ? moved : 0, push ? 0 : moved);
+        call_moved(most, push ? moved : 0, push ? 0 : moved);
     else
         call_ends(-1, -1);
     for (size_t i = 0; i < count; i++) {

@@ -37,7 +37,7 @@ static void find_allowed(struct call *call)
 
 static bool can_be_copied(const struct object *to, const struct object *from)
 {
-    if (!COPIES_OF_VIEWS && (ref_is_in_parts(to) || ref_is_in_parts(from)))
+    if (!COPIES_OF_VIEWS && (to->root || to->divided || from->root || from->divided))
         return false;
     return to->mem && from->mem && to != from && to->size == from->size;
 }
@@ -103,12 +103,12 @@ static synced_mem_status make_call(const struct op *op, const struct call *call)
     return synced_mem_async_gpu_copy_n(to, from, (size_t)call->count, world.streams[call->stream]);
 }
 
-static int count_parts(const struct call *call)
+static int count_transfers(const struct call *call)
 {
-    int parts = 0;
+    int most = 0;
     for (int i = 0; i < call->count; i++)
-        parts += ref_count_parts(call->from) + ref_count_parts(call->to[i]);
-    return parts;
+        most += ref_most_transfers(call->from) * ref_most_transfers(call->to[i]);
+    return most;
 }
 
 /* Rewrites a pageable source, as the copy has read it when it returns. */
@@ -135,7 +135,7 @@ static bool play_one_copy(const struct op *op)
     const int to_cell = call.side == CPU ? OP_CPU_COPY : OP_COPY;
     const int from_cell = call.side == CPU ? OP_CPU_COPY_OUT : OP_COPY_OUT;
     const unsigned head = ref_head(call.from);
-    const int parts = count_parts(&call);
+    const int most = count_transfers(&call);
     for (int i = 0; i < call.count; i++)
         ref_moved_by_copy(call.to[i], call.from, call.side, moved);
     for (int i = 1; i < call.count; i++)
@@ -143,7 +143,7 @@ static bool play_one_copy(const struct op *op)
     call_meets(call.from, from_cell, call.stream);
     call_begins(call.to[0], to_cell, call.stream);
     const bool ok = answered(op_name(op->code), make_call(op, &call), call.allowed);
-    call_moved(parts, ok ? moved[GPU] : 0, ok ? moved[CPU] : 0);
+    call_moved(most, ok ? moved[GPU] : 0, ok ? moved[CPU] : 0);
     for (int i = 0; i < call.count; i++) {
         struct object *const to = call.to[i];
         const bool took = ok && head;

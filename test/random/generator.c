@@ -336,7 +336,7 @@ static void choose_by_chance(struct generator *generator)
 /* Returns how often a cell should have been hit by now. Grows with the calls, so that the steering never ends. */
 static unsigned enough(void)
 {
-    return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 200000);
+    return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 400000);
 }
 
 /* Returns how many hits are missing in the cells that a call would hit. */

@@ -238,15 +238,15 @@ bool play_life(const struct op *op)
 
 /* ---- Size and memory ---- */
 
-/* Returns the set of possible heads. If no copy with the contents has room, the library chooses, as it does if the parts
- * that are left of released views have several heads. */
+/* Returns the set of possible heads. If no copy with the contents has room, the library chooses, as it does if parts
+ * are left of released views. */
 static unsigned heads_after_resize(const struct object *object, size_t size, const size_t room[SIDES])
 {
     const unsigned head = ref_head(object);
     const unsigned either = 1u << SYNCED_MEM_AT_CPU | 1u << SYNCED_MEM_AT_GPU;
     unsigned with_room = 0;
-    if (!ref_all_at(object, head))
-        return either | 1u << SYNCED_MEM_SYNCED;
+    if (object->divided)
+        return either | 1u << head;
     for (unsigned side = CPU; side < SIDES; side++)
         if ((head & (1u << side)) && room[side] >= size)
             with_room |= 1u << side;
@@ -269,7 +269,7 @@ static void resize(const struct op *op, struct object *object)
     const size_t room[SIDES] = {synced_mem_cpu_capacity(object->mem), synced_mem_gpu_capacity(object->mem)};
     const unsigned heads = heads_after_resize(object, size, room);
     const unsigned allowed = resize_allowed(object);
-    const bool alike = ref_all_at(object, ref_head(object));
+    const int moves = object->divided && allowed == OK_ONLY ? -1 : 0;
     code_line("(void)synced_mem_%s(mem[%d], %zu);", op_name(op->code), op->object, size);
     call_begins(object, op->code, HOST);
     const synced_mem_status status =
@@ -283,7 +283,7 @@ static void resize(const struct op *op, struct object *object)
             fail("after the resize the head is %u", head);
         ref_resized(object, size, head, room);
     }
-    call_ends(alike || !ok ? 0 : -1, alike || !ok ? 0 : -1);
+    call_ends(moves, moves);
 }
 
 /* Views refuse it. Moves contents to the other side first that only this side has. */
@@ -295,7 +295,7 @@ static void release_side(const struct op *op, struct object *object)
     const unsigned allowed = object->root             ? 1u << SYNCED_MEM_ERR_INVALID_STATE
                              : needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU
                                                       : OK_ONLY;
-    const int parts = ref_count_parts(object);
+    const int most = ref_most_transfers(object);
     if (side == GPU && !needed && !is_shared(object) && !object->root) /* otherwise the memory stays */
         late_kernel(object);
     code_line("(void)synced_mem_%s(mem[%d]);", op_name(op->code), op->object);
@@ -303,7 +303,7 @@ static void release_side(const struct op *op, struct object *object)
     const synced_mem_status status =
         side == CPU ? synced_mem_release_cpu_data(object->mem) : synced_mem_release_gpu_data(object->mem);
     const bool ok = answered(op_name(op->code), status, allowed);
-    call_moved(parts, ok && side == CPU ? moved : 0, ok && side == GPU ? moved : 0);
+    call_moved(most, ok && side == CPU ? moved : 0, ok && side == GPU ? moved : 0);
     if (!ok)
         return;
     if (needed && side == CPU)

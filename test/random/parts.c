@@ -33,6 +33,11 @@ bool ref_is_in_parts(const struct object *object)
     return object->root || object->views > 0 || object->parts > 1;
 }
 
+int ref_most_transfers(const struct object *object)
+{
+    return object->root || object->divided ? MOST_PARTS : 1;
+}
+
 enum shape ref_shape(const struct object *object)
 {
     if (!object->root)
@@ -218,15 +223,14 @@ void ref_viewed(struct object *view, synced_mem *mem, struct object *root, size_
     ref_created(view, mem, size);
     view->root = root;
     view->root_offset = offset;
-    view->placement = root->placement;
     view->device = root->device;
-    memcpy(view->allocated, root->allocated, sizeof view->allocated);
     root->views++;
     if (size == 0)
         return;
     view->owner = root;
     view->offset = offset;
     root->views_with_bytes++;
+    root->divided = true;
     cut_at(root, offset);
     cut_at(root, offset + size);
 }

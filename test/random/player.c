@@ -108,9 +108,10 @@ static bool lets_go(int code)
 
 static void mark_going(const struct object *object, bool going)
 {
+    const struct object *const root = object->root ? object->root : object;
     for (int side = 0; side < SIDES; side++)
-        if (object->owner->copy[side].block)
-            object->owner->copy[side].block->going = going;
+        if (root->copy[side].block)
+            root->copy[side].block->going = going;
 }
 
 void call_begins(const struct object *object, int code, int stream)
@@ -131,10 +132,10 @@ static void check_moves(const char *way, uint64_t made, int expected)
         fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
 }
 
-static bool has_views(void)
+static bool has_divided(void)
 {
     for (int i = 0; i < FIRST_VIEW; i++)
-        if (world.objects[i].views > 0)
+        if (world.objects[i].mem && world.objects[i].divided)
             return true;
     return false;
 }
@@ -146,26 +147,26 @@ static void check_staged(const synced_mem_stats *after, uint64_t ups, uint64_t d
     const uint64_t staged = after->staged_transfers - before.staged_transfers;
     const uint64_t up_bytes = after->h2d_bytes - before.h2d_bytes;
     const uint64_t bytes = up_bytes + after->d2h_bytes - before.d2h_bytes;
-    if (!world.staged && sharers_before == 0 && !has_views() && (staged > ups || staged * STAGING_BUFFER > up_bytes))
+    if (!world.staged && sharers_before == 0 && !has_divided() && (staged > ups || staged * STAGING_BUFFER > up_bytes))
         fail("%llu transfers were staged", (unsigned long long)staged);
     shared->staged += staged;
     shared->chunked += staged == 1 && ups + downs == 1 && bytes > STAGING_BUFFER;
 }
 
 /* Adjacent parts may be moved together. */
-static void check_bytes(const char *way, uint64_t made, uint64_t bytes, int parts, size_t expected)
+static void check_bytes(const char *way, uint64_t made, uint64_t bytes, int most, size_t expected)
 {
-    if (bytes != expected || (made == 0) != (expected == 0) || made > (uint64_t)parts)
-        fail("%llu bytes went %s in %llu transfers, not %zu of %d parts", (unsigned long long)bytes, way,
-             (unsigned long long)made, expected, parts);
+    if (bytes != expected || (made == 0) != (expected == 0) || made > (uint64_t)most)
+        fail("%llu bytes went %s in %llu transfers, not %zu in at most %d", (unsigned long long)bytes, way,
+             (unsigned long long)made, expected, most);
 }
 
-void call_moved(int parts, size_t up_bytes, size_t down_bytes)
+void call_moved(int most, size_t up_bytes, size_t down_bytes)
 {
     const synced_mem_stats after = stats_of_library();
-    check_bytes("to the device", after.h2d_transfers - before.h2d_transfers, after.h2d_bytes - before.h2d_bytes, parts,
+    check_bytes("to the device", after.h2d_transfers - before.h2d_transfers, after.h2d_bytes - before.h2d_bytes, most,
                 up_bytes);
-    check_bytes("to the host", after.d2h_transfers - before.d2h_transfers, after.d2h_bytes - before.d2h_bytes, parts,
+    check_bytes("to the host", after.d2h_transfers - before.d2h_transfers, after.d2h_bytes - before.d2h_bytes, most,
                 down_bytes);
     call_ends(-1, -1);
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* With fewer calls some cells may stay without a hit. */
-enum { ENOUGH_CALLS = 200000 };
+enum { ENOUGH_CALLS = 400000 };
 
 static const char *const heads[VIEW_HEADS] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED", "MIXED"};
 static const char *const shapes[SHAPES] = {"view, one part", "view, several", "root"};

@@ -96,7 +96,7 @@ static void enqueue_rare(struct generator *generator, int code)
 
 static unsigned enough_in_parts(void)
 {
-    return VIEW_CELL_GOAL * 3 / 2 * (unsigned)(1 + shared->calls / 200000);
+    return VIEW_CELL_GOAL * 3 / 2 * (unsigned)(1 + shared->calls / 400000);
 }
 
 bool choose_by_parts(struct generator *generator)

@@ -82,6 +82,7 @@ struct object {
 
     /* Of an object that is no view. After the last reference is gone, it lives as long as its views. */
     int views, views_with_bytes;
+    bool divided; /* it had views with bytes at some time, so the library may still keep parts */
 
     /* Of an owner. */
     int device;
@@ -139,6 +140,9 @@ static inline size_t part_size(const struct part *part)
 /* Returns whether the object is a view, or has views or several parts. */
 bool ref_is_in_parts(const struct object *object);
 enum shape ref_shape(const struct object *object);
+/* Returns how many transfers an access makes at most. The library may keep apart what is one part here, because the work
+ * in flight differs. */
+int ref_most_transfers(const struct object *object);
 unsigned ref_head(const struct object *object);
 /* Return whether all parts have the head; whether any has it. */
 bool ref_all_at(const struct object *object, unsigned head);
@@ -263,8 +267,8 @@ extern bool code_wanted;
 void call_meets(const struct object *object, int code, int stream);
 void call_begins(const struct object *object, int code, int stream);
 void call_ends(int up, int down);
-/* Ends a call that moves so many bytes, of an object or of several with so many parts. */
-void call_moved(int parts, size_t up_bytes, size_t down_bytes);
+/* Ends a call that moves so many bytes, in so many transfers at most. */
+void call_moved(int most, size_t up_bytes, size_t down_bytes);
 /* Returns whether the call succeeded. Fails if the status is not in the allowed set, 1 << status each. */
 bool answered(const char *what, synced_mem_status status, unsigned allowed);
 /* Memory that a failed call has obtained may stay as capacity, and its device too. */
