@@ -408,13 +408,14 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. Entering one record cannot fail, as it was entered before. */
+ * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->entry_count; i++) {
         struct sm_transaction transaction;
-        (void)sm_enter(&transaction, batch->entries[i].transaction.mem);
+        if (sm_enter(&transaction, batch->entries[i].transaction.mem) != SYNCED_MEM_OK)
+            continue;
         const bool arrived = has_arrived(batch, &batch->entries[i]);
         if (arrived && is_pull(batch))
             sm_close_write(transaction.mem);
