@@ -248,9 +248,9 @@ synced_mem_status sm_copy_reap(bool wait)
 
 void sm_copy_reap_passing_by(bool may_block)
 {
-    struct pass pass = {.may_block = may_block};
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
+    struct pass pass = {.may_block = may_block};
     if (get_first_retired())
         try_copies(&pass);
     (void)sm_bounce_reap(false);
