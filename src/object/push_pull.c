@@ -443,7 +443,8 @@ static void cancel_arrivals(struct batch *batch)
 /* Waits for all staged transfers even after a failure, since the heads count on them. */
 static synced_mem_status follow_arrivals(struct batch *batch)
 {
-    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     for (size_t i = 0; i < batch->staged; i++) {
         const synced_mem_status status = follow_arrival(batch, batch->arrivals[i]);
         if (first.status == SYNCED_MEM_OK)
