@@ -87,11 +87,21 @@ void sm_part_end_at(struct sm_copy *part, size_t size)
     part->bytes = size;
 }
 
+/* Nobody waits for a use with a fence that is done. */
+static const struct sm_use *skip_ended(const struct sm_use *use)
+{
+    while (use && use->fence && !sm_fence_is_open(use->fence))
+        use = use->next;
+    return use;
+}
+
 static bool are_uses_alike(const struct sm_use *one, const struct sm_use *other)
 {
+    one = skip_ended(one);
+    other = skip_ended(other);
     while (one && other && one->by == other->by && one->fence == other->fence) {
-        one = one->next;
-        other = other->next;
+        one = skip_ended(one->next);
+        other = skip_ended(other->next);
     }
     return !one && !other;
 }
@@ -100,8 +110,16 @@ bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
     return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
            one->arriving == other->arriving && one->write_is_covered == other->write_is_covered && !one->untracked &&
-           !other->untracked && one->streamless == other->streamless && are_uses_alike(one->reads, other->reads) &&
+           !other->untracked && are_uses_alike(one->reads, other->reads) &&
            are_uses_alike(one->covered, other->covered);
+}
+
+void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other)
+{
+    part->streamless = part->streamless || other->streamless;
+    part->given += other->given;
+    part->arrivals = part->arrivals > other->arrivals ? part->arrivals : other->arrivals;
+    part->writes = part->writes > other->writes ? part->writes : other->writes;
 }
 
 void sm_part_give(struct sm_copy *part)

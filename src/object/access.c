@@ -220,8 +220,7 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const unsigned head = sm_head(each);
         const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
-        if (step->work != SM_NOTHING || step->next != head ||
-            sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
+        if (step->work != SM_NOTHING || step->next != head || sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
             return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                            "the stream is capturing, and this access needs a transfer, a fill or memory, or changes "
                            "the head: access the object before the capture");

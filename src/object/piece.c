@@ -31,7 +31,7 @@ static uint64_t get_rank(const struct synced_mem *piece)
 
 static struct synced_mem **get_tree(const struct synced_mem *root)
 {
-    return &root->place.first->part.tree;
+    return &root->at.first->part.tree;
 }
 
 /* Splits a tree into the pieces before the offset, and those from it on. */
@@ -85,7 +85,7 @@ static bool has_byte(const struct synced_mem *piece, size_t offset)
 
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
 {
-    struct sm_part *const kept = &root->place.first->part;
+    struct sm_part *const kept = &root->at.first->part;
     struct synced_mem *at = kept->hint;
     if (at && has_byte(at->after, offset))
         at = at->after;
@@ -114,6 +114,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->after = NULL;
     piece->hot = NULL;
     piece->holders = 0;
+    piece->generation = root->generation;
     piece->extras = NULL;
     piece->part = (struct sm_part){.offset = offset};
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
@@ -177,7 +178,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
     }
     set_piece_head(piece, sm_head(root));
     piece->part.tree = piece;
-    root->place = (struct sm_place){.first = piece};
+    root->at = (struct sm_position){.first = piece};
     sm_publish_nothing(root);
     sm_publish_from_piece(root);
     sm_publish(piece);
@@ -186,7 +187,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
 
 void sm_undivide(struct synced_mem *root)
 {
-    struct synced_mem *const piece = root->place.first;
+    struct synced_mem *const piece = root->at.first;
     if (!piece || piece->after || root->holders > 0)
         return;
     sm_withdraw_all(piece);
@@ -196,7 +197,7 @@ void sm_undivide(struct synced_mem *root)
             sm_part_move_work(sm_copy_of(root, side), part);
         sm_part_give(part);
     }
-    root->place.first = NULL;
+    root->at.first = NULL;
     set_piece_head(root, sm_head(piece));
     give_piece(piece);
     sm_publish(root);
@@ -286,14 +287,14 @@ static bool can_join(const struct synced_mem *left, const struct synced_mem *rig
 
 static void join_pieces(struct synced_mem *left, struct synced_mem *right)
 {
-    struct sm_part *const kept = &left->root->place.first->part;
+    struct sm_part *const kept = &left->root->at.first->part;
     assert(!right->hot);
     sm_withdraw_all(left);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const part = sm_copy_of(left, side);
         const struct sm_copy *const other = sm_copy_of(right, side);
         if (part && other && !(side == SM_GPU && sm_copy_is_shared(part)))
-            part->given += other->given;
+            sm_part_absorb(part, other);
     }
     if (kept->hint == right)
         kept->hint = left;
@@ -363,4 +364,63 @@ void sm_release_record(struct synced_mem *record)
     record->root->holders--;
     record->holders--;
     (void)join_if_alike(record->before, record);
+}
+
+/* ---- Replacing the memory ---- */
+
+static bool is_shared_again(enum sm_side side, const struct sm_copy *copy)
+{
+    return side == SM_GPU && sm_copy_is_shared(copy);
+}
+
+synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side)
+{
+    struct sm_copy *const memory = sm_copy_of(root, side);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!memory || is_shared_again(side, memory))
+        return SYNCED_MEM_OK;
+    for (const struct synced_mem *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
+        if (sm_copy_of(each, side))
+            status = sm_part_gather(memory, sm_copy_of(each, side));
+    return status;
+}
+
+void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
+{
+    for (struct synced_mem *each = root->at.first; each; each = each->after)
+        sm_part_give(sm_take_copy(each, side));
+}
+
+void sm_give_parts(struct sm_copy *list)
+{
+    while (list) {
+        struct sm_copy *const part = list;
+        list = list->next;
+        sm_part_give(part);
+    }
+}
+
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list)
+{
+    struct sm_copy **link = list;
+    *list = NULL;
+    for (const struct synced_mem *each = root->at.first; each; each = each->after) {
+        *link = sm_part_make(memory, each->part.offset, sm_size(each));
+        if (!*link) {
+            sm_give_parts(*list);
+            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        }
+        link = &(*link)->next;
+    }
+    return SYNCED_MEM_OK;
+}
+
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list)
+{
+    for (struct synced_mem *each = root->at.first; each; each = each->after) {
+        struct sm_copy *const part = list;
+        list = list->next;
+        part->next = NULL;
+        sm_put_copy(each, side, part);
+    }
 }

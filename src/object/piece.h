@@ -45,6 +45,23 @@ void sm_join_records(struct synced_mem *mem);
  * ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
 synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
 
+/* ---- Replacing the root's memory ---- */
+
+/* Gathers what is in flight on the parts of the root's memory, which is about to be given up (copy/part.h).
+ * ERR_OUT_OF_HOST_MEMORY: some of it may be entered. */
+synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side);
+/* Gives up the pieces' copies on the side, and on both if they are shared. */
+void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
+
+/* Makes a part of new memory for each piece, linked by next. The caller owns the list. ERR_OUT_OF_HOST_MEMORY: there is
+ * no memory for the records, and no list. */
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list);
+/* Puts the list from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
+ * since. */
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list);
+/* Gives up a list from sm_make_parts(). */
+void sm_give_parts(struct sm_copy *list);
+
 /* Frees the memory of unused records. */
 void sm_pieces_trim(void);
 

@@ -101,7 +101,7 @@ void sm_publish(struct synced_mem *record)
         store_published(record, &chosen);
         return;
     }
-    for (struct synced_mem *each = record->hot; each; each = each->place.next_hot) {
+    for (struct synced_mem *each = record->hot; each; each = each->at.next_hot) {
         /* The root's slot has the memory of all. The hot path reads the part's pointer, which is the same. */
         if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
             atomic_store_explicit(&each->copy[SM_GPU], sm_copy_of(record, SM_GPU), memory_order_relaxed);
@@ -112,25 +112,25 @@ void sm_publish(struct synced_mem *record)
 
 void sm_publish_from_piece(struct synced_mem *mem)
 {
-    struct synced_mem *const piece = mem->place.first;
-    if (!sm_is_divided(mem) || mem->place.hot_link || !sm_has_one_record(mem))
+    struct synced_mem *const piece = mem->at.first;
+    if (!sm_is_divided(mem) || mem->at.hot_link || !sm_has_one_record(mem))
         return;
-    mem->place.next_hot = piece->hot;
+    mem->at.next_hot = piece->hot;
     if (piece->hot)
-        piece->hot->place.hot_link = &mem->place.next_hot;
-    mem->place.hot_link = &piece->hot;
+        piece->hot->at.hot_link = &mem->at.next_hot;
+    mem->at.hot_link = &piece->hot;
     piece->hot = mem;
 }
 
 void sm_withdraw(struct synced_mem *mem)
 {
-    if (!mem->place.hot_link)
+    if (!mem->at.hot_link)
         return;
-    *mem->place.hot_link = mem->place.next_hot;
-    if (mem->place.next_hot)
-        mem->place.next_hot->place.hot_link = mem->place.hot_link;
-    mem->place.hot_link = NULL;
-    mem->place.next_hot = NULL;
+    *mem->at.hot_link = mem->at.next_hot;
+    if (mem->at.next_hot)
+        mem->at.next_hot->at.hot_link = mem->at.hot_link;
+    mem->at.hot_link = NULL;
+    mem->at.next_hot = NULL;
     sm_publish_nothing(mem);
 }
 
@@ -164,8 +164,8 @@ bool sm_publication_is_valid(const struct synced_mem *record)
     if (record->kind != SM_PIECE)
         return is_object_published_well(record, record, false) && is_object_published_well(record, record, true);
     bool valid = true;
-    for (const struct synced_mem *each = record->hot; each && valid; each = each->place.next_hot)
-        valid = each->place.first == record && sm_has_one_record(each) &&
-                is_object_published_well(each, record, false) && is_object_published_well(each, record, true);
+    for (const struct synced_mem *each = record->hot; each && valid; each = each->at.next_hot)
+        valid = each->at.first == record && sm_has_one_record(each) && is_object_published_well(each, record, false) &&
+                is_object_published_well(each, record, true);
     return valid;
 }

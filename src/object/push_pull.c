@@ -35,7 +35,7 @@ struct batch {
     size_t mention_count;
     struct entry *entries; /* ordered by the records' addresses */
     size_t entry_count;
-    bool keeps; /* the entries' records are kept while nothing is locked */
+    bool keeps;                    /* the entries' records are kept while nothing is locked */
     struct sm_transfer *transfers; /* queued */
     size_t queued;
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
@@ -232,7 +232,8 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
 static synced_mem_status check_object_move(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
     const synced_mem_state head = (synced_mem_state)sm_head_of_records(mem);
-    if (head != SYNCED_MEM_SYNCED && head != SYNCED_MEM_MIXED && head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
+    if (head != SYNCED_MEM_SYNCED && head != SYNCED_MEM_MIXED &&
+        head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
         return fail_nothing_to_move(batch, head);
     return find_stream(batch, mem, handle);
 }

@@ -5,8 +5,8 @@
 
 static int compare_owners(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)*(struct synced_mem *const *)a;
-    const uintptr_t second = (uintptr_t)*(struct synced_mem *const *)b;
+    const uintptr_t first = (uintptr_t) * (struct synced_mem *const *)a;
+    const uintptr_t second = (uintptr_t) * (struct synced_mem *const *)b;
     return (first > second) - (first < second);
 }
 

@@ -12,13 +12,13 @@ static inline size_t sm_begin_of(const struct synced_mem *mem)
 {
     if (mem->kind == SM_PIECE)
         return mem->part.offset;
-    return mem->place.first ? mem->place.first->part.offset : 0;
+    return mem->at.first ? mem->at.first->part.offset : 0;
 }
 
 /* Returns the first record of an object. The record of a record is itself. */
 static inline struct synced_mem *sm_first_record(const struct synced_mem *mem)
 {
-    return sm_is_divided(mem) ? mem->place.first : (struct synced_mem *)(uintptr_t)mem;
+    return sm_is_divided(mem) ? mem->at.first : (struct synced_mem *)(uintptr_t)mem;
 }
 
 /* Returns the record of the object that follows this one; NULL: there is none. */
@@ -31,7 +31,7 @@ static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, co
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)
 {
-    return !sm_is_divided(mem) || sm_size(mem->place.first) == sm_size(mem);
+    return !sm_is_divided(mem) || sm_size(mem->at.first) == sm_size(mem);
 }
 
 /* Returns the bits that the heads of all records have; SYNCED_MEM_MIXED: none, but some record has contents. */

@@ -50,6 +50,20 @@ void sm_set_head(struct synced_mem *mem, unsigned head)
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
 
+unsigned sm_read_head(const struct synced_mem *mem)
+{
+    struct synced_mem *const locked = (struct synced_mem *)(uintptr_t)mem;
+    unsigned head = sm_head(mem);
+    if (head != SM_HEAD_OF_PIECES)
+        return head;
+    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
+        return SYNCED_MEM_MIXED;
+    sm_lock_object(locked);
+    head = sm_head_of_records(mem);
+    sm_unlock_last(sm_owner(mem));
+    return head;
+}
+
 void sm_object_init(struct synced_mem *mem)
 {
     sm_mutex_init(&mem->lock);
@@ -58,7 +72,7 @@ void sm_object_init(struct synced_mem *mem)
         sm_put_copy(mem, side, NULL);
     mem->kind = SM_WHOLE;
     mem->holders = 0;
-    mem->place = (struct sm_place){.first = NULL};
+    mem->at = (struct sm_position){.first = NULL};
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
     sm_publish_nothing(mem);
 }
@@ -87,7 +101,7 @@ void sm_publish_object(struct synced_mem *mem)
     }
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_publish(each);
-    if (mem->kind == SM_WHOLE && mem->place.first)
+    if (mem->kind == SM_WHOLE && mem->at.first)
         sm_undivide(mem);
     assert(sm_object_is_valid(mem));
 }

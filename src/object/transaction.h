@@ -81,6 +81,10 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
  * fails. */
 bool sm_is_lost(const struct synced_mem *mem);
 
+/* Returns the head of an object or view, from its records if it is in parts. Takes the lock for that. In a forked child
+ * of a process that has used a GPU: MIXED. */
+unsigned sm_read_head(const struct synced_mem *mem);
+
 /* Initializes a new object, before other threads can find it. */
 void sm_object_init(struct synced_mem *mem);
 /* Returns whether the invariants in object.h hold. With the lock held. */

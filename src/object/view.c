@@ -34,14 +34,9 @@ static synced_mem_status cut_view(struct synced_mem *view, struct synced_mem *ro
         return status;
     }
     root->holders++;
-    view->place = (struct sm_place){.first = sm_find_piece(root, begin)};
+    view->at = (struct sm_position){.first = sm_find_piece(root, begin)};
     sm_publish_nothing(view);
     return SYNCED_MEM_OK;
-}
-
-static size_t get_offset(const struct synced_mem *mem)
-{
-    return mem->kind == SM_VIEW && !mem->place.first ? mem->place.empty.offset : sm_begin_of(mem);
 }
 
 synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem *of, size_t offset, size_t size)
@@ -49,13 +44,13 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
     struct synced_mem *const root = sm_root(of);
     SM_TRY(sm_lock_first(root));
     synced_mem_status status = check_range(of, offset, size);
-    const size_t begin = get_offset(of) + offset;
+    const size_t begin = sm_offset(of) + offset;
     if (status == SYNCED_MEM_OK && size > 0)
         status = cut_view(view, root, begin, size);
     if (status == SYNCED_MEM_OK && size == 0) {
         sm_put_device(view, sm_device(root));
-        view->place.empty.root = root;
-        view->place.empty.offset = begin;
+        view->at.empty.root = root;
+        view->at.empty.offset = begin;
     }
     if (status == SYNCED_MEM_OK)
         view->kind = SM_VIEW;
@@ -67,11 +62,11 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
 void sm_view_end(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    if (!view->place.first || sm_lock_first(root) != SYNCED_MEM_OK)
+    if (!view->at.first || sm_lock_first(root) != SYNCED_MEM_OK)
         return;
     const size_t begin = sm_begin_of(view);
     sm_withdraw(view);
-    view->place.first = NULL;
+    view->at.first = NULL;
     root->holders--;
     sm_drop_border(root, begin);
     sm_drop_border(root, begin + sm_size(view));
