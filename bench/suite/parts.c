@@ -262,20 +262,32 @@ void measure_many_views(void)
 
 /* ---- Memory ---- */
 
-/* The object's own memory is resident from the start, if it is page-locked, or never. */
-static void read_views(void)
+/* Neither counts the first view, with which the library starts, nor the object's data: page-locked memory is resident
+ * from the start, pageable memory is not touched. */
+static void use_views(synced_mem *whole, void (*use)(synced_mem *view))
 {
     const size_t count = resident_count();
-    synced_mem **const views = resident_array(count, sizeof *views);
-    synced_mem *whole;
-    must_work(synced_mem_create(&whole, count * PART, NULL) == SYNCED_MEM_OK);
-    must_work(synced_mem_overwrite_cpu_data(whole) != NULL);
-    const size_t before = resident_now();
-    for (size_t i = 0; i < count; i++) {
+    synced_mem **const views = resident_array(count + 1, sizeof *views);
+    size_t before = 0;
+    for (size_t i = 0; i <= count; i++) {
         views[i] = make_view(whole, i * PART, PART);
-        must_work(synced_mem_cpu_data(views[i]) != NULL);
+        use(views[i]);
+        before = i > 0 ? before : resident_now();
     }
     resident_end(before);
+}
+
+static void read_here(synced_mem *mem)
+{
+    must_work(synced_mem_cpu_data(mem) != NULL);
+}
+
+static void read_views(void)
+{
+    synced_mem *whole;
+    must_work(synced_mem_create(&whole, (resident_count() + 1) * PART, NULL) == SYNCED_MEM_OK);
+    must_work(synced_mem_overwrite_cpu_data(whole) != NULL);
+    use_views(whole, read_here);
 }
 
 static void go_and_return(synced_mem *mem)
@@ -285,19 +297,11 @@ static void go_and_return(synced_mem *mem)
     must_work(synced_mem_cpu_data(mem) != NULL);
 }
 
-/* The whole object goes first, so that the runtime has its own memory. */
 static void use_views_on_both(void)
 {
-    const size_t count = resident_count();
-    synced_mem **const views = resident_array(count, sizeof *views);
-    synced_mem *const whole = make_object(count * PART);
+    synced_mem *const whole = make_object((resident_count() + 1) * PART);
     go_and_return(whole);
-    const size_t before = resident_now();
-    for (size_t i = 0; i < count; i++) {
-        views[i] = make_view(whole, i * PART, PART);
-        go_and_return(views[i]);
-    }
-    resident_end(before);
+    use_views(whole, go_and_return);
 }
 
 static void report_memory(const struct table *table, const char *what, size_t count, bool needs_gpu, void (*fill)(void))

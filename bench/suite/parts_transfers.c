@@ -157,13 +157,13 @@ void measure_changed_parts(void)
 {
     static const struct table table = {"parts",
                                        "push-changed",
-                                       "Push of an object in which some blocks have changed on the host",
+                                       "Push of an object in which some blocks have changed, and push_n of their views",
                                        UNIT_US,
                                        "one cudaMemcpyBatchAsync of these blocks, and one wait",
                                        "cudaMemcpyAsync of the whole, and one wait"};
     static const struct way ways[] = {
         {"the whole", push_whole}, {"the views", push_listed}, {"batch", push_batch}, {"all", push_all}};
-    static const char *const pushes[] = {"push", "push_n of their views"};
+    static const char *const pushes[] = {"push", "push_n"};
     struct summary results[4];
     const bool small = suite.quick || suite.emulated;
     struct changes on = {.size = suite.largest, .blocks = small ? 256 : 16384, .changed = small ? 16 : 1000};
