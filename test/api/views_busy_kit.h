@@ -34,6 +34,8 @@ static inline void begin(bool pageable)
         OK(synced_mem_end_use_on(it.root, streams[i]));
         ck_assert(host_reads_right(it.root));
     }
+    kernel_reads(it.root, it.other); /* prepares such kernels */
+    OK(synced_mem_end_use_on(it.root, it.other));
     gpu_sync_device(0);
     OK(synced_mem_wait(it.root));
     HEAD(it.root, SYNCED);
