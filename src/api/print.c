@@ -4,6 +4,7 @@
 #include "api/argument.h"
 #include "object/transaction.h"
 #include "memory/guard.h"
+#include "object/span.h"
 #include "copy/inflight.h"
 #include "memory/accounting.h"
 #include "memory/pinned/host_pool.h"
@@ -168,17 +169,26 @@ struct copy_facts {
     bool pending;
 };
 
+static void add_record_facts(struct copy_facts *facts, const struct sm_copy *copy)
+{
+    if (!copy)
+        return;
+    facts->arrivals = copy->arrivals > facts->arrivals ? copy->arrivals : facts->arrivals;
+    facts->pending = facts->pending || sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
+}
+
 static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if (!copy)
+    const struct sm_copy *const memory = sm_copy_of(sm_owner(mem), side);
+    if (!memory)
         return (struct copy_facts){.source = SYNCED_MEM_SOURCE_NONE};
-    return (struct copy_facts){.source = (synced_mem_source)copy->source,
-                               .capacity = sm_copy_capacity(copy),
-                               .arrivals = copy->arrivals,
-                               .pinned = copy->pinned,
-                               .valid = (sm_head(mem) & sm_bit(side)) != 0,
-                               .pending = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE};
+    struct copy_facts facts = {.source = (synced_mem_source)memory->source,
+                               .capacity = sm_owner(mem) == mem ? sm_copy_capacity(memory) : sm_size(mem),
+                               .pinned = memory->pinned,
+                               .valid = (sm_head_of_records(mem) & sm_bit(side)) != 0};
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        add_record_facts(&facts, sm_copy_of(each, side));
+    return facts;
 }
 
 static void print_copy(FILE *file, const char *which, const struct copy_facts *copy_facts)
@@ -203,6 +213,9 @@ struct view {
     unsigned head;
     int device;
     unsigned placement;
+    struct sm_name_text root; /* of a view: its root's name, or an empty one */
+    const void *root_address; /* NULL: no view */
+    size_t offset;
     struct copy_facts copies[SM_SIDES];
 };
 
@@ -215,7 +228,12 @@ static struct view read_object_view(const synced_mem *mem)
         return view;
     transaction.ends_nothing = true;
     view.size = sm_size(mem);
-    view.head = sm_head(mem);
+    if (mem->kind == SM_VIEW) {
+        view.root = sm_name_text(sm_object_name(sm_root(mem)));
+        view.root_address = sm_root(mem);
+        view.offset = sm_offset(mem);
+    }
+    view.head = sm_head_of_records(mem);
     view.device = sm_device(mem);
     view.placement = sm_placement(mem);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -238,6 +256,9 @@ static void print_view(const struct view *view, FILE *file)
     print_title(view, file);
     (void)fprintf(file, "  %zu bytes (%s), %s, %s%s\n", view->size, sm_size_text(view->size).text,
                   sm_head_name(view->head), device, placements[view->placement]);
+    if (view->root_address)
+        (void)fprintf(file, "  a view of '%s' at %p, from byte %zu on\n", view->root.text, view->root_address,
+                      view->offset);
     print_copy(file, "host", &view->copies[SM_CPU]);
     print_copy(file, "device", &view->copies[SM_GPU]);
 }

@@ -1,8 +1,9 @@
-/* The public functions of an object, in the header's order, but for those in user_memory.c. They check arguments;
- * access.c, push_pull.c, replace.c and resize.c do the work. */
+/* The public functions of an object, in the header's order, but for those in life.c, views.c and user_memory.c. They
+ * check arguments; access.c, push_pull.c, replace.c and resize.c do the work. */
 #include "synced_mem.h"
 
 #include "api/argument.h"
+#include "api/life.h"
 #include "object/access.h"
 #include "api/environment.h"
 #include "memory/accounting.h"
@@ -26,245 +27,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767, MOST_ROUNDS = 16 };
-
-static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
-static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
-
-/* ---- Life ---- */
-
-void synced_mem_options_init(synced_mem_options *options)
-{
-    if (options)
-        *options = (synced_mem_options){.struct_size = sizeof *options, .device = SYNCED_MEM_DEVICE_CURRENT};
-}
-
-static synced_mem_status check_options(const synced_mem_options *options)
-{
-    SM_TRY(SM_CHECK_STRUCT(options, "options"));
-    if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "device %d is not valid: pass 0 to %d, or SYNCED_MEM_DEVICE_CURRENT", options->device,
-                       MAX_DEVICE);
-    if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "alignment %zu is not a power of two up to %d",
-                       options->alignment, MAX_ALIGNMENT);
-    if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "placement %d is not a synced_mem_placement_kind",
-                       (int)options->placement);
-    if (options->placement && (options->cpu_allocator || options->gpu_allocator))
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "cpu_allocator and gpu_allocator work with separate placement only");
-    return SYNCED_MEM_OK;
-}
-
-static bool needs_extras(const synced_mem_options *options)
-{
-    return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
-                       options->gpu_allocator || options->placement);
-}
-
-/* Stores NULL if all options have their defaults. */
-static synced_mem_status create_extras(const synced_mem_options *options, struct sm_extras **out)
-{
-    const struct sm_allocator *cpu;
-    const struct sm_allocator *gpu;
-    *out = NULL;
-    if (!needs_extras(options))
-        return SYNCED_MEM_OK;
-    synced_mem_status status = sm_allocator_record(options->cpu_allocator, SM_CPU, &cpu);
-    if (status == SYNCED_MEM_OK)
-        status = sm_allocator_record(options->gpu_allocator, SM_GPU, &gpu);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    struct sm_extras *const extras = calloc(1, sizeof *extras);
-    if (!extras)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
-    extras->allocators[SM_CPU] = cpu;
-    extras->allocators[SM_GPU] = gpu;
-    const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
-    extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
-    extras->requested_alignment = options->alignment;
-    extras->user = options->user;
-    extras->requested_placement = (unsigned char)options->placement;
-    atomic_init(&extras->placement, extras->requested_placement);
-    if (options->name)
-        (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
-    *out = extras;
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status check_object_size(size_t size)
-{
-    if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "size %zu is more than one buffer can have", size);
-    return SYNCED_MEM_OK;
-}
-
-static synced_mem_status create_object(synced_mem **out, size_t size, const synced_mem_options *options)
-{
-    if (!out)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
-    *out = NULL;
-    synced_mem_status status = options ? check_options(options) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK)
-        status = check_object_size(size);
-    struct sm_extras *extras = NULL;
-    if (status == SYNCED_MEM_OK)
-        status = create_extras(options, &extras);
-    if (status != SYNCED_MEM_OK)
-        return status;
-    struct synced_mem *const mem = sm_objects_take();
-    if (!mem) {
-        free(extras);
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
-    }
-    sm_object_init(mem);
-    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
-    mem->extras = extras;
-    sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
-    sm_objects_add(mem);
-    sm_count_up(SM_COUNT_objects, 1);
-    *out = mem;
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
-{
-    sm_read_environment();
-    return sm_report(create_object(out, size, options), __func__, NULL);
-}
-
-synced_mem_status synced_mem_retain(synced_mem *mem)
-{
-    if (!mem)
-        return SM_REPORT(sm_no_object(), mem);
-    unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
-    do {
-        if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object's last reference is already released"),
-                             __func__, NULL);
-    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1, memory_order_relaxed,
-                                                    memory_order_relaxed));
-    return SYNCED_MEM_OK;
-}
-
-/* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
- * reference again. A parent's object stays as it is until the child ends. */
-static synced_mem_status destroy_object(struct synced_mem *mem)
-{
-    sm_objects_wait_for_walks(mem);
-    const bool has_memory = sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU);
-    const synced_mem_status status = has_memory ? sm_replace(mem, NULL, NULL) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_ERR_FORKED) {
-        sm_count_down(SM_COUNT_objects, 1);
-        return SYNCED_MEM_OK;
-    }
-    if (status != SYNCED_MEM_OK) {
-        sm_objects_add(mem);
-        return status;
-    }
-    sm_trace_forget(mem);
-    free(mem->extras);
-    mem->extras = NULL;
-    sm_objects_give(mem);
-    sm_count_down(SM_COUNT_objects, 1);
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status synced_mem_release(synced_mem *mem)
-{
-    if (!mem)
-        return SYNCED_MEM_OK;
-    unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
-    do {
-        assert(references > 0 && "released more often than retained");
-        if (references == 0)
-            return sm_report(sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was released more often than retained"),
-                             __func__, NULL);
-    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_seq_cst,
-                                                    memory_order_relaxed));
-    if (references > 1)
-        return SYNCED_MEM_OK;
-    sm_caller_begin(__func__, mem);
-    const synced_mem_status status = destroy_object(mem);
-    /* After success the cell may already be another thread's object. */
-    return sm_report(status, __func__, status == SYNCED_MEM_OK ? NULL : synced_mem_name(mem));
-}
-
 /* Calls without an object work on it. */
 static const char everything[] = "the memory of the library";
-
-static synced_mem_status check_nothing_alive(void)
-{
-    const uint64_t alive = sm_count_of(SM_COUNT_objects);
-    if (alive > 0)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
-                       (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
-    return SYNCED_MEM_OK;
-}
-
-/* Reaps everything. Release callbacks may hand in more memory, or make objects that they do not release. */
-static synced_mem_status reap_everything(void)
-{
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        const uint64_t before = sm_retired_times();
-        SM_TRY(sm_copy_reap(true));
-        SM_TRY(check_nothing_alive());
-        if (sm_retired_times() == before)
-            return SYNCED_MEM_OK;
-    }
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
-                   "the release callbacks go on handing in memory: %llu more copies are retired",
-                   (unsigned long long)sm_count_of(SM_COUNT_retired));
-}
-
-static synced_mem_status shut_down_library(void)
-{
-    SM_TRY(sm_process_check_not_forked(everything));
-    SM_TRY(check_nothing_alive());
-    synced_mem_status status = reap_everything();
-    if (status == SYNCED_MEM_OK)
-        status = sm_copy_free_cached(-1);
-    sm_device_cache_reset();
-    if (status == SYNCED_MEM_OK)
-        sm_staged_shutdown();
-    sm_trace_rest();
-    if (status == SYNCED_MEM_OK)
-        status = sm_stream_shutdown();
-    if (status == SYNCED_MEM_OK)
-        status = sm_fence_shutdown();
-    if (status == SYNCED_MEM_OK)
-        status = sm_host_pool_shutdown();
-    if (status == SYNCED_MEM_OK)
-        status = sm_managed_pool_shutdown();
-    if (status == SYNCED_MEM_OK)
-        status = sm_device_shutdown();
-    if (status == SYNCED_MEM_OK)
-        sm_gpu_forget_peaks();
-    if (status == SYNCED_MEM_OK)
-        sm_allocator_shutdown();
-    sm_copy_trim();
-    sm_objects_trim();
-    return status;
-}
-
-synced_mem_status synced_mem_shutdown(void)
-{
-    sm_caller_begin(__func__, NULL);
-    return sm_report(shut_down_library(), __func__, NULL);
-}
-
-synced_mem_status synced_mem_reap(void)
-{
-    const synced_mem_status status = sm_process_check_not_forked(everything);
-    if (status != SYNCED_MEM_OK)
-        return sm_report(status, __func__, NULL);
-    sm_caller_begin(__func__, NULL);
-    (void)sm_copy_reap(false);
-    sm_host_pool_decay();
-    return sm_report(SYNCED_MEM_OK, __func__, NULL);
-}
 
 /* ---- Facts ---- */
 
@@ -285,7 +49,7 @@ synced_mem_state synced_mem_head(const synced_mem *mem)
 {
     if (!check_object(mem, __func__))
         return SYNCED_MEM_UNINITIALIZED;
-    return (synced_mem_state)sm_head(mem);
+    return (synced_mem_state)sm_read_head(mem);
 }
 
 int synced_mem_device(const synced_mem *mem)
@@ -324,12 +88,13 @@ static struct facts read_facts(const synced_mem *mem, enum sm_side side, bool qu
         return facts;
     }
     transaction.ends_nothing = true;
-    struct sm_copy *const copy = sm_copy_of(mem, side);
+    struct sm_copy *const copy = sm_copy_of(sm_owner(mem), side);
     if (copy && query && sm_device_in_use())
         (void)sm_pin_query(copy, sm_device(mem));
     if (copy)
-        facts = (struct facts){
-            .source = (synced_mem_source)copy->source, .capacity = sm_copy_capacity(copy), .pinned = copy->pinned};
+        facts = (struct facts){.source = (synced_mem_source)copy->source,
+                               .capacity = sm_owner(mem) == mem ? sm_copy_capacity(copy) : sm_size(mem),
+                               .pinned = copy->pinned};
     (void)sm_report(sm_leave(&transaction, SYNCED_MEM_OK), function, NULL);
     return facts;
 }
@@ -544,7 +309,9 @@ synced_mem_status synced_mem_wait(synced_mem *mem)
 
 static synced_mem_status check_and_resize(synced_mem *mem, size_t size, bool keep)
 {
-    const synced_mem_status status = mem ? check_object_size(size) : sm_no_object();
+    synced_mem_status status = mem ? sm_check_size(size) : sm_no_object();
+    if (status == SYNCED_MEM_OK)
+        status = sm_check_no_view(mem);
     return status == SYNCED_MEM_OK ? sm_resize(mem, size, keep) : status;
 }
 
@@ -560,19 +327,31 @@ synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 
 /* ---- Giving memory back ---- */
 
+static synced_mem_status check_and_release_side(synced_mem *mem, enum sm_side side)
+{
+    const synced_mem_status status = mem ? sm_check_no_view(mem) : sm_no_object();
+    return status == SYNCED_MEM_OK ? sm_release_side(mem, side) : status;
+}
+
+static synced_mem_status check_and_release(synced_mem *mem)
+{
+    const synced_mem_status status = mem ? sm_check_no_view(mem) : sm_no_object();
+    return status == SYNCED_MEM_OK ? sm_replace(mem, NULL, NULL) : status;
+}
+
 synced_mem_status synced_mem_release_cpu_data(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_release_side(mem, SM_CPU) : sm_no_object(), mem);
+    return SM_DO(check_and_release_side(mem, SM_CPU), mem);
 }
 
 synced_mem_status synced_mem_release_gpu_data(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_release_side(mem, SM_GPU) : sm_no_object(), mem);
+    return SM_DO(check_and_release_side(mem, SM_GPU), mem);
 }
 
 synced_mem_status synced_mem_release_data(synced_mem *mem)
 {
-    return SM_DO(mem ? sm_replace(mem, NULL, NULL) : sm_no_object(), mem);
+    return SM_DO(check_and_release(mem), mem);
 }
 
 int synced_mem_version(void)

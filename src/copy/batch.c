@@ -33,17 +33,40 @@ static void note_target_of_user(struct sm_batch *batch, uintptr_t from, uintptr_
     batch->high = first || to > batch->high ? to : batch->high;
 }
 
-synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
-                                   size_t size, bool of_user)
+/* Extends the last copy by one that lies behind it on both sides. Returns false: it does not, or the runtime needs a copy
+ * for each. */
+static bool extend_last_copy(struct sm_batch *batch, const struct sm_stream *stream, const struct sm_batch_copy *copy)
 {
-    const uintptr_t begin = (uintptr_t)to;
-    if (batch->count == batch->room || (of_user && may_overlap(batch, begin, begin + size)))
+    if (batch->count == 0 || !copy->memory || copy->memory != batch->memory)
+        return false;
+    const size_t last = batch->count - 1;
+    const size_t size = batch->sizes[last];
+    if ((char *)batch->to[last] + size != copy->to || (const char *)batch->from[last] + size != copy->from)
+        return false;
+    const void *const host = batch->direction == SM_H2D ? batch->from[last] : batch->to[last];
+    if (!sm_batch_takes(batch, stream, host, size + copy->size, true))
+        return false;
+    batch->sizes[last] += copy->size;
+    return true;
+}
+
+synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
+                                   const struct sm_batch_copy *copy)
+{
+    const uintptr_t begin = (uintptr_t)copy->to;
+    if (extend_last_copy(batch, stream, copy)) {
+        if (copy->of_user)
+            note_target_of_user(batch, begin, begin + copy->size);
+        return SYNCED_MEM_OK;
+    }
+    if (batch->count == batch->room || (copy->of_user && may_overlap(batch, begin, begin + copy->size)))
         SM_TRY(sm_batch_send(batch, stream));
-    if (of_user)
-        note_target_of_user(batch, begin, begin + size);
-    batch->to[batch->count] = to;
-    batch->from[batch->count] = from;
-    batch->sizes[batch->count++] = size;
+    if (copy->of_user)
+        note_target_of_user(batch, begin, begin + copy->size);
+    batch->to[batch->count] = copy->to;
+    batch->from[batch->count] = copy->from;
+    batch->sizes[batch->count++] = copy->size;
+    batch->memory = copy->memory;
     return SYNCED_MEM_OK;
 }
 

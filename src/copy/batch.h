@@ -16,6 +16,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* One copy. */
+struct sm_batch_copy {
+    void *to;
+    const void *from;
+    size_t size;
+    const void *memory; /* copies of the same memory that lie side by side become one; NULL: not known */
+    bool of_user;       /* the target may overlap another one */
+};
+
 /* The caller provides the arrays. */
 struct sm_batch {
     void **to;
@@ -27,17 +36,17 @@ struct sm_batch {
     /* Targets in user memory lie from low to high. Several objects may use one memory. */
     uintptr_t low;
     uintptr_t high;
+    const void *memory; /* of the last copy */
 };
 
 /* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
 bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
                     bool pinned);
 
-/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target may overlap another one. The batch is
- * sent first if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not
- * collected. */
-synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
-                                   size_t size, bool of_user);
+/* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
+ * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
+synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
+                                   const struct sm_batch_copy *copy);
 
 /* Queues the collected copies, and counts them as transfers. Does not block. On failure any of them may be queued, and
  * none is counted. */

@@ -13,6 +13,7 @@
  *    untracked    work is queued on the memory, and nobody can tell when it ends
  *    quarantine   leave such memory allocated for ever
  *    streamless   the device pointer was given out without a stream
+ *    part         a copy whose memory is a part of another copy's, with work in flight of its own (part.h)
  *
  * Work in flight belongs to the memory, not to the contents. It outlives the contents' validity and decides when the
  * memory can be used for something else. The lock of the object that holds a copy guards it. A retired copy belongs to
@@ -63,7 +64,8 @@ struct sm_copy {
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
     unsigned writes;      /* counts the writes that may have changed the contents; goes on when the record is reused */
     signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source : 6;    /* synced_mem_source */
+    unsigned char source : 5;    /* synced_mem_source */
+    bool is_part : 1;            /* the memory is a part of another copy's, see part.h */
     bool pin_held : 1;           /* of memory of the caller's: it has a share in a registration, see pin.h */
     bool pin_partial : 1;        /* of memory of the caller's: a part of it lies in registrations */
     unsigned char untracked : 2; /* enum sm_untracked */

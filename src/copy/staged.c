@@ -395,7 +395,7 @@ bool sm_is_staged(const struct sm_copy *host, size_t size, bool up)
 {
     if (host->pinned || size == 0)
         return false;
-    return host->pin_partial || size >= (up ? sm_staging_least_push() : sm_staging_minimum());
+    return host->pin_partial || host->is_part || size >= (up ? sm_staging_least_push() : sm_staging_minimum());
 }
 
 bool sm_staged_goes_on(void)

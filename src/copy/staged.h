@@ -9,7 +9,8 @@
 #include "copy/transfer.h"
 
 /* Returns whether a transfer of so many bytes from or to this host copy is staged. It is if that is faster, and a push
- * is if it is larger than a buffer. up: to the device. */
+ * is if it is larger than a buffer. A transfer of a pageable part always is: the lock of its root is held while a
+ * transfer is queued. up: to the device. */
 bool sm_is_staged(const struct sm_copy *host, size_t size, bool up);
 
 /*

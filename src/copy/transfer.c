@@ -75,8 +75,12 @@ static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfe
 static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     if (can_collect(transfer, stream))
-        return sm_batch_collect(transfer->batch, stream, sm_copy_data(transfer->to), sm_copy_data(transfer->from),
-                                transfer->size, sm_copy_is_of_user(transfer->to));
+        return sm_batch_collect(transfer->batch, stream,
+                                &(struct sm_batch_copy){.to = sm_copy_data(transfer->to),
+                                                        .from = sm_copy_data(transfer->from),
+                                                        .size = transfer->size,
+                                                        .memory = transfer->memory,
+                                                        .of_user = sm_copy_is_of_user(transfer->to)});
     transfer->batch = NULL;
     return queue_traced_transfer(transfer, stream);
 }

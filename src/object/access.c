@@ -2,8 +2,9 @@
 #include "object/access.h"
 
 #include "memory/guard.h"
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
 #include "object/reclaim.h"
+#include "object/span.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -15,13 +16,22 @@ static struct sm_stream *get_accessing_stream(const struct synced_mem *mem, enum
     return side == SM_GPU ? sm_stream_any(sm_device(mem)) : NULL;
 }
 
+static bool is_record_survivable(const struct synced_mem *record, enum sm_side side, enum sm_mode mode,
+                                 synced_mem_status why)
+{
+    const bool has_contents = side == SM_CPU && (sm_head(record) & sm_bit(SM_CPU)) && !sm_is_lost(record);
+    const bool is_usable = side == SM_CPU || why != SYNCED_MEM_ERR_DEVICE_LOST;
+    return has_contents || (mode == SM_OVERWRITE && is_usable);
+}
+
 /* Returns whether the access can go on after failed work, which no longer touches the memory. The contents must be
  * there or not matter. Of a lost device only the host's memory is usable. */
 static bool is_survivable(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode, synced_mem_status why)
 {
-    const bool has_contents = side == SM_CPU && (sm_head(mem) & sm_bit(SM_CPU)) && !sm_is_lost(mem);
-    const bool is_usable = side == SM_CPU || why != SYNCED_MEM_ERR_DEVICE_LOST;
-    return has_contents || (mode == SM_OVERWRITE && is_usable);
+    bool survivable = true;
+    for (struct synced_mem *each = sm_first_record(mem); each && survivable; each = sm_next_record(mem, each))
+        survivable = is_record_survivable(each, side, mode, why);
+    return survivable;
 }
 
 /* Returns the work to wait for. An overwrite ignores lost contents. */
@@ -30,26 +40,36 @@ static struct sm_fence *find_blocker(const struct sm_copy *copy, enum sm_mode mo
     return mode == SM_OVERWRITE ? sm_inflight_unfinished(copy, true) : sm_inflight_blocker(copy, mode != SM_READ);
 }
 
-/* Finds the next fence that an access without a stream waits for, once its side has memory and contents. Uses that a
- * lost device has ended need no event. Contents that were arriving may be lost with the device. */
-static synced_mem_status find_access_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+/* Finds the next fence that an access without a stream waits for, once the record's side has memory and contents. Uses
+ * that a lost device has ended need no event. Contents that were arriving may be lost with the device. */
+static synced_mem_status find_record_wait(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                           struct sm_fence **wait)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     synced_mem_status status = sm_inflight_settle(copy, mode != SM_READ, get_accessing_stream(mem, side));
-    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_survivable(mem, side, mode, status))
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST && is_record_survivable(mem, side, mode, status))
         status = SYNCED_MEM_OK;
     *wait = status == SYNCED_MEM_OK ? find_blocker(copy, mode) : NULL;
+    return status;
+}
+
+static synced_mem_status find_access_wait(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                          struct sm_fence **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        status = find_record_wait(each, side, mode, wait);
     return status;
 }
 
 static synced_mem_status make_copy_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     for (;;) {
-        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][side][mode].work;
         struct sm_fence *wait;
-        synced_mem_status status = sm_fetch(mem, side, work, NULL, &wait);
-        if (status == SYNCED_MEM_OK && !wait && work != SM_NOTHING)
+        bool fetched;
+        synced_mem_status status = sm_fetch_for_access(mem, side, mode, NULL, &fetched, &wait);
+        if (status == SYNCED_MEM_OK && !wait && fetched)
             continue;
         if (status == SYNCED_MEM_OK && !wait) {
             status = find_access_wait(mem, side, mode, &wait);
@@ -65,20 +85,60 @@ static synced_mem_status make_copy_ready(struct synced_mem *mem, enum sm_side si
     }
 }
 
-/* Reserves a place among the readers of the device copy, for an access that reads. */
-static synced_mem_status reserve_read(enum sm_mode mode, struct sm_use **out)
+static void free_reservations(struct sm_use *list)
 {
-    *out = mode == SM_READ ? sm_inflight_reserve() : NULL;
-    return mode != SM_READ || *out ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    while (list) {
+        struct sm_use *const use = list;
+        list = use->next;
+        free(use);
+    }
 }
 
-static void *finish_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+/* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: a list, to
+ * which this adds what is missing. */
+static synced_mem_status reserve_reads(const struct synced_mem *mem, enum sm_mode mode, struct sm_use **reserved)
+{
+    struct sm_use **link = reserved;
+    for (struct synced_mem *each = sm_first_record(mem); each && mode == SM_READ; each = sm_next_record(mem, each)) {
+        if (!*link)
+            *link = sm_inflight_reserve();
+        if (!*link)
+            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        link = &(*link)->next;
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Enters that the stream has the pointer of each record. */
+static void give_records(const struct synced_mem *mem, struct sm_use *reserved, struct sm_stream *stream,
+                         enum sm_mode mode)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        struct sm_use *const use = reserved;
+        reserved = use ? use->next : NULL;
+        if (use)
+            use->next = NULL;
+        sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
+    }
+    free_reservations(reserved);
+}
+
+static void *finish_record(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
     copy->given++;
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
     sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);
+}
+
+/* Returns the pointer, which is the first record's. */
+static void *finish_access(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    struct synced_mem *const first = sm_first_record(mem);
+    for (struct synced_mem *each = sm_next_record(mem, first); each; each = sm_next_record(mem, each))
+        (void)finish_record(each, side, mode);
+    return finish_record(first, side, mode);
 }
 
 /* Returns whether the memory is filled first, so that bytes the caller leaves unwritten show. */
@@ -91,13 +151,21 @@ static bool is_to_be_filled(enum sm_mode mode)
 static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     SM_TRY(make_copy_ready(mem, SM_CPU, mode));
-    sm_close_write(mem);
-    if (sm_copy_of(mem, SM_GPU))
-        sm_inflight_poll_write(sm_copy_of(mem, SM_GPU));
-    if (is_to_be_filled(mode))
-        sm_fill_unwritten_host(mem);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        sm_close_write(each);
+        if (sm_copy_of(each, SM_GPU))
+            sm_inflight_poll_write(sm_copy_of(each, SM_GPU));
+        if (is_to_be_filled(mode))
+            sm_fill_unwritten_host(each);
+    }
     *out = finish_access(mem, SM_CPU, mode);
     return SYNCED_MEM_OK;
+}
+
+static void fill_records(const struct synced_mem *mem, struct sm_stream *stream)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_fill_unwritten_device(each, stream);
 }
 
 /* The second make_copy_ready() waits for the fill. */
@@ -106,21 +174,21 @@ static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode 
     const synced_mem_status status = make_copy_ready(mem, SM_GPU, mode);
     if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
         return status;
-    sm_fill_unwritten_device(mem, NULL);
+    fill_records(mem, NULL);
     return make_copy_ready(mem, SM_GPU, mode);
 }
 
 static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
-    struct sm_use *use;
-    synced_mem_status status = reserve_read(mode, &use);
+    struct sm_use *reserved = NULL;
+    synced_mem_status status = make_device_ready(mem, mode);
     if (status == SYNCED_MEM_OK)
-        status = make_device_ready(mem, mode);
+        status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
-        free(use);
+        free_reservations(reserved);
         return status;
     }
-    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, get_accessing_stream(mem, SM_GPU), mode != SM_READ);
+    give_records(mem, reserved, get_accessing_stream(mem, SM_GPU), mode);
     *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -149,34 +217,53 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
  * again then. So this waits for nothing and tracks nothing. */
 static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_mode mode, void **out)
 {
-    const unsigned head = sm_head(mem);
-    const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (step->work != SM_NOTHING || step->next != head || copy->untracked == SM_UNTRACKED_WRITE)
-        return sm_fail(SYNCED_MEM_ERR_CAPTURING,
-                       "the stream is capturing, and this access needs a transfer, a fill or memory, or changes the "
-                       "head: access the object before the capture");
-    *out = sm_copy_data(copy);
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        const unsigned head = sm_head(each);
+        const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
+        if (step->work != SM_NOTHING || step->next != head || sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
+            return sm_fail(SYNCED_MEM_ERR_CAPTURING,
+                           "the stream is capturing, and this access needs a transfer, a fill or memory, or changes "
+                           "the head: access the object before the capture");
+    }
+    *out = sm_copy_data(sm_copy_of(sm_first_record(mem), SM_GPU));
     return SYNCED_MEM_OK;
+}
+
+/* Finds the next fence that the host waits for before the stream can wait for all work. */
+static struct sm_fence *find_unqueued(const struct synced_mem *mem, enum sm_mode mode)
+{
+    struct sm_fence *wait = NULL;
+    for (struct synced_mem *each = sm_first_record(mem); each && !wait; each = sm_next_record(mem, each))
+        wait = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
+    return wait;
+}
+
+static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
+    return status;
 }
 
 static synced_mem_status make_copy_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
     for (;;) {
-        const enum sm_work work = (enum sm_work)sm_transitions[sm_head(mem)][SM_GPU][mode].work;
         struct sm_fence *wait;
+        bool fetched;
         bool over;
-        synced_mem_status status = sm_fetch(mem, SM_GPU, work, stream, &wait);
+        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &wait);
         const bool again = status == SYNCED_MEM_OK && wait;
         if (again)
             status = sm_wait_unlocked(mem, wait, &over);
         if (status != SYNCED_MEM_OK)
             return status;
-        if (work != SM_NOTHING || again)
+        if (fetched || again)
             continue;
-        wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), mode != SM_READ);
+        wait = find_unqueued(mem, mode);
         if (!wait)
-            return sm_inflight_order(sm_copy_of(mem, SM_GPU), mode != SM_READ, stream);
+            return order_stream(mem, mode, stream);
         status = sm_wait_queued_unlocked(mem, wait, &over);
         if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
             return status;
@@ -189,21 +276,21 @@ static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mo
     const synced_mem_status status = make_copy_ready_on(mem, mode, stream);
     if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
         return status;
-    sm_fill_unwritten_device(mem, stream);
+    fill_records(mem, stream);
     return make_copy_ready_on(mem, mode, stream);
 }
 
 static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
 {
-    struct sm_use *use;
-    synced_mem_status status = reserve_read(mode, &use);
+    struct sm_use *reserved = NULL;
+    synced_mem_status status = make_device_ready_on(mem, mode, stream);
     if (status == SYNCED_MEM_OK)
-        status = make_device_ready_on(mem, mode, stream);
+        status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
-        free(use);
+        free_reservations(reserved);
         return status;
     }
-    sm_inflight_given(sm_copy_of(mem, SM_GPU), use, stream, mode != SM_READ);
+    give_records(mem, reserved, stream, mode);
     *out = finish_access(mem, SM_GPU, mode);
     return SYNCED_MEM_OK;
 }
@@ -212,8 +299,9 @@ static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, st
  * several streams. */
 static bool give_pointer_again(struct synced_mem *mem, synced_mem_stream handle, void **out)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (!(sm_head(mem) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
+    struct synced_mem *const record = sm_first_record(mem);
+    struct sm_copy *const copy = sm_copy_of(record, SM_GPU);
+    if (!sm_has_one_record(mem) || !(sm_head(record) & sm_bit(SM_GPU)) || !sm_inflight_give_again(copy, handle))
         return false;
     *out = finish_access(mem, SM_GPU, SM_READ);
     return true;
@@ -253,8 +341,10 @@ static synced_mem_status end_stream_use(struct synced_mem *mem, synced_mem_strea
     if (!stream)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                        "the stream is capturing, so no event can be recorded on it: call after the capture");
-    if (sm_copy_of(mem, SM_GPU))
-        status = sm_inflight_end(sm_copy_of(mem, SM_GPU), stream);
+    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        if (sm_copy_of(each, SM_GPU))
+            status = sm_inflight_end(sm_copy_of(each, SM_GPU), stream);
     sm_stream_drop(stream);
     return status;
 }
@@ -269,7 +359,7 @@ synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle
 
 /* ---- The library's own work ---- */
 
-static struct sm_fence *find_any_transfer(const struct synced_mem *mem)
+static struct sm_fence *find_record_transfer(const struct synced_mem *mem)
 {
     struct sm_fence *fence = NULL;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
@@ -278,6 +368,14 @@ static struct sm_fence *find_any_transfer(const struct synced_mem *mem)
         if (copy && !fence)
             fence = sm_inflight_transfer(copy);
     }
+    return fence;
+}
+
+static struct sm_fence *find_any_transfer(const struct synced_mem *mem)
+{
+    struct sm_fence *fence = NULL;
+    for (struct synced_mem *each = sm_first_record(mem); each && !fence; each = sm_next_record(mem, each))
+        fence = find_record_transfer(each);
     return fence;
 }
 

@@ -6,6 +6,7 @@
 #include "object/overlap.h"
 #include "object/pair.h"
 #include "object/reclaim.h"
+#include "object/span.h"
 #include "object/user_allocator.h"
 
 #include <stdlib.h>
@@ -381,6 +382,7 @@ synced_mem_status sm_clear(struct synced_mem *mem)
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    sm_give_up_contents(mem);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_give_up_contents(each);
     return sm_leave_and_reap(&transaction, SYNCED_MEM_OK, false);
 }

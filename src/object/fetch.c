@@ -9,6 +9,9 @@
 #include "copy/staged.h"
 #include "base/stats.h"
 #include "base/status.h"
+#include "copy/part.h"
+#include "object/piece.h"
+#include "object/span.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
 
@@ -43,8 +46,12 @@ static void put_new_copy(struct synced_mem *mem, enum sm_side side, struct sm_co
         sm_put_device(mem, copy->device);
 }
 
+/* The memory of a piece is its root's. */
 static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, bool *fresh)
 {
+    *fresh = false;
+    if (mem->kind == SM_PIECE)
+        return sm_attach_part(mem, SM_CPU);
     struct sm_copy *copy = sm_copy_of(mem, SM_CPU);
     *fresh = !copy;
     const synced_mem_status status = copy ? SYNCED_MEM_OK : sm_obtain_host(mem, sm_size(mem), zeroed, &copy);
@@ -69,6 +76,8 @@ static synced_mem_status make_device_memory(struct synced_mem *mem, const struct
     *fresh = false;
     if (copy)
         return SYNCED_MEM_OK;
+    if (mem->kind == SM_PIECE)
+        return sm_attach_part(mem, SM_GPU);
     const synced_mem_status status = sm_obtain_device(mem, sm_size(mem), stream, &copy);
     if (status == SYNCED_MEM_OK) {
         put_new_copy(mem, SM_GPU, copy);
@@ -77,7 +86,18 @@ static synced_mem_status make_device_memory(struct synced_mem *mem, const struct
     return status;
 }
 
-/* The library's own memory is quarantined. Contents and the caller's memory stay, and the access fails. */
+synced_mem_status sm_query_pin(const struct synced_mem *record, struct sm_copy *host, int device)
+{
+    if (record->kind != SM_PIECE)
+        return sm_pin_query(host, device);
+    struct sm_copy *const memory = sm_copy_of(record->root, SM_CPU);
+    const synced_mem_status status = sm_pin_query(memory, device);
+    sm_part_take_pin(host, memory);
+    return status;
+}
+
+/* The library's own memory is quarantined, if it is not a part of other memory. Contents and the caller's memory stay,
+ * and the access fails. */
 synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -85,7 +105,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    if (sm_copy_is_of_user(copy) || (sm_head(mem) & sm_bits_of(mem, side)))
+    if (sm_copy_is_of_user(copy) || copy->is_part || (sm_head(mem) & sm_bits_of(mem, side)))
         return sm_fail(SYNCED_MEM_ERR_CUDA,
                        "the end of earlier work on %p is unknown, as no event could be recorded behind it",
                        sm_copy_data(copy));
@@ -133,7 +153,7 @@ static synced_mem_status find_move_wait(struct synced_mem *mem, enum sm_side sid
     *staged = false;
     if (sm_shared_copy(mem))
         return SYNCED_MEM_OK;
-    synced_mem_status status = host ? sm_pin_query(host, sm_device(mem)) : SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
     *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side);
@@ -203,6 +223,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .to = sm_copy_of(mem, side),
                                      .from = sm_copy_of(mem, sm_other(side)),
                                      .size = sm_size(mem),
+                                     .memory = sm_owner(mem),
                                      .batch = batch,
                                      .staged = staged};
     if (side == SM_CPU)
@@ -259,14 +280,14 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
 }
 
 /* On a caller's stream no fence follows the allocation. The stream writes next, and whoever waits for that write is
- * behind the allocation too. */
+ * behind the allocation too. Of a divided root the stream may write a part alone. */
 static synced_mem_status make_memory(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream)
 {
     bool fresh;
     if (side == SM_CPU)
         return make_host_memory(mem, false, &fresh);
     const synced_mem_status status = make_device_memory(mem, stream, &fresh);
-    if (status != SYNCED_MEM_OK || !fresh || stream->kind != SM_STREAM_INTERNAL)
+    if (status != SYNCED_MEM_OK || !fresh || (stream->kind != SM_STREAM_INTERNAL && !sm_is_divided(mem)))
         return status;
     return sm_transfer_none(sm_copy_of(mem, SM_GPU), stream);
 }
@@ -312,9 +333,8 @@ static bool is_copy_mapped(const struct synced_mem *mem)
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-/* Picks the internal stream for the work. NULL: the host does it, or there is nothing to do. */
-static synced_mem_status pick_internal_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
-                                              struct sm_stream **stream)
+synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
+                                  struct sm_stream **stream)
 {
     int device;
     *stream = NULL;
@@ -334,7 +354,7 @@ synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_wo
     if (work == SM_NOTHING && sm_copy_of(mem, side))
         return status;
     if (status == SYNCED_MEM_OK && !stream)
-        status = pick_internal_stream(mem, side, work, &stream);
+        status = sm_fetch_stream(mem, side, work, &stream);
     if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, side))
         return sm_user_allocator_obtain(mem, side, stream, wait);
     return status == SYNCED_MEM_OK ? fetch_side(mem, side, work, stream, wait) : status;

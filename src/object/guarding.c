@@ -44,8 +44,8 @@ static bool is_memory_managed(const struct sm_copy *copy)
 /* Returns whether the memory is this copy's alone, with the rest of its last page. The pool has no larger pages. */
 static bool has_own_pages(const struct sm_copy *copy)
 {
-    return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
-           (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages());
+    return !copy->is_part && (copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
+                              (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages()));
 }
 
 void sm_protect(const struct synced_mem *mem)

@@ -44,7 +44,7 @@ enum sm_kind { SM_WHOLE, SM_VIEW, SM_PIECE };
 
 /* The place of an object among the pieces. first is NULL in an undivided object and in a view of 0 bytes, which is a
  * record of its own. A view begins where its first piece begins, as long as both exist. */
-struct sm_place {
+struct sm_position {
     struct synced_mem *first;
     union {
         struct {
@@ -117,7 +117,7 @@ struct synced_mem {
      * piece count in both. */
     unsigned holders;
     union {
-        struct sm_place place; /* of an object */
+        struct sm_position at; /* of an object */
         struct sm_part part;   /* of a piece */
     };
     /* Constant. While the cell is free, the slab's link is here. */
@@ -136,18 +136,26 @@ static inline struct synced_mem *sm_root(const struct synced_mem *mem)
         return mem->root;
     if (mem->kind == SM_WHOLE)
         return itself;
-    return mem->place.first ? mem->place.first->root : mem->place.empty.root;
+    return mem->at.first ? mem->at.first->root : mem->at.empty.root;
 }
 
 /* Returns the object that has the lock and the memory: the root, or a view of 0 bytes itself. */
 static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
 {
-    return mem->kind == SM_VIEW && !mem->place.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
+    return mem->kind == SM_VIEW && !mem->at.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
+}
+
+/* Returns the place of a view in its root, in bytes; 0: it is no view. */
+static inline size_t sm_offset(const struct synced_mem *mem)
+{
+    if (mem->kind != SM_VIEW)
+        return 0;
+    return mem->at.first ? mem->at.first->part.offset : mem->at.empty.offset;
 }
 
 static inline bool sm_is_divided(const struct synced_mem *mem)
 {
-    return mem->kind != SM_PIECE && mem->place.first;
+    return mem->kind != SM_PIECE && mem->at.first;
 }
 
 static inline size_t sm_object_alignment(const struct synced_mem *mem)

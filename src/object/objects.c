@@ -145,7 +145,8 @@ static bool is_alive(const struct synced_mem *mem, void *user)
 static bool is_large(const struct synced_mem *mem, void *user)
 {
     struct names *const names = user;
-    const bool has = sm_copy_of(mem, names->side) && (names->side == SM_CPU || sm_device(mem) == names->device);
+    const bool has = mem->kind == SM_WHOLE && sm_copy_of(mem, names->side) &&
+                     (names->side == SM_CPU || sm_device(mem) == names->device);
     names->found += has;
     return has && sm_size(mem) > names->first[NAMED - 1].size;
 }

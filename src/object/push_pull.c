@@ -1,9 +1,11 @@
-/* Pushes and pulls. The locks of many objects are taken in the order of their addresses. So two such calls cannot wait
- * for each other. Copies between objects do the same. No other call holds more than one such lock. */
+/* Pushes and pulls. */
 #include "object/push_pull.h"
 
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
+#include "object/piece.h"
 #include "object/reclaim.h"
+#include "object/several.h"
+#include "object/span.h"
 #include "copy/staged.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
@@ -12,11 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A record that the call concerns, once. */
+struct entry {
+    struct sm_transaction transaction;
+    bool moves;      /* its transfer is queued */
+    unsigned writes; /* writes to the device copy when the head was set */
+};
+
+/* A record as one of the caller's objects has it. */
+struct mention {
+    struct synced_mem *record;
+    struct synced_mem *object;
+};
+
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
-    struct sm_transaction *transactions; /* one an object, ordered by the objects' addresses */
-    size_t objects;
+    struct sm_owners owners;
+    struct mention *mentions; /* in the order given */
+    size_t mention_count;
+    struct entry *entries; /* ordered by the records' addresses */
+    size_t entry_count;
+    bool keeps;                    /* the entries' records are kept while nothing is locked */
     struct sm_transfer *transfers; /* queued */
     size_t queued;
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
@@ -27,55 +46,130 @@ struct batch {
     struct sm_stream *stream;
     struct synced_mem *failed;
     struct sm_fence *wait; /* held: the host waits for it before all or the rest can be queued */
+    size_t room;           /* mentions that the arrays have room for */
+    void *block;           /* the memory of the arrays; NULL: the caller has them */
 };
 
-/* ---- Locks ---- */
+/* ---- Room ---- */
 
-static int compare_addresses(const void *a, const void *b)
+/* What one mention needs of each array. */
+struct part {
+    struct entry entry;
+    struct sm_transfer transfer;
+    struct mention mention;
+    struct sm_fence *arrival;
+    void *to;
+    const void *from;
+    size_t size;
+};
+
+static void lay_out(struct batch *batch, void *block, size_t room)
 {
-    const uintptr_t first = (uintptr_t)((const struct sm_transaction *)a)->mem;
-    const uintptr_t second = (uintptr_t)((const struct sm_transaction *)b)->mem;
+    batch->room = room;
+    batch->entries = block;
+    batch->transfers = (struct sm_transfer *)(void *)(batch->entries + room);
+    batch->mentions = (struct mention *)(void *)(batch->transfers + room);
+    batch->arrivals = (struct sm_fence **)(void *)(batch->mentions + room);
+    batch->copies.to = (void **)(void *)(batch->arrivals + room);
+    batch->copies.from = (const void **)(void *)(batch->copies.to + room);
+    batch->copies.sizes = (size_t *)(void *)(batch->copies.from + room);
+    batch->copies.room = room > 1 ? room : 0;
+}
+
+/* Objects in parts may need more room than was there. Nothing is in the arrays yet. */
+static synced_mem_status make_room(struct batch *batch, size_t mentions)
+{
+    if (mentions <= batch->room)
+        return SYNCED_MEM_OK;
+    void *const block = calloc(mentions, sizeof(struct part));
+    if (!block)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", mentions);
+    free(batch->block);
+    batch->block = block;
+    lay_out(batch, block, mentions);
+    return SYNCED_MEM_OK;
+}
+
+/* ---- Records ---- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t)((const struct entry *)a)->transaction.mem;
+    const uintptr_t second = (uintptr_t)((const struct entry *)b)->transaction.mem;
     return (first > second) - (first < second);
 }
 
-/* Objects that were created one after the other mostly are sorted. */
-static bool are_sorted(const struct batch *batch)
+static size_t count_mentions(const struct batch *batch)
 {
-    size_t i = 1;
-    while (i < batch->count && compare_addresses(&batch->transactions[i - 1], &batch->transactions[i]) <= 0)
-        i++;
-    return i >= batch->count;
+    size_t count = 0;
+    for (size_t i = 0; i < batch->count; i++)
+        for (const struct synced_mem *each = sm_first_record(batch->mems[i]); each;
+             each = sm_next_record(batch->mems[i], each))
+            count++;
+    return count;
 }
 
-static void sort_objects(struct batch *batch)
+static synced_mem_status list_records(struct batch *batch)
 {
+    SM_TRY(make_room(batch, count_mentions(batch)));
+    batch->mention_count = 0;
     for (size_t i = 0; i < batch->count; i++)
-        batch->transactions[i].mem = batch->mems[i];
-    if (!are_sorted(batch))
-        qsort(batch->transactions, batch->count, sizeof *batch->transactions, compare_addresses);
-    batch->objects = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        if (i == 0 || batch->transactions[i].mem != batch->transactions[batch->objects - 1].mem)
-            batch->transactions[batch->objects++] = batch->transactions[i];
-}
-
-static synced_mem_status leave_objects(struct batch *batch, size_t entered, synced_mem_status status)
-{
-    for (size_t i = 0; i < entered; i++)
-        (void)sm_leave(&batch->transactions[i], status);
-    return status;
+        for (struct synced_mem *each = sm_first_record(batch->mems[i]); each;
+             each = sm_next_record(batch->mems[i], each)) {
+            batch->entries[batch->mention_count].transaction.mem = each;
+            batch->mentions[batch->mention_count++] = (struct mention){.record = each, .object = batch->mems[i]};
+        }
+    sm_sort_unless_sorted(batch->entries, batch->mention_count, sizeof *batch->entries, compare_entries);
+    batch->entry_count = 0;
+    for (size_t i = 0; i < batch->mention_count; i++) {
+        struct synced_mem *const record = batch->entries[i].transaction.mem;
+        if (i > 0 && record == batch->entries[batch->entry_count - 1].transaction.mem)
+            continue;
+        struct entry *const entry = &batch->entries[batch->entry_count++];
+        entry->moves = false;
+        (void)sm_begin(&entry->transaction, record); /* cannot fail for one record */
+    }
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status enter_objects(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->objects; i++) {
-        const synced_mem_status status = sm_enter(&batch->transactions[i], batch->transactions[i].mem);
-        if (status != SYNCED_MEM_OK) {
-            batch->failed = batch->transactions[i].mem;
-            return leave_objects(batch, i, status);
-        }
+    SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
+    const synced_mem_status status = list_records(batch);
+    if (status != SYNCED_MEM_OK)
+        sm_owners_unlock(&batch->owners);
+    return status;
+}
+
+/* Records that are counted on later must stay, though nothing is locked. */
+static void leave_objects(struct batch *batch, synced_mem_status status)
+{
+    batch->keeps = batch->wait || batch->staged > 0;
+    for (size_t i = 0; i < batch->entry_count && batch->keeps; i++)
+        sm_keep_record(batch->entries[i].transaction.mem);
+    for (size_t i = 0; i < batch->entry_count; i++)
+        sm_end(&batch->entries[i].transaction, status);
+    for (size_t i = 0; i < batch->count; i++)
+        sm_publish_object(batch->mems[i]);
+    sm_owners_unlock(&batch->owners);
+    for (size_t i = 0; i < batch->entry_count; i++)
+        sm_retire_detached(&batch->entries[i].transaction);
+}
+
+/* Ends what leave_objects() has begun. */
+static void release_records(struct batch *batch)
+{
+    for (size_t i = 0; i < batch->entry_count && batch->keeps; i++) {
+        struct synced_mem *const record = batch->entries[i].transaction.mem;
+        struct synced_mem *const owner = sm_owner(record);
+        if (record == owner)
+            continue;
+        sm_lock_object(owner);
+        sm_release_record(record);
+        sm_undivide(owner);
+        sm_unlock_last(owner);
     }
-    return SYNCED_MEM_OK;
+    batch->keeps = false;
 }
 
 /* ---- One object ---- */
@@ -94,7 +188,7 @@ static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_
                    is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
 }
 
-static synced_mem_status queue_object_move(struct batch *batch, struct synced_mem *mem)
+static synced_mem_status queue_record_move(struct batch *batch, struct synced_mem *mem)
 {
     struct sm_fence *wait;
     if (sm_shared_copy(mem))
@@ -109,13 +203,13 @@ static synced_mem_status queue_object_move(struct batch *batch, struct synced_me
     return SYNCED_MEM_OK;
 }
 
-/* likely: the index that the object has if the caller's array is sorted and has no object twice. */
-static struct sm_transaction *find_transaction(const struct batch *batch, size_t likely, struct synced_mem *mem)
+/* likely: the index that the record has if the caller's array is sorted and has no object twice. */
+static struct entry *find_entry(const struct batch *batch, size_t likely, struct synced_mem *record)
 {
-    const struct sm_transaction wanted = {.mem = mem};
-    if (likely < batch->objects && batch->transactions[likely].mem == mem)
-        return &batch->transactions[likely];
-    return bsearch(&wanted, batch->transactions, batch->objects, sizeof *batch->transactions, compare_addresses);
+    const struct entry wanted = {.transaction.mem = record};
+    if (likely < batch->entry_count && batch->entries[likely].transaction.mem == record)
+        return &batch->entries[likely];
+    return bsearch(&wanted, batch->entries, batch->entry_count, sizeof *batch->entries, compare_entries);
 }
 
 /* All objects use one stream and are on its device. */
@@ -137,23 +231,30 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
 /* Checks everything that can be checked before a transfer is queued. */
 static synced_mem_status check_object_move(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
 {
-    const synced_mem_state head = (synced_mem_state)sm_head(mem);
-    if (head != SYNCED_MEM_SYNCED && head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
+    const synced_mem_state head = (synced_mem_state)sm_head_of_records(mem);
+    if (head != SYNCED_MEM_SYNCED && head != SYNCED_MEM_MIXED &&
+        head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
         return fail_nothing_to_move(batch, head);
     return find_stream(batch, mem, handle);
 }
 
-/* A SYNCED object whose copy is still queueing needs nothing: no stream can come after a staged pull. */
-static synced_mem_status move_object(struct batch *batch, size_t which)
+/* Returns whether the record has contents on the other side alone. Of an object in parts, other records stay. */
+static bool is_to_be_moved(const struct batch *batch, const struct synced_mem *record)
 {
-    struct synced_mem *const mem = batch->mems[which];
-    if (sm_head(mem) == SYNCED_MEM_SYNCED && sm_inflight_queueing(sm_copy_of(mem, batch->side), false))
+    return sm_head(record) == sm_bit(sm_other(batch->side));
+}
+
+/* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
+static synced_mem_status move_record(struct batch *batch, size_t which)
+{
+    struct synced_mem *const record = batch->mentions[which].record;
+    if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, batch->side), false))
+        return sm_inflight_order(sm_copy_of(record, batch->side), false, batch->stream);
+    if (!is_to_be_moved(batch, record))
         return SYNCED_MEM_OK;
-    if (sm_head(mem) == SYNCED_MEM_SYNCED)
-        return sm_inflight_order(sm_copy_of(mem, batch->side), false, batch->stream);
-    struct sm_transaction *const transaction = find_transaction(batch, which, mem);
-    const synced_mem_status status = transaction->moves ? SYNCED_MEM_OK : queue_object_move(batch, mem);
-    transaction->moves = true;
+    struct entry *const entry = find_entry(batch, which, record);
+    const synced_mem_status status = entry->moves ? SYNCED_MEM_OK : queue_record_move(batch, record);
+    entry->moves = true;
     return status;
 }
 
@@ -164,16 +265,16 @@ static synced_mem_status move_object(struct batch *batch, size_t which)
 static void set_heads(struct batch *batch)
 {
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
-    for (size_t i = 0; i < batch->objects; i++) {
-        struct synced_mem *const mem = batch->transactions[i].mem;
+    for (size_t i = 0; i < batch->entry_count; i++) {
+        struct synced_mem *const record = batch->entries[i].transaction.mem;
         if (batch->goes_on)
-            sm_close_write(mem);
-        if (!batch->transactions[i].moves)
+            sm_close_write(record);
+        if (!batch->entries[i].moves)
             continue;
-        if (sm_shared_copy(mem) && is_pull(batch))
-            sm_unified_arrive(sm_shared_copy(mem), NULL);
-        batch->transactions[i].writes = sm_copy_of(mem, SM_GPU)->writes;
-        sm_set_head(mem, sm_head(mem) | sm_bit(batch->side));
+        if (sm_shared_copy(record) && is_pull(batch))
+            sm_unified_arrive(sm_shared_copy(record), NULL);
+        batch->entries[i].writes = sm_copy_of(record, SM_GPU)->writes;
+        sm_set_head(record, sm_head(record) | sm_bit(batch->side));
     }
 }
 
@@ -212,16 +313,34 @@ static synced_mem_status send_and_set_heads(struct batch *batch)
     return status;
 }
 
-/* *without: an object without memory for the contents, and with an allocator. NULL: none. */
-static synced_mem_status find_missing_memory(const struct batch *batch, struct synced_mem *mem,
-                                             struct synced_mem **without)
+/* Makes the side of each record that moves usable. *moves: there is one. */
+static synced_mem_status make_records_usable(const struct batch *batch, const struct synced_mem *mem, bool *moves)
 {
-    if (sm_head(mem) == SYNCED_MEM_SYNCED)
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_make_usable(mem, batch->side);
-    if (status == SYNCED_MEM_OK && sm_user_allocator_wanted(mem, batch->side))
-        *without = mem;
+    synced_mem_status status = SYNCED_MEM_OK;
+    *moves = false;
+    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        if (!is_to_be_moved(batch, each))
+            continue;
+        *moves = true;
+        status = sm_make_usable(each, batch->side);
+    }
     return status;
+}
+
+/* *without: an object without memory for the contents, and with an allocator. NULL: none. */
+static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *mem, struct synced_mem **without)
+{
+    struct sm_fence *wait;
+    bool moves;
+    SM_TRY(make_records_usable(batch, mem, &moves));
+    if (!moves)
+        return SYNCED_MEM_OK;
+    if (sm_user_allocator_wanted(sm_owner(mem), batch->side))
+        *without = sm_owner(mem);
+    else
+        SM_TRY(sm_fetch_memory(mem, batch->side, batch->stream, &wait));
+    return SYNCED_MEM_OK;
 }
 
 /* Queues nothing until all checks have passed and all memory from allocators is there. */
@@ -239,21 +358,21 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     }
     if (*without)
         return SYNCED_MEM_OK;
-    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !batch->wait; i++) {
-        batch->failed = batch->mems[i];
-        status = move_object(batch, i);
+    for (size_t i = 0; i < batch->mention_count && status == SYNCED_MEM_OK && !batch->wait; i++) {
+        batch->failed = batch->mentions[i].object;
+        status = move_record(batch, i);
     }
     return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
 }
 
-/* Another thread's push may still be queueing. The move of a single object finds its own wait before it queues
+/* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
  * anything. */
-static synced_mem_status find_object_wait(const struct batch *batch, struct synced_mem *mem, struct sm_fence **wait)
+static synced_mem_status find_record_wait(const struct batch *batch, struct synced_mem *record, struct sm_fence **wait)
 {
-    if (sm_head(mem) == sm_bit(sm_other(batch->side)))
-        return batch->objects > 1 ? sm_find_move_wait(mem, batch->side, true, wait) : SYNCED_MEM_OK;
-    if (sm_head(mem) == SYNCED_MEM_SYNCED && !is_pull(batch))
-        *wait = sm_inflight_queueing(sm_copy_of(mem, batch->side), false);
+    if (is_to_be_moved(batch, record))
+        return batch->entry_count > 1 ? sm_find_move_wait(record, batch->side, true, wait) : SYNCED_MEM_OK;
+    if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
+        *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
     return SYNCED_MEM_OK;
 }
 
@@ -262,8 +381,8 @@ static synced_mem_status find_first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_fence *wait = NULL;
-    for (size_t i = 0; i < batch->count && !wait && status == SYNCED_MEM_OK; i++)
-        status = find_object_wait(batch, batch->mems[i], &wait);
+    for (size_t i = 0; i < batch->mention_count && !wait && status == SYNCED_MEM_OK; i++)
+        status = find_record_wait(batch, batch->mentions[i].record, &wait);
     if (wait)
         batch->wait = sm_fence_hold(wait);
     return status;
@@ -281,22 +400,22 @@ static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *ar
 
 /* Returns whether the transfer's contents have arrived and no stream was given the device copy to write meanwhile. Such
  * an open write is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct sm_transaction *transaction)
+static bool has_arrived(const struct batch *batch, const struct entry *entry)
 {
-    const struct sm_copy *const gpu = sm_copy_of(transaction->mem, SM_GPU);
-    return transaction->moves && (sm_head(transaction->mem) & sm_bit(batch->side)) && gpu &&
-           gpu->writes == transaction->writes;
+    const struct synced_mem *const record = entry->transaction.mem;
+    const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
+    return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
 }
 
-/* Enters each object once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. Entering cannot fail, as in obtain_from_allocator(). */
-static void reenter_objects(struct batch *batch, synced_mem_status status)
+/* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
+ * has settled, each by the result of its own transfer. Entering one record cannot fail, as it was entered before. */
+static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    for (size_t i = 0; i < batch->objects; i++) {
+    for (size_t i = 0; i < batch->entry_count; i++) {
         struct sm_transaction transaction;
-        (void)sm_enter(&transaction, batch->transactions[i].mem);
-        const bool arrived = has_arrived(batch, &batch->transactions[i]);
+        (void)sm_enter(&transaction, batch->entries[i].transaction.mem);
+        const bool arrived = has_arrived(batch, &batch->entries[i]);
         if (arrived && is_pull(batch))
             sm_close_write(transaction.mem);
         (void)sm_leave(&transaction, arrived ? SYNCED_MEM_OK : status);
@@ -345,19 +464,18 @@ static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem
     status = follow_arrivals(batch);
     drop_arrivals(batch);
     if (status != SYNCED_MEM_OK || is_pull(batch))
-        reenter_objects(batch, status);
+        reenter_records(batch, status);
     if (status != SYNCED_MEM_OK)
         batch->failed = NULL; /* any of the objects may have failed */
     return status;
 }
 
-/* Gets memory from an allocator for one object, with no other object locked. Entering cannot fail, as it was entered
- * just before. */
+/* Gets memory from an allocator for one object, with no other object locked. */
 static synced_mem_status obtain_from_allocator(const struct batch *batch, struct synced_mem *mem)
 {
     struct sm_transaction transaction;
     struct sm_fence *again;
-    (void)sm_enter(&transaction, mem);
+    SM_TRY(sm_enter(&transaction, mem));
     transaction.ends_nothing = true;
     return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
@@ -368,7 +486,7 @@ static synced_mem_status wait_for_fence(struct batch *batch, synced_mem_status s
         status = sm_fence_wait(batch->wait);
     sm_fence_drop(batch->wait);
     if (status != SYNCED_MEM_OK)
-        reenter_objects(batch, status);
+        reenter_records(batch, status);
     return status;
 }
 
@@ -376,6 +494,7 @@ static synced_mem_status wait_for_fence(struct batch *batch, synced_mem_status s
  * begin to capture while nothing is locked. */
 static void reset_batch(struct batch *batch)
 {
+    release_records(batch);
     sm_stream_drop(batch->stream);
     batch->stream = NULL;
     batch->wait = NULL;
@@ -394,7 +513,7 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         status = find_first_wait(batch);
         if (!batch->wait && status == SYNCED_MEM_OK)
             status = move_all_objects(batch, handle, &without);
-        (void)leave_objects(batch, batch->objects, status);
+        leave_objects(batch, status);
         if (batch->wait)
             status = wait_for_fence(batch, status);
         else if (without)
@@ -407,8 +526,11 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
 
 static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
 {
-    sort_objects(batch);
+    for (size_t i = 0; i < batch->count; i++)
+        batch->owners.list[i] = sm_owner(batch->mems[i]);
+    sm_owners_sort(&batch->owners, batch->count);
     const synced_mem_status status = follow_staged_transfers(batch, run_batch(batch, handle));
+    release_records(batch);
     sm_stream_drop(batch->stream);
     if (status != SYNCED_MEM_OK)
         (void)sm_reap_after(status, false);
@@ -417,48 +539,26 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
     return status;
 }
 
-static synced_mem_status move_many(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
-{
-    struct part {
-        struct sm_transaction transaction;
-        struct sm_transfer transfer;
-        struct sm_fence *arrival;
-        void *to;
-        const void *from;
-        size_t size;
-    };
-    char *const room = calloc(batch->count, sizeof(struct part));
-    if (!room)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers",
-                       batch->count);
-    batch->transactions = (struct sm_transaction *)(void *)room;
-    batch->transfers = (struct sm_transfer *)(void *)(batch->transactions + batch->count);
-    batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + batch->count);
-    batch->copies.to = (void **)(void *)(batch->arrivals + batch->count);
-    batch->copies.from = (const void **)(void *)(batch->copies.to + batch->count);
-    batch->copies.sizes = (size_t *)(void *)(batch->copies.from + batch->count);
-    batch->copies.room = batch->count;
-    const synced_mem_status status = move_batch(batch, handle, failed);
-    free(room);
-    return status;
-}
-
+/* One object needs no memory from the system, unless it is in parts. */
 static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct sm_transaction transaction;
-    struct sm_transfer transfer;
-    struct sm_fence *arrival;
-    struct batch batch = {.mems = mems,
-                          .count = count,
-                          .transactions = &transaction,
-                          .transfers = &transfer,
-                          .arrivals = &arrival,
-                          .side = side};
+    struct part one;
+    struct synced_mem *owner;
+    struct batch batch = {.mems = mems, .count = count, .owners.list = &owner, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     if (count == 0)
         return SYNCED_MEM_OK;
-    return count == 1 ? move_batch(&batch, handle, failed) : move_many(&batch, handle, failed);
+    lay_out(&batch, &one, 1);
+    if (count > 1)
+        batch.owners.list = malloc(count * sizeof *batch.owners.list);
+    if (!batch.owners.list)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
+    const synced_mem_status status = move_batch(&batch, handle, failed);
+    free(batch.block);
+    if (count > 1)
+        free(batch.owners.list);
+    return status;
 }
 
 synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_side side, synced_mem_stream handle,

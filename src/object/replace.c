@@ -1,8 +1,10 @@
 /* Calls that give up or replace an object's memory. */
 #include "object/replace.h"
 
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
+#include "object/piece.h"
 #include "object/reclaim.h"
+#include "object/span.h"
 #include "base/status.h"
 #include "object/unified.h"
 
@@ -24,6 +26,29 @@ synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence *
     return status;
 }
 
+/* Finds the wait for one part of borrowed memory. */
+static synced_mem_status find_wait_of_part(const struct sm_copy *memory, struct sm_copy *part, struct sm_fence **wait)
+{
+    SM_TRY(sm_inflight_retrack(part));
+    *wait = sm_inflight_transfer(part);
+    if (!*wait && memory->pin_held && sm_fence_is_open(part->writer_fence))
+        *wait = part->writer_fence;
+    return SYNCED_MEM_OK;
+}
+
+/* Finds the wait for memory that the object gives up on the side, if it is borrowed. */
+static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+{
+    struct sm_copy *const memory = sm_copy_of(mem, side);
+    SM_TRY(sm_blocker_of_borrowed(memory, wait));
+    if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED || !sm_is_divided(mem))
+        return SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
+        if (sm_copy_of(each, side))
+            SM_TRY(find_wait_of_part(memory, sm_copy_of(each, side), wait));
+    return SYNCED_MEM_OK;
+}
+
 /* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
@@ -32,7 +57,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
         synced_mem_status status = SYNCED_MEM_OK;
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
             if (going[side])
-                status = sm_blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+                status = find_wait_of_borrowed(mem, side, &wait);
         if (!wait)
             return status;
         bool over;
@@ -44,8 +69,8 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
 
 /* ---- Releasing one side ---- */
 
-/* Finds the wait for the contents on the other side, if this side is the last that has them. */
-static synced_mem_status find_next_arrival(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+/* Finds the wait for a record's contents on the other side, if this side is the last that has them. */
+static synced_mem_status find_arrival_of_record(struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
@@ -53,6 +78,20 @@ static synced_mem_status find_next_arrival(struct synced_mem *mem, enum sm_side 
         status = sm_fetch(mem, sm_other(side), SM_MOVE, NULL, wait);
     if (status == SYNCED_MEM_OK && !*wait && sm_head(mem) == SYNCED_MEM_SYNCED)
         *wait = sm_inflight_blocker(sm_copy_of(mem, sm_other(side)), false);
+    return status;
+}
+
+static synced_mem_status find_next_arrival(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    *wait = NULL;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        if (sm_head(each) == sm_bit(side))
+            status = sm_fetch_memory(mem, sm_other(side), NULL, wait);
+        if (status == SYNCED_MEM_OK && !*wait)
+            status = find_arrival_of_record(each, side, wait);
+    }
     return status;
 }
 
@@ -64,7 +103,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
         synced_mem_status status = find_next_arrival(mem, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
-            status = sm_blocker_of_borrowed(sm_copy_of(mem, side), &wait);
+            status = find_wait_of_borrowed(mem, side, &wait);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
         bool over;
@@ -76,16 +115,30 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
     return SYNCED_MEM_OK;
 }
 
+/* Takes the memory out of an object whose head does not count on it. Memory that both sides use stays. */
+static void give_up_side(struct sm_transaction *transaction, enum sm_side side)
+{
+    struct synced_mem *const mem = transaction->mem;
+    if (sm_shared_copy(mem))
+        return;
+    if (sm_is_divided(mem))
+        sm_drop_parts(mem, side);
+    sm_detach_copy(transaction, side);
+}
+
 static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
     synced_mem_status status = make_dispensable(mem, side);
+    if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(mem))
+        status = sm_gather_parts(mem, side);
     if (status == SYNCED_MEM_OK) {
-        sm_close_write(mem);
-        if (!sm_shared_copy(mem))
-            sm_detach_copy(&transaction, side);
-        sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
+        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+            sm_close_write(each);
+            sm_set_head(each, sm_head(each) & ~sm_bit(side));
+        }
+        give_up_side(&transaction, side);
     }
     return sm_leave_and_reap(&transaction, status, true);
 }
@@ -113,12 +166,29 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
     return into < copy->bytes;
 }
 
+/* Does all for the pieces of a divided root that can fail. */
+static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool going[SM_SIDES],
+                                       struct sm_copy *const incoming[SM_SIDES], struct sm_copy *parts[SM_SIDES])
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK && sm_is_divided(mem); side++) {
+        if (going[side])
+            status = sm_gather_parts(mem, side);
+        if (status == SYNCED_MEM_OK && incoming[side])
+            status = sm_make_parts(mem, incoming[side], &parts[side]);
+    }
+    if (status != SYNCED_MEM_OK)
+        sm_give_parts(parts[SM_CPU]);
+    return status;
+}
+
 static synced_mem_status replace_copies(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
 {
     struct synced_mem *const mem = transaction->mem;
     const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
     const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
+    struct sm_copy *parts[SM_SIDES] = {NULL};
     unsigned head = SYNCED_MEM_UNINITIALIZED;
     synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_user_memory(mem);
     if (status == SYNCED_MEM_OK)
@@ -135,17 +205,24 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         if (incoming[side] && (owns_memory(mem, SM_CPU, incoming[side]) || owns_memory(mem, SM_GPU, incoming[side])))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object already owns the memory at %p",
                            sm_copy_data(incoming[side]));
-    sm_close_write(mem);
+    SM_TRY(prepare_parts(mem, going, incoming, parts));
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_close_write(each);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         if (!going[side])
             continue;
+        if (sm_is_divided(mem))
+            sm_drop_parts(mem, side);
         sm_detach_copy(transaction, side);
         sm_put_copy(mem, side, incoming[side]);
+        if (parts[side])
+            sm_put_parts(mem, side, parts[side]);
         head |= incoming[side] ? sm_bit(side) : 0;
     }
     if (gpu)
         sm_put_device(mem, gpu->device);
-    sm_set_head(mem, head);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_set_head(each, head);
     return SYNCED_MEM_OK;
 }
 

@@ -2,9 +2,11 @@
 #include "object/resize.h"
 
 #include "memory/guard.h"
+#include "object/access.h"
 #include "object/fetch.h"
 #include "object/reclaim.h"
 #include "object/replace.h"
+#include "object/span.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
@@ -249,11 +251,28 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     }
 }
 
+/* A root in pieces without views becomes whole once all pieces are alike. */
+static synced_mem_status make_whole(struct synced_mem *mem)
+{
+    struct sm_transaction transaction;
+    void *data;
+    SM_TRY(sm_enter(&transaction, mem));
+    const bool is_divided = sm_is_divided(mem);
+    const bool has_views = is_divided && mem->holders > 0;
+    (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    if (has_views)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
+    return is_divided ? sm_access(mem, SM_CPU, SM_MUTABLE, &data) : SYNCED_MEM_OK;
+}
+
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
+    SM_TRY(make_whole(mem));
     SM_TRY(sm_enter(&transaction, mem));
+    if (sm_is_divided(mem))
+        return sm_leave(&transaction, sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "another call has made a view meanwhile"));
     synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);

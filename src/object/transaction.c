@@ -1,126 +1,67 @@
-/* The begin and end of a call on an object; the head, and the pointers that the hot path may return. */
+/* The begin and end of a call on an object, and the head. */
 #include "object/transaction.h"
 
 #include "base/caller.h"
 #include "memory/guard.h"
 #include "copy/inflight.h"
-#include "object/guarding.h"
+#include "object/piece.h"
+#include "object/publish.h"
+#include "object/span.h"
 #include "base/process.h"
 #include "base/status.h"
 #include "trace/trace.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
-/* The target of on while no stream may have the pointer. Its handle matches no stream. */
-static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
+/* ---- The head ---- */
 
-/* ---- The head, and the pointers that the hot path returns ---- */
-
-static bool is_publication_valid(const struct synced_mem *mem, bool writing)
+static bool is_record_valid(const struct synced_mem *record)
 {
-    const unsigned head = sm_head(mem);
+    const unsigned head = sm_head(record);
+    const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
-        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_data(sm_copy_of(mem, side))))
+        const struct sm_copy *const copy = sm_copy_of(record, side);
+        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(record)))
             return false;
-        if (ready && writing && head != sm_bit(side))
+        if (sm_bits_of(record, side) != sm_bit(side) && sm_copy_of(record, sm_other(side)) != copy)
             return false;
     }
-    const struct sm_stream *const on = atomic_load_explicit(&mem->on[writing], memory_order_relaxed);
-    if (on == &no_stream)
-        return true;
-    return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
-           sm_inflight_has(sm_copy_of(mem, SM_GPU), on, writing);
+    if (gpu && (gpu->device < 0 || gpu->device != sm_device(record)))
+        return false;
+    return sm_publication_is_valid(record);
 }
 
 bool sm_object_is_valid(const struct synced_mem *mem)
 {
-    const unsigned head = sm_head(mem);
-    const struct sm_copy *const gpu = sm_copy_of(mem, SM_GPU);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        const struct sm_copy *const copy = sm_copy_of(mem, side);
-        if ((head & sm_bit(side)) && (!copy || sm_copy_capacity(copy) < sm_size(mem)))
-            return false;
-        if (sm_bits_of(mem, side) != sm_bit(side) && sm_copy_of(mem, sm_other(side)) != copy)
-            return false;
-    }
-    if (gpu && (gpu->device < 0 || gpu->device != sm_device(mem)))
-        return false;
-    return is_publication_valid(mem, false) && is_publication_valid(mem, true);
+    bool valid = true;
+    for (const struct synced_mem *each = sm_first_record(mem); each && valid; each = sm_next_record(mem, each))
+        valid = is_record_valid(each);
+    return valid;
 }
 
-/*
- * Returns the pointer to publish for the side and mode, or NULL.
- *
- * A device pointer is published once an access in this mode has returned it. Only then is there a use to wait for
- * later. The host's pointer to a shared copy is published to write only while no stream has it to read: there is no
- * fence to wait for yet, and the head does not always show it:
- *
- *    head      streams that have the pointer              the host may read at once   write
- *    AT_CPU    none                                       yes                         yes
- *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
- *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
- *    AT_GPU    any                                        no: the open write ends     no
- *
- * The open write ends where the head gets the host's bit, so no stream has it then.
- */
-static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
-{
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
-        return NULL;
-    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
-        return NULL;
-    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
-        return NULL;
-    return sm_copy_data(copy);
-}
-
-/* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
- * that the call has queued. */
-static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
-{
-    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
-        return &no_stream;
-    struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
-    return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
-}
-
-/* In debug mode no pointer to write is published: each overwrite fills its memory. */
-static void publish_side(struct synced_mem *mem, enum sm_side side)
-{
-    const bool valid = (sm_head(mem) & sm_bit(side)) != 0;
-    const bool to_write = valid && !sm_guard_on();
-    atomic_store_explicit(&mem->ready[side][false], valid ? choose_ready_pointer(mem, side, false) : NULL,
-                          memory_order_release);
-    atomic_store_explicit(&mem->ready[side][true], to_write ? choose_ready_pointer(mem, side, true) : NULL,
-                          memory_order_release);
-}
-
-static void publish_pointers(struct synced_mem *mem)
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(mem, side))
-            sm_inflight_prune(sm_copy_of(mem, side));
-    if (sm_guard_on()) /* before any thread gets a pointer */
-        sm_protect(mem);
-    publish_side(mem, SM_CPU);
-    publish_side(mem, SM_GPU);
-    const bool valid = (sm_head(mem) & sm_bit(SM_GPU)) != 0;
-    const bool to_write = valid && !sm_guard_on();
-    atomic_store_explicit(&mem->on[false], valid ? choose_ready_stream(mem, false) : &no_stream, memory_order_release);
-    atomic_store_explicit(&mem->on[true], to_write ? choose_ready_stream(mem, true) : &no_stream, memory_order_release);
-}
-
-/* Only this function writes the head. A copy without the contents has none arriving. */
+/* Only this function writes the head. A copy without the contents has none arriving. A trace has roots, not pieces. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
-    sm_trace_head(mem, sm_object_name(mem), sm_head(mem), head);
+    sm_trace_head(sm_owner(mem), sm_object_name(mem), sm_head(mem), head);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+}
+
+unsigned sm_read_head(const struct synced_mem *mem)
+{
+    struct synced_mem *const locked = (struct synced_mem *)(uintptr_t)mem;
+    unsigned head = sm_head(mem);
+    if (head != SM_HEAD_OF_PIECES)
+        return head;
+    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
+        return SYNCED_MEM_MIXED;
+    sm_lock_object(locked);
+    head = sm_head_of_records(mem);
+    sm_unlock_last(sm_owner(mem));
+    return head;
 }
 
 void sm_object_init(struct synced_mem *mem)
@@ -129,8 +70,11 @@ void sm_object_init(struct synced_mem *mem)
     mem->generation = sm_process_generation();
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(mem, side, NULL);
+    mem->kind = SM_WHOLE;
+    mem->holders = 0;
+    mem->at = (struct sm_position){.first = NULL};
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
-    publish_pointers(mem);
+    sm_publish_nothing(mem);
 }
 
 /* ---- The lock ---- */
@@ -138,16 +82,35 @@ void sm_object_init(struct synced_mem *mem)
 void sm_lock_object(struct synced_mem *mem)
 {
     sm_process_enter();
-    sm_mutex_lock(&mem->lock);
+    sm_mutex_lock(&sm_owner(mem)->lock);
 }
 
-/* Until publish_pointers() the hot path returns the pointers that were valid when the lock was taken. */
+void sm_unlock_last(struct synced_mem *owner)
+{
+    sm_mutex_unlock(&owner->lock);
+    sm_process_leave();
+}
+
+/* Until then the hot path returns the pointers that were valid when the lock was taken. Joins first what this call has
+ * made alike. */
+void sm_publish_object(struct synced_mem *mem)
+{
+    if (sm_is_divided(mem)) {
+        sm_join_records(mem);
+        sm_publish_from_piece(mem);
+    }
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_publish(each);
+    if (mem->kind == SM_WHOLE && mem->at.first)
+        sm_undivide(mem);
+    assert(sm_object_is_valid(mem));
+}
+
 void sm_unlock_object(struct synced_mem *mem)
 {
-    publish_pointers(mem);
-    assert(sm_object_is_valid(mem));
-    sm_mutex_unlock(&mem->lock);
-    sm_process_leave();
+    struct synced_mem *const owner = sm_owner(mem);
+    sm_publish_object(mem);
+    sm_unlock_last(owner);
 }
 
 /* ---- Waiting ---- */
@@ -179,7 +142,7 @@ static bool has_failed_to_arrive(enum sm_side side, struct sm_fence *lost)
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. A staged transfer from another object can fail although its device
  * works. Then no copy is valid. */
-static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
+static void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -192,6 +155,12 @@ static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
                 sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
         }
     }
+}
+
+static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        drop_lost_of_record(each, lost);
 }
 
 static synced_mem_status wait_for_fence_unlocked(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
@@ -219,65 +188,143 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
 
 /* ---- Calls ---- */
 
-static unsigned count_given(const struct synced_mem *mem, enum sm_side side)
+static unsigned count_given(const struct synced_mem *record, enum sm_side side)
 {
-    return sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
+    return sm_copy_of(record, side) ? sm_copy_of(record, side)->given : 0;
 }
 
-synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+static struct sm_before get_state(const struct synced_mem *record)
+{
+    return (struct sm_before){.offset = sm_begin_of(record),
+                              .head = sm_head(record),
+                              .given = {count_given(record, SM_CPU), count_given(record, SM_GPU)}};
+}
+
+static size_t count_records(const struct synced_mem *mem)
+{
+    size_t count = 0;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        count++;
+    return count;
+}
+
+/* Notes the state of each record, to restore it after a failure. */
+static synced_mem_status note_states(struct sm_transaction *transaction)
+{
+    const struct synced_mem *const mem = transaction->mem;
+    transaction->records = sm_has_one_record(mem) ? 1 : count_records(mem);
+    if (transaction->records == 1) {
+        transaction->one = get_state(sm_first_record(mem));
+        return SYNCED_MEM_OK;
+    }
+    transaction->every = malloc(transaction->records * sizeof *transaction->every);
+    if (!transaction->every)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
+                       transaction->records);
+    struct sm_before *before = transaction->every;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        *before++ = get_state(each);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_lock_first(struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
                                               "its valid host copy, or release it");
     sm_caller_set_object(mem, sm_object_name(mem));
     sm_lock_object(mem);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
+{
     *transaction = (struct sm_transaction){.mem = mem};
     drop_lost_contents(mem, &transaction->lost);
-    transaction->head = sm_head(mem);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        transaction->given[side] = count_given(mem, side);
-    return SYNCED_MEM_OK;
+    const synced_mem_status status = note_states(transaction);
+    if (status != SYNCED_MEM_OK)
+        sm_fence_drop(transaction->lost);
+    return status;
+}
+
+synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    SM_TRY(sm_lock_first(mem));
+    const synced_mem_status status = sm_begin(transaction, mem);
+    if (status != SYNCED_MEM_OK)
+        sm_unlock_last(sm_owner(mem));
+    return status;
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. Device
  * pointers that were returned earlier are still good, so their uses are open again. */
-static void restore_head(const struct sm_transaction *transaction)
+static void restore_record(const struct sm_transaction *transaction, struct synced_mem *record,
+                           const struct sm_before *before)
+{
+    unsigned head = sm_head(record);
+    if (sm_copy_of(record, SM_GPU) && !transaction->ends_nothing)
+        sm_inflight_reopen(sm_copy_of(record, SM_GPU));
+    const bool still = (head & before->head) == before->head;
+    for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
+        if (!(before->head & sm_bit(side)) && before->given[side] == count_given(record, side))
+            head &= ~sm_bit(side);
+    sm_set_head(record, head);
+}
+
+/* A record that was cut meanwhile has the state that the whole had. */
+static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
+    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
+    const struct sm_before *const last = before + transaction->records - 1;
     drop_lost_contents(mem, NULL);
-    unsigned head = sm_head(mem);
-    if (sm_copy_of(mem, SM_GPU) && !transaction->ends_nothing)
-        sm_inflight_reopen(sm_copy_of(mem, SM_GPU));
-    const bool still = (head & transaction->head) == transaction->head;
-    for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
-        if (!(transaction->head & sm_bit(side)) && transaction->given[side] == count_given(mem, side))
-            head &= ~sm_bit(side);
-    sm_set_head(mem, head);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        while (before < last && before[1].offset <= sm_begin_of(each))
+            before++;
+        restore_record(transaction, each, before);
+    }
 }
 
-void sm_close_write(struct synced_mem *mem)
+void sm_close_write(struct synced_mem *record)
 {
-    if (sm_copy_of(mem, SM_GPU))
-        sm_inflight_close(sm_copy_of(mem, SM_GPU));
+    if (sm_copy_of(record, SM_GPU))
+        sm_inflight_close(sm_copy_of(record, SM_GPU));
 }
 
-static void leave_object(struct sm_transaction *transaction)
+/* A failure keeps its detail. */
+void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 {
-    sm_unlock_object(transaction->mem);
+    if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
+        restore_records(transaction);
+        sm_detail_set(&first);
+    }
+    free(transaction->every);
+    transaction->every = NULL;
+}
+
+void sm_retire_detached(struct sm_transaction *transaction)
+{
     sm_fence_drop(transaction->lost);
     for (int i = 0; i < SM_SIDES; i++)
         sm_copy_retire(transaction->detached[i]);
 }
 
+static void leave_object(struct sm_transaction *transaction)
+{
+    sm_unlock_object(transaction->mem);
+    sm_retire_detached(transaction);
+}
+
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
 {
+    sm_end(transaction, status);
     if (status == SYNCED_MEM_OK) {
         leave_object(transaction);
         return SYNCED_MEM_OK;
     }
     const struct sm_detail first = sm_detail_get();
-    restore_head(transaction);
     leave_object(transaction);
     sm_detail_set(&first);
     return status;

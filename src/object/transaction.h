@@ -8,29 +8,47 @@
 
 #include "object/object.h"
 
-/* The record of one call. */
-struct sm_transaction {
-    struct synced_mem *mem;
-    unsigned head;                      /* at the beginning */
-    bool ends_nothing;                  /* its failure reopens no uses, which another call may want to end */
-    unsigned given[SM_SIDES];           /* how often each copy's pointer had been given out at the beginning */
-    struct sm_copy *detached[SM_SIDES]; /* the copies that sm_leave() retires */
-    struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
-    bool moves;            /* its transfer is queued, see push_pull.c */
-    unsigned writes;       /* writes to the device copy when the head was set, see push_pull.c */
+/* A record's state at the beginning of a call. */
+struct sm_before {
+    size_t offset; /* in the root */
+    unsigned head;
+    unsigned given[SM_SIDES]; /* how often each copy's pointer had been given out */
 };
 
-/* Begins a call: takes the object's lock, and takes lost contents out of the head. Waits only for the lock. On failure
- * nothing is locked. ERR_FORKED: the object is the parent process's, and a child cannot know who holds its lock. */
+/* The frame of one call on one object. */
+struct sm_transaction {
+    struct synced_mem *mem;
+    bool ends_nothing;       /* its failure reopens no uses, which another call may want to end */
+    struct sm_before one;    /* of an object with one record */
+    struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
+    size_t records;
+    struct sm_copy *detached[SM_SIDES]; /* the copies that sm_leave() retires */
+    struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
+};
+
+/* Begins a call: takes the object's lock, and takes lost contents out of the heads. Waits only for the lock. On failure
+ * nothing is locked. ERR_FORKED: the object is the parent process's, and a child cannot know who holds its lock.
+ * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 
 /* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the
- * head and reopens the uses that the call has settled. Returns status. Waits for no work. */
+ * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
+
+/* The steps of both, for calls on several objects, which may have one lock. sm_lock_first() checks as sm_enter() does,
+ * and takes the lock. sm_begin() does the rest of sm_enter(); it does not fail for a record. sm_end() restores the heads
+ * after a failure, and keeps the failure's detail. sm_publish_object() joins the object's pieces and publishes.
+ * sm_unlock_last() releases the lock. sm_retire_detached() follows with no lock held. */
+synced_mem_status sm_lock_first(struct synced_mem *mem);
+synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
+void sm_end(struct sm_transaction *transaction, synced_mem_status status);
+void sm_publish_object(struct synced_mem *mem);
+void sm_unlock_last(struct synced_mem *owner);
+void sm_retire_detached(struct sm_transaction *transaction);
 
 /* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
  * does so: the fence may be another call's that can still fail. */
-void sm_close_write(struct synced_mem *mem);
+void sm_close_write(struct synced_mem *record);
 
 /* Reaps retired copies and bounce buffers without a wait for work. Returns status; a failure keeps its detail. No lock
  * may be held. may_block: the call may block anyway. Otherwise memory that is to be unregistered stays for a call that
@@ -40,10 +58,10 @@ synced_mem_status sm_reap_after(synced_mem_status status, bool may_block);
 /* Does the same as sm_leave() and then sm_reap_after(). */
 synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block);
 
-/* Takes the side's copy out of the object. sm_leave() retires it. */
+/* Takes the side's copy out of the object, which must be undivided. sm_leave() retires it. */
 void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side);
 
-/* Sets the head. No other function changes it. A copy that loses the contents has none arriving either. */
+/* Sets the head of a record. No other function changes it. A copy that loses the contents has none arriving either. */
 void sm_set_head(struct synced_mem *mem, unsigned head);
 
 /* Releases and retakes the object's lock around work that must not run under it. The unlock publishes the pointers that
@@ -59,9 +77,13 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fenc
 /* Does the same, but waits only until a stream can wait for the fence. */
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
-/* Returns whether the host copy alone is valid and its contents are lost on arrival. An access that needs them
+/* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them
  * fails. */
 bool sm_is_lost(const struct synced_mem *mem);
+
+/* Returns the head of an object or view, from its records if it is in parts. Takes the lock for that. In a forked child
+ * of a process that has used a GPU: MIXED. */
+unsigned sm_read_head(const struct synced_mem *mem);
 
 /* Initializes a new object, before other threads can find it. */
 void sm_object_init(struct synced_mem *mem);

@@ -10,9 +10,10 @@
 
 synced_mem_placement_kind sm_placement(const struct synced_mem *mem)
 {
-    if (!mem->extras)
+    const struct sm_extras *const extras = sm_owner(mem)->extras;
+    if (!extras)
         return SYNCED_MEM_PLACEMENT_SEPARATE;
-    return (synced_mem_placement_kind)atomic_load_explicit(&mem->extras->placement, memory_order_relaxed);
+    return (synced_mem_placement_kind)atomic_load_explicit(&extras->placement, memory_order_relaxed);
 }
 
 static void set_placement(const struct synced_mem *mem, synced_mem_placement_kind placement)

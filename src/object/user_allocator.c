@@ -19,7 +19,7 @@ int sm_device_for_host(const struct synced_mem *mem)
 
 const struct sm_allocator *sm_user_allocator_wanted(const struct synced_mem *mem, enum sm_side side)
 {
-    return sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);
+    return mem->kind == SM_PIECE || sm_copy_of(mem, side) ? NULL : sm_object_allocator(mem, side);
 }
 
 /* Other streams may use the memory only behind the work queued on this stream until now. */

@@ -1,5 +1,5 @@
-/* The scripts of copies between objects. */
-#include "waits_kit.h"
+/* Scripts of copies between objects. */
+#include "waits_scripts.h"
 
 static void copy(synced_mem *to, synced_mem *from, synced_mem_stream stream, enum way way)
 {
@@ -12,7 +12,7 @@ static void copy(synced_mem *to, synced_mem *from, synced_mem_stream stream, enu
 }
 
 /* Copies to a device other than the stream's. Before and after, work on the stream writes the source. */
-void copy_to_another_device(enum way way)
+static void copy_to_another_device(enum way way)
 {
     struct things it = begin();
     synced_mem *to = NULL;
@@ -29,3 +29,6 @@ void copy_to_another_device(enum way way)
     OK(synced_mem_release(to));
     end(&it);
 }
+
+static const struct script scripts[] = {{copy_to_another_device, WAYS}};
+const struct scripts copy_scripts = {scripts, sizeof scripts / sizeof scripts[0]};

@@ -1,0 +1,332 @@
+/* The life of objects, of views and of the library. */
+#include "api/life.h"
+
+#include "api/argument.h"
+#include "api/environment.h"
+#include "base/process.h"
+#include "base/stats.h"
+#include "base/status.h"
+#include "copy/device_cache.h"
+#include "copy/retired.h"
+#include "copy/staged.h"
+#include "memory/accounting.h"
+#include "memory/managed_pool.h"
+#include "memory/pinned/host_pool.h"
+#include "object/objects.h"
+#include "object/piece.h"
+#include "object/replace.h"
+#include "object/view.h"
+#include "trace/trace_writer.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767, MOST_ROUNDS = 16 };
+
+static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
+static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
+
+/* ---- Options ---- */
+
+void synced_mem_options_init(synced_mem_options *options)
+{
+    if (options)
+        *options = (synced_mem_options){.struct_size = sizeof *options, .device = SYNCED_MEM_DEVICE_CURRENT};
+}
+
+synced_mem_status sm_check_options(const synced_mem_options *options)
+{
+    SM_TRY(SM_CHECK_STRUCT(options, "options"));
+    if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "device %d is not valid: pass 0 to %d, or SYNCED_MEM_DEVICE_CURRENT", options->device,
+                       MAX_DEVICE);
+    if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "alignment %zu is not a power of two up to %d",
+                       options->alignment, MAX_ALIGNMENT);
+    if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "placement %d is not a synced_mem_placement_kind",
+                       (int)options->placement);
+    if (options->placement && (options->cpu_allocator || options->gpu_allocator))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "cpu_allocator and gpu_allocator work with separate placement only");
+    return SYNCED_MEM_OK;
+}
+
+static bool needs_extras(const synced_mem_options *options)
+{
+    return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
+                       options->gpu_allocator || options->placement);
+}
+
+/* Stores NULL if all options have their defaults. */
+static synced_mem_status create_extras(const synced_mem_options *options, struct sm_extras **out)
+{
+    const struct sm_allocator *cpu;
+    const struct sm_allocator *gpu;
+    *out = NULL;
+    if (!needs_extras(options))
+        return SYNCED_MEM_OK;
+    synced_mem_status status = sm_allocator_record(options->cpu_allocator, SM_CPU, &cpu);
+    if (status == SYNCED_MEM_OK)
+        status = sm_allocator_record(options->gpu_allocator, SM_GPU, &gpu);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    struct sm_extras *const extras = calloc(1, sizeof *extras);
+    if (!extras)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
+    extras->allocators[SM_CPU] = cpu;
+    extras->allocators[SM_GPU] = gpu;
+    const size_t alignment = options->alignment ? options->alignment : SM_DEFAULT_ALIGNMENT;
+    extras->alignment = alignment > sizeof(void *) ? alignment : sizeof(void *);
+    extras->requested_alignment = options->alignment;
+    extras->user = options->user;
+    extras->requested_placement = (unsigned char)options->placement;
+    atomic_init(&extras->placement, extras->requested_placement);
+    if (options->name)
+        (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
+    *out = extras;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_check_size(size_t size)
+{
+    if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "size %zu is more than one buffer can have", size);
+    return SYNCED_MEM_OK;
+}
+
+/* Makes the record of an object that no other thread can find yet. */
+static synced_mem_status make_record(struct synced_mem **out, size_t size, const synced_mem_options *options)
+{
+    struct sm_extras *extras;
+    SM_TRY(create_extras(options, &extras));
+    struct synced_mem *const mem = sm_objects_take();
+    if (!mem) {
+        free(extras);
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for an object's record");
+    }
+    sm_object_init(mem);
+    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
+    mem->extras = extras;
+    sm_put_device(mem, options ? options->device : SYNCED_MEM_DEVICE_CURRENT);
+    *out = mem;
+    return SYNCED_MEM_OK;
+}
+
+/* Lets other threads find the object. */
+static void add_object(struct synced_mem *mem)
+{
+    sm_objects_add(mem);
+    sm_count_up(SM_COUNT_objects, 1);
+}
+
+static void give_record(struct synced_mem *mem)
+{
+    free(mem->extras);
+    mem->extras = NULL;
+    sm_objects_give(mem);
+}
+
+static synced_mem_status create_object(synced_mem **out, size_t size, const synced_mem_options *options)
+{
+    if (!out)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
+    *out = NULL;
+    synced_mem_status status = options ? sm_check_options(options) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        status = sm_check_size(size);
+    struct synced_mem *mem;
+    if (status == SYNCED_MEM_OK)
+        status = make_record(&mem, size, options);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    add_object(mem);
+    *out = mem;
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
+{
+    sm_read_environment();
+    return sm_report(create_object(out, size, options), __func__, NULL);
+}
+
+static synced_mem_status add_reference(struct synced_mem *mem)
+{
+    unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
+    do {
+        if (references == 0)
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object's last reference is already released");
+    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references + 1, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status synced_mem_retain(synced_mem *mem)
+{
+    if (!mem)
+        return SM_REPORT(sm_no_object(), mem);
+    const synced_mem_status status = add_reference(mem);
+    return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_report(status, __func__, NULL);
+}
+
+synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
+                                 const synced_mem_options *options)
+{
+    struct synced_mem *const root = sm_root(of);
+    struct synced_mem *view;
+    SM_TRY(make_record(&view, size, options));
+    synced_mem_status status = add_reference(root);
+    if (status == SYNCED_MEM_OK) {
+        status = sm_view_begin(view, of, offset, size);
+        if (status != SYNCED_MEM_OK)
+            atomic_fetch_sub_explicit(&root->references, 1, memory_order_relaxed); /* of has another one */
+    }
+    if (status != SYNCED_MEM_OK) {
+        give_record(view);
+        return status;
+    }
+    add_object(view);
+    *out = view;
+    return SYNCED_MEM_OK;
+}
+
+/* Gives up the object's memory. That of a view's root goes with the last reference, which the view may have. */
+static synced_mem_status give_up_memory(struct synced_mem *mem)
+{
+    struct synced_mem *const root = sm_root(mem);
+    const bool is_last = root == mem || atomic_load_explicit(&root->references, memory_order_relaxed) == 1;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (sm_owner(mem) == mem && (sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU)))
+        status = sm_replace(mem, NULL, NULL);
+    if (status == SYNCED_MEM_OK && root != mem && is_last && (sm_copy_of(root, SM_CPU) || sm_copy_of(root, SM_GPU)))
+        status = sm_replace(root, NULL, NULL);
+    return status;
+}
+
+static synced_mem_status release_reference(struct synced_mem *mem);
+
+/* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
+ * reference again. A parent's object stays as it is until the child ends. */
+static synced_mem_status destroy_object(struct synced_mem *mem)
+{
+    struct synced_mem *const root = sm_root(mem);
+    sm_objects_wait_for_walks(mem);
+    const synced_mem_status status = give_up_memory(mem);
+    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_FORKED) {
+        sm_objects_add(mem);
+        return status;
+    }
+    sm_count_down(SM_COUNT_objects, 1);
+    if (status == SYNCED_MEM_OK) {
+        sm_trace_forget(mem);
+        if (mem->kind == SM_VIEW)
+            sm_view_end(mem);
+        give_record(mem);
+    }
+    return root == mem ? SYNCED_MEM_OK : release_reference(root);
+}
+
+static synced_mem_status release_reference(struct synced_mem *mem)
+{
+    unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
+    do {
+        assert(references > 0 && "released more often than retained");
+        if (references == 0)
+            return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was released more often than retained");
+    } while (!atomic_compare_exchange_weak_explicit(&mem->references, &references, references - 1, memory_order_seq_cst,
+                                                    memory_order_relaxed));
+    return references > 1 ? SYNCED_MEM_OK : destroy_object(mem);
+}
+
+/* After success the cell may already be another thread's object. So it is not named, and read before. */
+synced_mem_status synced_mem_release(synced_mem *mem)
+{
+    if (!mem)
+        return SYNCED_MEM_OK;
+    const bool is_last = atomic_load_explicit(&mem->references, memory_order_relaxed) == 1;
+    if (is_last)
+        sm_caller_begin(__func__, mem);
+    const synced_mem_status status = release_reference(mem);
+    if (status == SYNCED_MEM_OK && !is_last)
+        return SYNCED_MEM_OK;
+    const bool is_there = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_INVALID_STATE;
+    return sm_report(status, __func__, is_there ? synced_mem_name(mem) : NULL);
+}
+
+/* Calls without an object work on it. */
+static const char everything[] = "the memory of the library";
+
+static synced_mem_status check_nothing_alive(void)
+{
+    const uint64_t alive = sm_count_of(SM_COUNT_objects);
+    if (alive > 0)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%llu %s alive: %s; release every object first",
+                       (unsigned long long)alive, alive == 1 ? "object is" : "objects are", sm_objects_alive().text);
+    return SYNCED_MEM_OK;
+}
+
+/* Reaps everything. Release callbacks may hand in more memory, or make objects that they do not release. */
+static synced_mem_status reap_everything(void)
+{
+    for (int round = 0; round < MOST_ROUNDS; round++) {
+        const uint64_t before = sm_retired_times();
+        SM_TRY(sm_copy_reap(true));
+        SM_TRY(check_nothing_alive());
+        if (sm_retired_times() == before)
+            return SYNCED_MEM_OK;
+    }
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                   "the release callbacks go on handing in memory: %llu more copies are retired",
+                   (unsigned long long)sm_count_of(SM_COUNT_retired));
+}
+
+static synced_mem_status shut_down_library(void)
+{
+    SM_TRY(sm_process_check_not_forked(everything));
+    SM_TRY(check_nothing_alive());
+    synced_mem_status status = reap_everything();
+    if (status == SYNCED_MEM_OK)
+        status = sm_copy_free_cached(-1);
+    sm_device_cache_reset();
+    if (status == SYNCED_MEM_OK)
+        sm_staged_shutdown();
+    sm_trace_rest();
+    if (status == SYNCED_MEM_OK)
+        status = sm_stream_shutdown();
+    if (status == SYNCED_MEM_OK)
+        status = sm_fence_shutdown();
+    if (status == SYNCED_MEM_OK)
+        status = sm_host_pool_shutdown();
+    if (status == SYNCED_MEM_OK)
+        status = sm_managed_pool_shutdown();
+    if (status == SYNCED_MEM_OK)
+        status = sm_device_shutdown();
+    if (status == SYNCED_MEM_OK)
+        sm_gpu_forget_peaks();
+    if (status == SYNCED_MEM_OK)
+        sm_allocator_shutdown();
+    sm_copy_trim();
+    sm_objects_trim();
+    sm_pieces_trim();
+    return status;
+}
+
+synced_mem_status synced_mem_shutdown(void)
+{
+    sm_caller_begin(__func__, NULL);
+    return sm_report(shut_down_library(), __func__, NULL);
+}
+
+synced_mem_status synced_mem_reap(void)
+{
+    const synced_mem_status status = sm_process_check_not_forked(everything);
+    if (status != SYNCED_MEM_OK)
+        return sm_report(status, __func__, NULL);
+    sm_caller_begin(__func__, NULL);
+    (void)sm_copy_reap(false);
+    sm_host_pool_decay();
+    return sm_report(SYNCED_MEM_OK, __func__, NULL);
+}

@@ -1,0 +1,209 @@
+/* Parts of a copy. */
+#include "copy/part.h"
+
+#include "memory/guard.h"
+
+#include <stdlib.h>
+
+/* Gathered uses are compared with so many that were gathered before. */
+enum { MOST_COMPARED_USES = 8 };
+
+static bool is_of_stream(const struct sm_use *use)
+{
+    return use->by && use->by != sm_ended_use;
+}
+
+/* Returns a record of the same use; NULL: the system has no memory. */
+static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
+{
+    struct sm_use *const use = sm_inflight_reserve();
+    if (!use)
+        return NULL;
+    use->by = by;
+    if (is_of_stream(use))
+        sm_stream_hold(by);
+    use->fence = fence ? sm_fence_hold(fence) : NULL;
+    return use;
+}
+
+/* Appends the same uses to the list, in their order. */
+static bool clone_uses(struct sm_use **list, const struct sm_use *uses)
+{
+    while (*list)
+        list = &(*list)->next;
+    for (; uses; uses = uses->next, list = &(*list)->next) {
+        *list = clone_use(uses->by, uses->fence);
+        if (!*list)
+            return false;
+    }
+    return true;
+}
+
+static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
+{
+    to->write = from->write ? sm_fence_hold(from->write) : NULL;
+    to->writer = from->writer ? sm_stream_hold(from->writer) : NULL;
+    to->writer_fence = from->writer_fence ? sm_fence_hold(from->writer_fence) : NULL;
+    to->untracked_on = from->untracked_on;
+    to->untracked = from->untracked;
+    to->arriving = from->arriving;
+    to->write_is_covered = from->write_is_covered;
+    to->streamless = from->streamless;
+    to->writes = from->writes;
+    to->given = from->given;
+    to->arrivals = from->arrivals;
+    return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
+}
+
+static struct sm_copy *make_part(const struct sm_copy *of, size_t offset, size_t size)
+{
+    struct sm_copy *const part = sm_copy_take_record(of->device, (synced_mem_source)of->source);
+    if (!part)
+        return NULL;
+    part->is_part = true;
+    part->base = (char *)sm_copy_data(of) + offset;
+    part->bytes = size;
+    sm_part_take_pin(part, of);
+    atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
+    if (inherit_work(part, of))
+        return part;
+    sm_part_give(part);
+    return NULL;
+}
+
+struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
+{
+    return make_part(owner, offset, size);
+}
+
+struct sm_copy *sm_part_cut(const struct sm_copy *part, size_t at)
+{
+    return make_part(part, at, part->bytes - at);
+}
+
+void sm_part_end_at(struct sm_copy *part, size_t size)
+{
+    sm_guard_forget(part);
+    part->bytes = size;
+}
+
+/* Nobody waits for a use with a fence that is done. */
+static const struct sm_use *skip_ended(const struct sm_use *use)
+{
+    while (use && use->fence && !sm_fence_is_open(use->fence))
+        use = use->next;
+    return use;
+}
+
+static bool are_uses_alike(const struct sm_use *one, const struct sm_use *other)
+{
+    one = skip_ended(one);
+    other = skip_ended(other);
+    while (one && other && one->by == other->by && one->fence == other->fence) {
+        one = skip_ended(one->next);
+        other = skip_ended(other->next);
+    }
+    return !one && !other;
+}
+
+bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
+{
+    return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
+           one->arriving == other->arriving && one->write_is_covered == other->write_is_covered && !one->untracked &&
+           !other->untracked && are_uses_alike(one->reads, other->reads) &&
+           are_uses_alike(one->covered, other->covered);
+}
+
+void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other)
+{
+    part->streamless = part->streamless || other->streamless;
+    part->given += other->given;
+    part->arrivals = part->arrivals > other->arrivals ? part->arrivals : other->arrivals;
+    part->writes = part->writes > other->writes ? part->writes : other->writes;
+}
+
+void sm_part_give(struct sm_copy *part)
+{
+    if (!part)
+        return;
+    sm_guard_forget(part);
+    sm_copy_give_record(part);
+}
+
+void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
+{
+    sm_inflight_forget(to);
+    to->write = from->write;
+    to->writer = from->writer;
+    to->writer_fence = from->writer_fence;
+    to->reads = from->reads;
+    to->covered = from->covered;
+    to->untracked_on = from->untracked_on;
+    to->untracked = from->untracked;
+    to->arriving = from->arriving;
+    to->write_is_covered = from->write_is_covered;
+    to->streamless = from->streamless;
+    to->writes = from->writes;
+    to->given = from->given;
+    to->arrivals = from->arrivals;
+    from->write = NULL;
+    from->writer = NULL;
+    from->writer_fence = NULL;
+    from->reads = NULL;
+    from->covered = NULL;
+    from->untracked = SM_TRACKED;
+    from->arriving = false;
+}
+
+static bool has_just_gathered(const struct sm_use *list, const struct sm_stream *by, const struct sm_fence *fence)
+{
+    int compared = 0;
+    while (list && compared++ < MOST_COMPARED_USES && (list->by != by || list->fence != fence))
+        list = list->next;
+    return list && compared <= MOST_COMPARED_USES;
+}
+
+/* Adds a use unless it is among the first of the list, where the neighbouring part has put it. */
+static bool gather_use(struct sm_use **list, struct sm_stream *by, struct sm_fence *fence)
+{
+    if (has_just_gathered(*list, by, fence))
+        return true;
+    struct sm_use *const use = clone_use(by, fence);
+    if (!use)
+        return false;
+    use->next = *list;
+    *list = use;
+    return true;
+}
+
+static bool gather_uses(struct sm_use **list, const struct sm_use *uses)
+{
+    bool done = true;
+    for (; uses && done; uses = uses->next)
+        done = gather_use(list, uses->by, uses->fence);
+    return done;
+}
+
+/* Nobody needs the contents any more. So writes count as uses, which whoever frees the memory waits for. */
+synced_mem_status sm_part_gather(struct sm_copy *owner, const struct sm_copy *part)
+{
+    bool done = !part->write || gather_use(&owner->reads, NULL, part->write);
+    if (done && part->writer)
+        done = gather_use(&owner->reads, part->writer, part->writer_fence);
+    else if (done && part->writer_fence)
+        done = gather_use(&owner->reads, sm_ended_use, part->writer_fence);
+    if (done)
+        done = gather_uses(&owner->reads, part->reads) && gather_uses(&owner->covered, part->covered);
+    if (part->untracked)
+        sm_inflight_untrack(owner, (enum sm_untracked)part->untracked, part->untracked_on);
+    owner->streamless = owner->streamless || part->streamless;
+    owner->writes += part->writes;
+    return done ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *owner)
+{
+    part->pinned = owner->pinned;
+    part->pin_known = owner->pin_known;
+    part->pin_partial = owner->pin_partial;
+}

@@ -1,0 +1,47 @@
+/*
+ * Parts of a copy: records that share its memory, each with work in flight of its own. The copy that has the memory is
+ * the parts' owner. The words:
+ *
+ *    inherit      take over a copy of what is in flight on another record
+ *    cut          make one part two; both inherit what was in flight
+ *    alike        two records are alike if an access to one waits for exactly what an access to the other waits for
+ *    gather       enter what is in flight on a part as work in flight on its owner
+ *
+ * A part has no share in a registration (pin.h), and neither retires nor frees anything. The lock of the object that
+ * holds the owner guards it.
+ */
+#ifndef SM_PART_H
+#define SM_PART_H
+
+#include "copy/inflight.h"
+
+/* Returns a part of size bytes of the owner's memory from offset on, which inherits what is in flight on the owner.
+ * NULL: the system has no memory. */
+struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size);
+
+/* Returns a new part, which has the bytes from at on of this one and inherits what is in flight. Call sm_part_end_at()
+ * when nothing can fail any more. NULL: the system has no memory, and nothing has changed. */
+struct sm_copy *sm_part_cut(const struct sm_copy *part, size_t at);
+/* Makes the part end after size bytes. */
+void sm_part_end_at(struct sm_copy *part, size_t size);
+
+/* Returns whether two records are alike. Both must be pruned. */
+bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
+
+/* Takes over what the left one of two alike parts does not know of the other. */
+void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other);
+
+/* Gives up a part. Ignores NULL. */
+void sm_part_give(struct sm_copy *part);
+
+/* Moves what is in flight from one record to the other, which forgets its own. */
+void sm_part_move_work(struct sm_copy *to, struct sm_copy *from);
+
+/* Gathers a part's work for a call that gives up the owner. The part keeps its work. On failure a part of it may be
+ * entered. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_part_gather(struct sm_copy *owner, const struct sm_copy *part);
+
+/* Takes over what is known of the owner's memory, which may have become page-locked. */
+void sm_part_take_pin(struct sm_copy *part, const struct sm_copy *owner);
+
+#endif

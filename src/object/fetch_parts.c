@@ -1,0 +1,155 @@
+/* Fetching for objects that may have several records. */
+#include "object/fetch_parts.h"
+
+#include "base/status.h"
+#include "object/span.h"
+#include "object/unified.h"
+
+#include <stdlib.h>
+
+synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                  struct sm_fence **wait)
+{
+    struct synced_mem *const owner = sm_owner(mem);
+    *wait = NULL;
+    if (!sm_is_divided(owner) || sm_copy_of(owner, side))
+        return SYNCED_MEM_OK;
+    return sm_fetch(owner, side, SM_NOTHING, stream, wait);
+}
+
+/* ---- Several transfers ---- */
+
+/* The transfers of one call, which are queued and not entered. */
+struct moves {
+    struct synced_mem **records;
+    struct sm_transfer *transfers;
+    size_t queued;
+    struct sm_batch copies;
+    enum sm_side side;
+    struct sm_stream *stream;
+};
+
+static enum sm_work get_access_work(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
+{
+    return (enum sm_work)sm_transitions[sm_head(record)][side][mode].work;
+}
+
+static bool is_moved(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
+{
+    return get_access_work(record, side, mode) == SM_MOVE && !sm_shared_copy(record);
+}
+
+static size_t count_moves(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+{
+    size_t count = 0;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        count += is_moved(each, side, mode);
+    return count;
+}
+
+static synced_mem_status make_room(struct moves *moves, size_t count)
+{
+    struct part {
+        struct sm_transfer transfer;
+        struct synced_mem *record;
+        void *to;
+        const void *from;
+        size_t size;
+    };
+    moves->transfers = calloc(count, sizeof(struct part));
+    if (!moves->transfers)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
+    moves->records = (struct synced_mem **)(void *)(moves->transfers + count);
+    moves->copies.to = (void **)(void *)(moves->records + count);
+    moves->copies.from = (const void **)(void *)(moves->copies.to + count);
+    moves->copies.sizes = (size_t *)(void *)(moves->copies.from + count);
+    moves->copies.room = count;
+    moves->copies.direction = moves->side == SM_GPU ? SM_H2D : SM_D2H;
+    return SYNCED_MEM_OK;
+}
+
+static void set_side_valid(struct synced_mem *record, enum sm_side side)
+{
+    sm_set_head(record, sm_head(record) | sm_bit(side));
+}
+
+static synced_mem_status queue_record(struct moves *moves, struct synced_mem *record, struct sm_fence **wait)
+{
+    struct sm_transfer *const transfer = &moves->transfers[moves->queued];
+    SM_TRY(sm_make_usable(record, moves->side));
+    SM_TRY(sm_queue_move(record, moves->side, moves->stream, &moves->copies, transfer, wait));
+    if (*wait)
+        return SYNCED_MEM_OK;
+    if (transfer->staged)
+        set_side_valid(record, moves->side);
+    else
+        moves->records[moves->queued++] = record;
+    return SYNCED_MEM_OK;
+}
+
+/* Sends and enters what is queued, also after a failure: a batch that the runtime refused may have been queued in
+ * part. */
+static synced_mem_status enter_moves(struct moves *moves)
+{
+    const synced_mem_status sent = sm_batch_send(&moves->copies, moves->stream);
+    if (moves->queued == 0)
+        return sent;
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status entered = sm_transfer_enter(moves->transfers, moves->queued, moves->stream);
+    if (sent != SYNCED_MEM_OK)
+        sm_detail_set(&first);
+    if (sent != SYNCED_MEM_OK || entered != SYNCED_MEM_OK)
+        return sent != SYNCED_MEM_OK ? sent : entered;
+    for (size_t i = 0; i < moves->queued; i++)
+        set_side_valid(moves->records[i], moves->side);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mode, struct moves *moves,
+                                         struct sm_fence **wait)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        if (is_moved(each, moves->side, mode))
+            status = queue_record(moves, each, wait);
+    const struct sm_detail first = sm_detail_get();
+    const synced_mem_status entered = enter_moves(moves);
+    if (status == SYNCED_MEM_OK)
+        return entered;
+    sm_detail_set(&first);
+    return status;
+}
+
+static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
+                                      struct sm_stream *stream, struct sm_fence **wait)
+{
+    struct moves moves = {.side = side, .stream = stream};
+    if (!stream)
+        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, &moves.stream));
+    SM_TRY(make_room(&moves, count));
+    const synced_mem_status status = queue_and_enter(mem, mode, &moves, wait);
+    free(moves.transfers);
+    return status;
+}
+
+/* ---- An access ---- */
+
+synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                      struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
+{
+    const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
+    *fetched = false;
+    synced_mem_status status = sm_fetch_memory(mem, side, stream, wait);
+    if (status == SYNCED_MEM_OK && !*wait && moves > 1) {
+        *fetched = true;
+        status = move_records(mem, side, mode, moves, stream, wait);
+    }
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        const enum sm_work work = get_access_work(each, side, mode);
+        *fetched = *fetched || work != SM_NOTHING;
+        status = sm_fetch(each, side, work, stream, wait);
+    }
+    return status;
+}

@@ -1,0 +1,426 @@
+/* The pieces of a divided root. */
+#include "object/piece.h"
+
+#include "base/hash.h"
+#include "base/slab.h"
+#include "base/status.h"
+#include "copy/part.h"
+#include "memory/guard.h"
+#include "object/guarding.h"
+#include "object/publish.h"
+#include "object/span.h"
+#include "object/unified.h"
+#include "trace/trace.h"
+
+#include <assert.h>
+
+static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct synced_mem);
+
+void sm_pieces_trim(void)
+{
+    sm_slab_trim(&pieces);
+}
+
+/* ---- The tree ---- */
+
+/* Each record's place in the tree's heap, which balances it. */
+static uint64_t get_rank(const struct synced_mem *piece)
+{
+    return sm_hash((uintptr_t)piece);
+}
+
+static struct synced_mem **get_tree(const struct synced_mem *root)
+{
+    return &root->at.first->part.tree;
+}
+
+/* Splits a tree into the pieces before the offset, and those from it on. */
+static void split_tree(struct synced_mem *top, size_t offset, struct synced_mem **before, struct synced_mem **from)
+{
+    while (top) {
+        if (top->part.offset < offset) {
+            *before = top;
+            before = &top->right;
+            top = top->right;
+        } else {
+            *from = top;
+            from = &top->left;
+            top = top->left;
+        }
+    }
+    *before = NULL;
+    *from = NULL;
+}
+
+static void insert_into_tree(struct synced_mem **link, struct synced_mem *piece)
+{
+    while (*link && get_rank(*link) >= get_rank(piece))
+        link = piece->part.offset < (*link)->part.offset ? &(*link)->left : &(*link)->right;
+    split_tree(*link, piece->part.offset, &piece->left, &piece->right);
+    *link = piece;
+}
+
+static void remove_from_tree(struct synced_mem **link, const struct synced_mem *piece)
+{
+    struct synced_mem *low = piece->left;
+    struct synced_mem *high = piece->right;
+    while (*link != piece)
+        link = piece->part.offset < (*link)->part.offset ? &(*link)->left : &(*link)->right;
+    while (low && high) {
+        struct synced_mem *const top = get_rank(low) >= get_rank(high) ? low : high;
+        *link = top;
+        link = top == low ? &low->right : &high->left;
+        if (top == low)
+            low = low->right;
+        else
+            high = high->left;
+    }
+    *link = low ? low : high;
+}
+
+static bool has_byte(const struct synced_mem *piece, size_t offset)
+{
+    return piece && piece->part.offset <= offset && offset - piece->part.offset < sm_size(piece);
+}
+
+struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
+{
+    struct sm_part *const kept = &root->at.first->part;
+    struct synced_mem *at = kept->hint;
+    if (at && has_byte(at->after, offset))
+        at = at->after;
+    if (!has_byte(at, offset))
+        at = kept->tree;
+    while (!has_byte(at, offset))
+        at = offset < at->part.offset ? at->left : at->right;
+    kept->hint = at;
+    return at;
+}
+
+/* ---- Records ---- */
+
+static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, size_t size)
+{
+    struct synced_mem *const piece = sm_slab_take(&pieces);
+    if (!piece) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a part");
+        return NULL;
+    }
+    piece->kind = SM_PIECE;
+    piece->root = root;
+    piece->left = NULL;
+    piece->right = NULL;
+    piece->before = NULL;
+    piece->after = NULL;
+    piece->hot = NULL;
+    piece->holders = 0;
+    piece->generation = root->generation;
+    piece->extras = NULL;
+    piece->part = (struct sm_part){.offset = offset};
+    atomic_store_explicit(&piece->size, size, memory_order_relaxed);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_put_copy(piece, side, NULL);
+    return piece;
+}
+
+/* Gives up a piece's copies and its record. */
+static void give_piece(struct synced_mem *piece)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_part_give(sm_take_copy(piece, side));
+    sm_slab_give(&pieces, piece);
+}
+
+/* The record keeps its head, which its memory shows. */
+static void set_piece_head(struct synced_mem *piece, unsigned head)
+{
+    atomic_store_explicit(&piece->head, (unsigned char)head, memory_order_relaxed);
+}
+
+synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
+{
+    if (sm_copy_of(piece, side))
+        return SYNCED_MEM_OK;
+    struct sm_copy *const part = sm_part_make(sm_copy_of(piece->root, side), piece->part.offset, sm_size(piece));
+    if (!part)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    sm_put_copy(piece, side, part);
+    return SYNCED_MEM_OK;
+}
+
+/* Protects the new bounds of host copies in debug mode. */
+static void protect_pieces(const struct synced_mem *one, const struct synced_mem *other)
+{
+    if (!sm_guard_on())
+        return;
+    sm_protect(one);
+    sm_protect(other);
+}
+
+/* ---- Dividing ---- */
+
+synced_mem_status sm_divide(struct synced_mem *root)
+{
+    struct synced_mem *const piece = make_piece(root, 0, sm_size(root));
+    if (!piece)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(root, side) && sm_attach_part(piece, side) != SYNCED_MEM_OK) {
+            give_piece(piece);
+            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const memory = sm_copy_of(root, side);
+        if (!memory || (side == SM_GPU && sm_copy_is_shared(memory)))
+            continue;
+        sm_guard_forget(memory);
+        sm_part_move_work(sm_copy_of(piece, side), memory);
+    }
+    set_piece_head(piece, sm_head(root));
+    piece->part.tree = piece;
+    root->at = (struct sm_position){.first = piece};
+    sm_publish_nothing(root);
+    sm_publish_from_piece(root);
+    sm_publish(piece);
+    return SYNCED_MEM_OK;
+}
+
+void sm_undivide(struct synced_mem *root)
+{
+    struct synced_mem *const piece = root->at.first;
+    if (!piece || piece->after || root->holders > 0)
+        return;
+    sm_withdraw_all(piece);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const part = sm_take_copy(piece, side);
+        if (part)
+            sm_part_move_work(sm_copy_of(root, side), part);
+        sm_part_give(part);
+    }
+    root->at.first = NULL;
+    set_piece_head(root, sm_head(piece));
+    give_piece(piece);
+    sm_publish(root);
+}
+
+/* ---- Cutting and joining ---- */
+
+static synced_mem_status cut_parts(struct synced_mem *right, const struct synced_mem *piece, size_t at)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const struct sm_copy *const part = sm_copy_of(piece, side);
+        if (!part || sm_copy_of(right, side))
+            continue;
+        struct sm_copy *const rest = sm_part_cut(part, at);
+        if (!rest)
+            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        sm_put_copy(right, side, rest);
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Sets where a piece ends. */
+static void set_piece_size(struct synced_mem *piece, size_t size)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(piece, side))
+            sm_part_end_at(sm_copy_of(piece, side), size);
+    atomic_store_explicit(&piece->size, size, memory_order_relaxed);
+}
+
+static void insert_after(struct synced_mem *piece, struct synced_mem *right)
+{
+    right->before = piece;
+    right->after = piece->after;
+    if (piece->after)
+        piece->after->before = right;
+    piece->after = right;
+    insert_into_tree(get_tree(piece->root), right);
+}
+
+static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
+{
+    struct synced_mem *const right = make_piece(piece->root, piece->part.offset + at, sm_size(piece) - at);
+    if (!right)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (cut_parts(right, piece, at) != SYNCED_MEM_OK) {
+        give_piece(right);
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    }
+    sm_withdraw_all(piece);
+    set_piece_head(right, sm_head(piece));
+    set_piece_size(piece, at);
+    insert_after(piece, right);
+    protect_pieces(piece, right);
+    return SYNCED_MEM_OK;
+}
+
+/* A part that does not exist yet would inherit the work on the root's memory. */
+static const struct sm_copy *get_work(const struct synced_mem *piece, enum sm_side side)
+{
+    const struct sm_copy *const part = sm_copy_of(piece, side);
+    return part ? part : sm_copy_of(piece->root, side);
+}
+
+static void prune_work(const struct synced_mem *piece)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        if (sm_copy_of(piece, side))
+            sm_inflight_prune(sm_copy_of(piece, side));
+        else if (sm_copy_of(piece->root, side))
+            sm_inflight_prune(sm_copy_of(piece->root, side));
+    }
+}
+
+static bool can_join(const struct synced_mem *left, const struct synced_mem *right)
+{
+    if (right->holders > 0 || sm_head(left) != sm_head(right))
+        return false;
+    prune_work(left);
+    prune_work(right);
+    bool alike = true;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && alike; side++)
+        alike = (!sm_copy_of(left, side) && !sm_copy_of(right, side)) ||
+                sm_part_is_alike(get_work(left, side), get_work(right, side));
+    return alike;
+}
+
+static void join_pieces(struct synced_mem *left, struct synced_mem *right)
+{
+    struct sm_part *const kept = &left->root->at.first->part;
+    assert(!right->hot);
+    sm_withdraw_all(left);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        struct sm_copy *const part = sm_copy_of(left, side);
+        const struct sm_copy *const other = sm_copy_of(right, side);
+        if (part && other && !(side == SM_GPU && sm_copy_is_shared(part)))
+            sm_part_absorb(part, other);
+    }
+    if (kept->hint == right)
+        kept->hint = left;
+    left->after = right->after;
+    if (right->after)
+        right->after->before = left;
+    remove_from_tree(get_tree(left->root), right);
+    const size_t size = sm_size(left) + sm_size(right);
+    give_piece(right);
+    set_piece_size(left, size);
+}
+
+static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
+{
+    if (!left || !right || !can_join(left, right))
+        return false;
+    join_pieces(left, right);
+    return true;
+}
+
+void sm_join_records(struct synced_mem *mem)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        while (join_if_alike(each, sm_next_record(mem, each)))
+            continue;
+}
+
+/* ---- Holding ---- */
+
+static bool is_border(const struct synced_mem *root, size_t offset)
+{
+    return offset > 0 && offset < sm_size(root);
+}
+
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset)
+{
+    if (!is_border(root, offset))
+        return SYNCED_MEM_OK;
+    struct synced_mem *const piece = sm_find_piece(root, offset);
+    if (piece->part.offset < offset)
+        SM_TRY(cut_piece(piece, offset - piece->part.offset));
+    sm_find_piece(root, offset)->holders++;
+    return SYNCED_MEM_OK;
+}
+
+void sm_drop_border(struct synced_mem *root, size_t offset)
+{
+    if (!is_border(root, offset))
+        return;
+    struct synced_mem *const piece = sm_find_piece(root, offset);
+    piece->holders--;
+    (void)join_if_alike(piece->before, piece);
+}
+
+void sm_keep_record(struct synced_mem *record)
+{
+    if (record->kind != SM_PIECE)
+        return;
+    record->holders++;
+    record->root->holders++;
+}
+
+void sm_release_record(struct synced_mem *record)
+{
+    if (record->kind != SM_PIECE)
+        return;
+    record->root->holders--;
+    record->holders--;
+    (void)join_if_alike(record->before, record);
+}
+
+/* ---- Replacing the memory ---- */
+
+static bool is_shared_again(enum sm_side side, const struct sm_copy *copy)
+{
+    return side == SM_GPU && sm_copy_is_shared(copy);
+}
+
+synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side)
+{
+    struct sm_copy *const memory = sm_copy_of(root, side);
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!memory || is_shared_again(side, memory))
+        return SYNCED_MEM_OK;
+    for (const struct synced_mem *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
+        if (sm_copy_of(each, side))
+            status = sm_part_gather(memory, sm_copy_of(each, side));
+    return status;
+}
+
+void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
+{
+    for (struct synced_mem *each = root->at.first; each; each = each->after)
+        sm_part_give(sm_take_copy(each, side));
+}
+
+void sm_give_parts(struct sm_copy *list)
+{
+    while (list) {
+        struct sm_copy *const part = list;
+        list = list->next;
+        sm_part_give(part);
+    }
+}
+
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list)
+{
+    struct sm_copy **link = list;
+    *list = NULL;
+    for (const struct synced_mem *each = root->at.first; each; each = each->after) {
+        *link = sm_part_make(memory, each->part.offset, sm_size(each));
+        if (!*link) {
+            sm_give_parts(*list);
+            return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        }
+        link = &(*link)->next;
+    }
+    return SYNCED_MEM_OK;
+}
+
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list)
+{
+    for (struct synced_mem *each = root->at.first; each; each = each->after) {
+        struct sm_copy *const part = list;
+        list = list->next;
+        part->next = NULL;
+        sm_put_copy(each, side, part);
+    }
+}

@@ -1,0 +1,68 @@
+/*
+ * The pieces of a divided root: hidden records for parts of its bytes. Each has a head, and copies that are parts of the
+ * root's (copy/part.h). All rules for an object are rules for a piece. The words:
+ *
+ *    divide       give a root its first piece, which has all bytes and takes over the root's head and work in flight
+ *    cut          make one piece two. The record of the left one stays; both inherit what is in flight
+ *    join         make two neighbours one again. The record of the left one stays
+ *    hold         count on the border where a piece begins: it is not joined to the left
+ *    undivide     make a root without views whole again
+ *
+ * A piece that begins where a view begins is held, so it is the view's first piece as long as the view exists.
+ * Neighbours that nobody holds apart are joined when a call on both of them ends, or the last view between them is
+ * released, if their heads and their work in flight are alike.
+ *
+ * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks.
+ */
+#ifndef SM_PIECE_H
+#define SM_PIECE_H
+
+#include "object/object.h"
+
+/* Divides an undivided root. On failure nothing has changed. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_divide(struct synced_mem *root);
+/* Undivides a root that nobody holds divided, if it has one piece. */
+void sm_undivide(struct synced_mem *root);
+
+/* Makes a piece of a divided root begin at the offset, and holds it. On failure nothing has changed. The begin and the
+ * end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset);
+/* Ends a hold, and joins the pieces at the offset if it was the last one. */
+void sm_drop_border(struct synced_mem *root, size_t offset);
+
+/* Keeps a record, and its root divided, until sm_release_record(). It may become smaller. No effect on a record that is
+ * no piece. */
+void sm_keep_record(struct synced_mem *record);
+void sm_release_record(struct synced_mem *record);
+
+/* Returns the piece of a divided root that has the byte at the offset. */
+struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset);
+
+/* Joins the pieces of an object that can be joined. */
+void sm_join_records(struct synced_mem *mem);
+
+/* Gives a piece a copy on the side, which is a part of the root's, unless it has one. The root must have memory there.
+ * ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
+synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
+
+/* ---- Replacing the root's memory ---- */
+
+/* Gathers what is in flight on the parts of the root's memory, which is about to be given up (copy/part.h).
+ * ERR_OUT_OF_HOST_MEMORY: some of it may be entered. */
+synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side);
+/* Gives up the pieces' copies on the side, and on both if they are shared. */
+void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
+
+/* Makes a part of new memory for each piece, linked by next. The caller owns the list. ERR_OUT_OF_HOST_MEMORY: there is
+ * no memory for the records, and no list. */
+synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_copy *memory, struct sm_copy **list);
+/* Puts the list from sm_make_parts() into the pieces, which have no copies on the side. The root has not been unlocked
+ * since. */
+void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list);
+/* Gives up a list from sm_make_parts(). */
+void sm_give_parts(struct sm_copy *list);
+
+/* Frees the memory of unused records. */
+void sm_pieces_trim(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* Publication. */
+#include "object/publish.h"
+
+#include "copy/inflight.h"
+#include "memory/guard.h"
+#include "object/guarding.h"
+#include "object/span.h"
+
+/* The target of on while no stream may have the pointer. Its handle matches no stream. */
+static struct sm_stream no_stream = {.hot = SM_NO_HANDLE, .kind = SM_STREAM_ANY};
+
+/* All that is published of a record. */
+struct published {
+    void *ready[SM_SIDES][2];
+    struct sm_stream *on[2];
+};
+
+/*
+ * Returns the pointer to publish for the side and mode, or NULL.
+ *
+ * A device pointer is published once an access in this mode has returned it. Only then is there a use to wait for
+ * later. The host's pointer to a shared copy is published to write only while no stream has it to read: there is no
+ * fence to wait for yet, and the head does not always show it:
+ *
+ *    head      streams that have the pointer              the host may read at once   write
+ *    AT_CPU    none                                       yes                         yes
+ *    AT_CPU    to read: the device's side was released    yes                         no: the streams are waited for
+ *    SYNCED    none, or to read                           yes, once arrived           no: the head changes
+ *    AT_GPU    any                                        no: the open write ends     no
+ *
+ * The open write ends where the head gets the host's bit, so no stream has it then.
+ */
+static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
+        return NULL;
+    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
+        return NULL;
+    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
+        return NULL;
+    return sm_copy_data(copy);
+}
+
+/* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
+ * that the call has queued. */
+static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
+        return &no_stream;
+    struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
+    return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
+}
+
+/* In debug mode no pointer to write is published: each overwrite fills its memory. */
+static struct published choose_published(const struct synced_mem *record)
+{
+    struct published chosen = {.on = {&no_stream, &no_stream}};
+    for (int writing = 0; writing < (sm_guard_on() ? 1 : 2); writing++) {
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (sm_head(record) & sm_bit(side))
+                chosen.ready[side][writing] = choose_ready_pointer(record, side, writing);
+        if (sm_head(record) & sm_bit(SM_GPU))
+            chosen.on[writing] = choose_ready_stream(record, writing);
+    }
+    return chosen;
+}
+
+static void store_published(struct synced_mem *mem, const struct published *chosen)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        for (int writing = 0; writing < 2; writing++)
+            atomic_store_explicit(&mem->ready[side][writing], chosen->ready[side][writing], memory_order_release);
+    for (int writing = 0; writing < 2; writing++)
+        atomic_store_explicit(&mem->on[writing], chosen->on[writing], memory_order_release);
+}
+
+static void store_head(struct synced_mem *mem, unsigned head)
+{
+    atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
+}
+
+void sm_publish_nothing(struct synced_mem *mem)
+{
+    const struct published nothing = {.on = {&no_stream, &no_stream}};
+    store_published(mem, &nothing);
+    if (sm_is_divided(mem))
+        store_head(mem, SM_HEAD_OF_PIECES);
+}
+
+void sm_publish(struct synced_mem *record)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(record, side))
+            sm_inflight_prune(sm_copy_of(record, side));
+    if (sm_guard_on()) /* before any thread gets a pointer */
+        sm_protect(record);
+    const struct published chosen = choose_published(record);
+    if (record->kind != SM_PIECE) {
+        store_published(record, &chosen);
+        return;
+    }
+    for (struct synced_mem *each = record->hot; each; each = each->at.next_hot) {
+        /* The root's slot has the memory of all. The hot path reads the part's pointer, which is the same. */
+        if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
+            atomic_store_explicit(&each->copy[SM_GPU], sm_copy_of(record, SM_GPU), memory_order_relaxed);
+        store_published(each, &chosen);
+        store_head(each, sm_head(record));
+    }
+}
+
+void sm_publish_from_piece(struct synced_mem *mem)
+{
+    struct synced_mem *const piece = mem->at.first;
+    if (!sm_is_divided(mem) || mem->at.hot_link || !sm_has_one_record(mem))
+        return;
+    mem->at.next_hot = piece->hot;
+    if (piece->hot)
+        piece->hot->at.hot_link = &mem->at.next_hot;
+    mem->at.hot_link = &piece->hot;
+    piece->hot = mem;
+}
+
+void sm_withdraw(struct synced_mem *mem)
+{
+    if (!mem->at.hot_link)
+        return;
+    *mem->at.hot_link = mem->at.next_hot;
+    if (mem->at.next_hot)
+        mem->at.next_hot->at.hot_link = mem->at.hot_link;
+    mem->at.hot_link = NULL;
+    mem->at.next_hot = NULL;
+    sm_publish_nothing(mem);
+}
+
+void sm_withdraw_all(struct synced_mem *piece)
+{
+    while (piece->hot)
+        sm_withdraw(piece->hot);
+}
+
+/* ---- Checks ---- */
+
+static bool is_object_published_well(const struct synced_mem *mem, const struct synced_mem *record, bool writing)
+{
+    const unsigned head = sm_head(record);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        const void *const ready = atomic_load_explicit(&mem->ready[side][writing], memory_order_relaxed);
+        if (ready && (!(head & sm_bit(side)) || ready != sm_copy_data(sm_copy_of(record, side))))
+            return false;
+        if (ready && writing && head != sm_bit(side))
+            return false;
+    }
+    const struct sm_stream *const on = atomic_load_explicit(&mem->on[writing], memory_order_relaxed);
+    if (on == &no_stream)
+        return true;
+    return (writing ? head == sm_bit(SM_GPU) : (head & sm_bit(SM_GPU)) != 0) &&
+           sm_inflight_has(sm_copy_of(record, SM_GPU), on, writing);
+}
+
+bool sm_publication_is_valid(const struct synced_mem *record)
+{
+    if (record->kind != SM_PIECE)
+        return is_object_published_well(record, record, false) && is_object_published_well(record, record, true);
+    bool valid = true;
+    for (const struct synced_mem *each = record->hot; each && valid; each = each->at.next_hot)
+        valid = each->at.first == record && sm_has_one_record(each) && is_object_published_well(each, record, false) &&
+                is_object_published_well(each, record, true);
+    return valid;
+}

@@ -1,0 +1,27 @@
+/* Publication: the pointers and streams that the hot path may use without the lock. An object has some published only
+ * while it is exactly one record. All functions need the root's lock. */
+#ifndef SM_PUBLISH_H
+#define SM_PUBLISH_H
+
+#include "object/object.h"
+
+/* Publishes nothing for a new object. A view, or a divided root, has the head SM_HEAD_OF_PIECES then. */
+void sm_publish_nothing(struct synced_mem *mem);
+
+/* Publishes what the record's state allows, for all objects that are exactly this record. Prunes the record's work in
+ * flight. */
+void sm_publish(struct synced_mem *record);
+
+/* Publishes the pointers of a view or a divided root from now on, if it is exactly one piece. sm_publish() does it. */
+void sm_publish_from_piece(struct synced_mem *mem);
+
+/* Withdraws the pointers of a view or a divided root. The device copy stays in its slot: a thread may be between the two
+ * loads of the hot path, and may use the pointer. */
+void sm_withdraw(struct synced_mem *mem);
+/* Withdraws the pointers of all objects that are exactly this piece. */
+void sm_withdraw_all(struct synced_mem *piece);
+
+/* Returns whether what is published agrees with the record's state. */
+bool sm_publication_is_valid(const struct synced_mem *record);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * The records of an object. An undivided object is its own and only record. A view, and a divided root, consists of
+ * pieces. All functions need the root's lock.
+ */
+#ifndef SM_SPAN_H
+#define SM_SPAN_H
+
+#include "object/object.h"
+
+/* Returns where an object or a record begins, in bytes of its root. */
+static inline size_t sm_begin_of(const struct synced_mem *mem)
+{
+    if (mem->kind == SM_PIECE)
+        return mem->part.offset;
+    return mem->at.first ? mem->at.first->part.offset : 0;
+}
+
+/* Returns the first record of an object. The record of a record is itself. */
+static inline struct synced_mem *sm_first_record(const struct synced_mem *mem)
+{
+    return sm_is_divided(mem) ? mem->at.first : (struct synced_mem *)(uintptr_t)mem;
+}
+
+/* Returns the record of the object that follows this one; NULL: there is none. */
+static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, const struct synced_mem *record)
+{
+    struct synced_mem *const next = sm_is_divided(mem) ? record->after : NULL;
+    return next && next->part.offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
+}
+
+/* Returns whether the object has one record. */
+static inline bool sm_has_one_record(const struct synced_mem *mem)
+{
+    return !sm_is_divided(mem) || sm_size(mem->at.first) == sm_size(mem);
+}
+
+/* Returns the bits that the heads of all records have; SYNCED_MEM_MIXED: none, but some record has contents. */
+unsigned sm_head_of_records(const struct synced_mem *mem);
+
+#endif
