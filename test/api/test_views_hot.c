@@ -241,6 +241,7 @@ START_TEST(hot_on_streams)
     host_writes(root, 1);
     void *const data = given(synced_mem_mutable_gpu_data_on(a, one));
     const void *const there = given(synced_mem_gpu_data_on(b, two));
+    ck_assert_ptr_eq(synced_mem_gpu_data_on(a, one), data);
     const synced_mem_stats before = stats_now();
     const unsigned calls = gpu_calls(NULL);
     for (int i = 0; i < 3; i++) {
