@@ -22,7 +22,7 @@ struct sm_batch_copy {
     const void *from;
     size_t size;
     const void *memory; /* copies of the same memory that lie side by side become one; NULL: not known */
-    bool of_user;       /* the target may overlap another one */
+    bool of_user;       /* the target is user memory */
 };
 
 /* The caller provides the arrays. */
@@ -33,9 +33,11 @@ struct sm_batch {
     size_t room; /* entries of each array; 0: the batch collects nothing */
     size_t count;
     enum sm_direction direction;
-    /* Targets in user memory lie from low to high. Several objects may use one memory. */
-    uintptr_t low;
-    uintptr_t high;
+    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). */
+    struct sm_target_range {
+        uintptr_t low;
+        uintptr_t high;
+    } ranges[2];
     const void *memory; /* of the last copy */
 };
 

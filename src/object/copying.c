@@ -29,8 +29,9 @@ struct batch {
     struct name *names;      /* room */
     struct synced_mem *failed;
     /* Found in one round, for the time when nothing is locked. */
-    struct sm_pair_wait wait; /* its fence is held */
-    struct sm_pair *without;  /* a pair whose target needs memory from an allocator; NULL: none */
+    struct sm_pair_wait wait;    /* its fence is held */
+    struct sm_pair *without;     /* a pair whose target needs memory from an allocator; NULL: none */
+    struct sm_stream *allocates; /* that memory is usable in this stream's order; NULL: host memory */
 };
 
 /* ---- Objects and locks ---- */
@@ -161,7 +162,7 @@ static synced_mem_status obtain_targets(struct batch *batch)
         SM_TRY(sm_pair_obtain(&batch->common, &batch->pairs[i], &without));
         if (without) {
             batch->without = &batch->pairs[i];
-            break;
+            return sm_pair_allocation_stream(&batch->common, batch->without, &batch->allocates);
         }
     }
     return SYNCED_MEM_OK;
@@ -244,15 +245,11 @@ static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
 static synced_mem_status obtain_from_allocator(const struct batch *batch)
 {
     struct sm_transaction transaction;
-    struct sm_stream *stream = NULL;
     struct sm_fence *again;
-    const struct sm_pair *const pair = batch->without;
-    (void)sm_enter(&transaction, pair->to);
+    struct synced_mem *const to = batch->without->to;
+    (void)sm_enter(&transaction, to);
     transaction.ends_nothing = true;
-    synced_mem_status status = sm_pair_allocation_stream(&batch->common, pair, &stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_user_allocator_obtain(pair->to, batch->common.side, stream, &again);
-    return sm_leave(&transaction, status);
+    return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
 
 /* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */

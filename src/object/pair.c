@@ -1,4 +1,4 @@
-/* One copy between two objects. */
+/* One copy between two records. */
 #include "object/pair.h"
 
 #include "base/caller.h"
@@ -6,7 +6,9 @@
 #include "copy/pin.h"
 #include "copy/staged.h"
 #include "memory/guard.h"
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
+#include "object/piece.h"
+#include "object/span.h"
 #include "object/unified.h"
 #include "object/user_allocator.h"
 
@@ -80,14 +82,14 @@ static synced_mem_status query_pin_of_source(const struct sm_pairs *pairs, const
 {
     if (pairs->side == SM_CPU || get_source_side(pairs, pair) == SM_GPU)
         return SYNCED_MEM_OK;
-    return sm_pin_query(sm_pair_source(pairs, pair), pairs->stream->device);
+    return sm_query_pin(pair->from, sm_pair_source(pairs, pair), pairs->stream->device);
 }
 
 static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     if (pairs->side == SM_GPU || get_source_side(pairs, pair) == SM_CPU)
         return SYNCED_MEM_OK;
-    return sm_pin_query(sm_copy_of(pair->to, SM_CPU), sm_pair_source(pairs, pair)->device);
+    return sm_query_pin(pair->to, sm_copy_of(pair->to, SM_CPU), sm_pair_source(pairs, pair)->device);
 }
 
 /* ---- Memory ---- */
@@ -111,10 +113,22 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
     return sm_internal_stream(device, is_read_by_host(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
 }
 
+/* A piece gets a part of its root's memory, which is usable behind the work that is entered there. */
+static synced_mem_status obtain_device_part(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    struct sm_stream *stream;
+    struct sm_fence *again;
+    SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
+    SM_TRY(sm_fetch_memory(pair->to, SM_GPU, stream, &again));
+    return sm_attach_part(pair->to, SM_GPU);
+}
+
 static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct sm_pair *pair)
 {
     struct sm_stream *stream;
     struct sm_copy *copy;
+    if (pair->to->kind == SM_PIECE)
+        return obtain_device_part(pairs, pair);
     SM_TRY(sm_pair_allocation_stream(pairs, pair, &stream));
     SM_TRY(sm_obtain_device(pair->to, sm_size(pair->to), stream, &copy));
     sm_put_copy(pair->to, SM_GPU, copy);
@@ -125,20 +139,25 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without)
+static synced_mem_status obtain_host_copy(const struct sm_pair *pair)
 {
     struct sm_fence *again;
+    SM_TRY(sm_fetch_memory(pair->to, SM_CPU, NULL, &again));
+    return sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &again);
+}
+
+synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without)
+{
     *without = false;
     if (pair->done || !sm_pair_moves(pair))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
     SM_TRY(sm_make_usable(pair->to, pairs->side));
     SM_TRY(query_pin_of_source(pairs, pair));
-    *without = sm_user_allocator_wanted(pair->to, pairs->side) != NULL;
+    *without = sm_user_allocator_wanted(sm_owner(pair->to), pairs->side) != NULL;
     if (*without || sm_copy_of(pair->to, pairs->side))
         return SYNCED_MEM_OK;
-    return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair)
-                                 : sm_fetch(pair->to, SM_CPU, SM_NOTHING, NULL, &again);
+    return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair) : obtain_host_copy(pair);
 }
 
 void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
@@ -235,10 +254,11 @@ static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
     pair->done = true;
 }
 
-/* Takes the target out of the head: an unknown part of it was written. */
+/* Takes the target out of the head: an unknown part of it was written. An object may have become divided meanwhile. */
 static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    sm_set_head(pair->to, sm_head(pair->to) & ~sm_bits_of(pair->to, pairs->side));
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
+        sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
 }
 
 void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
@@ -298,20 +318,24 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
     pair->done = as_left || pair->kept;
 }
 
-/* Entering cannot fail, as both objects were entered before. */
+/* Locks the record. It cannot fail, as the record was locked before. */
+static void lock_record(struct synced_mem *record)
+{
+    (void)sm_lock_first(record);
+}
+
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
-    struct sm_transaction transaction;
-    (void)sm_enter(&transaction, pair->to);
+    lock_record(pair->to);
     end_pair(pairs, pair, status);
     if (pair->done)
         sm_close_write(pair->to);
-    (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    sm_unlock_object(pair->to);
     if (pair->done) {
-        (void)sm_enter(&transaction, pair->from);
+        lock_record(pair->from);
         if (is_copy_untouched(sm_copy_of(pair->from, SM_GPU), pair->source, pair->source_writes))
             sm_close_write(pair->from);
-        (void)sm_leave(&transaction, SYNCED_MEM_OK);
+        sm_unlock_object(pair->from);
     }
     sm_fence_drop(pair->arrival);
     pair->arrival = NULL;

@@ -1,14 +1,14 @@
 /*
- * One copy between two objects. The words:
+ * One copy between two records of objects. The words:
  *
- *    pair      the object that is overwritten (to), and the object whose contents it gets (from)
+ *    pair      a record that is overwritten (to), and the record of the same size whose contents it gets (from)
  *    source    the copy of from that is read
  *    target    the copy of to that is written
  *    way       the host copies the contents, or a transfer does
  *    begun     of a transfer that can still fail: the host waits for it before the head counts on its contents
  *    redone    copied once more, because another thread's call has used the target meanwhile
  *
- * All functions need the locks of both objects, unless stated otherwise. They release none.
+ * All functions need the locks of both records, unless stated otherwise. They release none.
  */
 #ifndef SM_PAIR_H
 #define SM_PAIR_H
@@ -17,8 +17,10 @@
 #include "copy/transfer.h"
 
 struct sm_pair {
-    struct synced_mem *to;
+    struct synced_mem *to; /* a record, as is from */
     struct synced_mem *from;
+    size_t of;     /* the index of the caller's pair */
+    size_t offset; /* in the caller's pair */
     bool done;   /* the contents are in to, or arrive without the host */
     bool queued; /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
@@ -81,7 +83,7 @@ void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synce
 void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair);
 
 /* Ends a begun transfer, after the host has waited for it with this status. No lock may be held. Takes the locks of the
- * two objects, one after the other. Afterwards the pair is done, has failed, or must be redone. */
+ * two records, one after the other. Afterwards the pair is done, has failed, or must be redone. */
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status);
 
 /* Gives up the object's contents: the head becomes UNINITIALIZED. The memory stays. */

@@ -6,6 +6,7 @@
 #include "fixture.h"
 
 #include "cudart_emu.h"
+#include "heap.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -411,6 +412,31 @@ START_TEST(resized_meanwhile)
 }
 END_TEST
 
+/* The source is used while memory comes from an allocator. */
+static int enters;
+
+synced_mem_status __real_sm_enter(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem)
+{
+    if (enters > 0 && --enters == 0)
+        let_others();
+    return __real_sm_enter(transaction, mem);
+}
+
+START_TEST(source_given_up_before_the_allocator_is_called)
+{
+    synced_mem *const to = heaps_make(SIZE), *const from = make_pinned(1);
+    call_meanwhile(give_up_memory, from);
+    enters = 3; /* the two objects, and then the target alone */
+    OK(synced_mem_async_gpu_copy(to, from, NULL));
+    ck_assert(!meanwhile);
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
+    release_both(to, from);
+    heaps_end();
+}
+END_TEST
+
 /* If the caller's stream cannot wait for the transfer, the host waits. */
 START_TEST(a_stream_that_can_not_wait)
 {
@@ -494,6 +520,7 @@ Suite *suite(void)
     tcase_add_loop_test(others, used_while_a_copy_is_staged, 0, 6);
     tcase_add_test(others, one_of_two_is_redone);
     tcase_add_test(others, resized_meanwhile);
+    tcase_add_test(others, source_given_up_before_the_allocator_is_called);
     tcase_add_test(others, a_stream_that_can_not_wait);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
