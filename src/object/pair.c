@@ -322,6 +322,7 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
 static void lock_record(struct synced_mem *record)
 {
     (void)sm_lock_first(record);
+    sm_drop_lost(record);
 }
 
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)

@@ -28,6 +28,9 @@ static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, co
     return next && next->part.offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
 }
 
+/* Returns the record of the object that has the byte at the offset in the object. */
+struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset);
+
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)
 {

@@ -163,6 +163,11 @@ static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
         drop_lost_of_record(each, lost);
 }
 
+void sm_drop_lost(struct synced_mem *mem)
+{
+    drop_lost_contents(mem, NULL);
+}
+
 static synced_mem_status wait_for_fence_unlocked(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
                                                  struct sm_fence *fence, bool *over)
 {
