@@ -208,6 +208,7 @@ inline measure(at)
 
 #define IS_BORDER_OF(o, at) ((alive & BIT(o)) && (low[o] == (at) || high[o] == (at)))
 
+/* Sets n to a free record. */
 inline take_record()
 {
     n = 0;
@@ -843,6 +844,7 @@ inline begin(thread, c)
     BEGIN(!(alive & BIT(view)) && CAN_BEGIN(MAKE + view), MAKE + view) \
     BEGIN((alive & BIT(view)) && CAN_BEGIN(RELEASE + view), RELEASE + view)
 
+/* Ends a section of a call, and the call if it does not wait. */
 inline leave(thread)
 {
     object = OBJECT(call[thread]);
