@@ -205,6 +205,10 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
         return SYNCED_MEM_OK;
     SM_TRY(query_pin_of_target(pairs, pair));
     const struct route route = choose_route(pairs, pair);
+    if (pairs->side == SM_CPU && route.direction == SM_D2H)
+        *wait = (struct sm_pair_wait){.fence = sm_inflight_arrival_from_elsewhere(route.source), .of_source = true};
+    if (wait->fence)
+        return SYNCED_MEM_OK;
     if (route.way == QUEUED)
         return find_queued_wait(&route, wait);
     SM_TRY(find_source_wait(pair, route.source, wait));

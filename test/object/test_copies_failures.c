@@ -108,6 +108,20 @@ static synced_mem *make_there(unsigned pattern)
     return mem;
 }
 
+static synced_mem *make_managed_there(unsigned pattern)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 1;
+    options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    gpu_make_current(1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
+    gpu_make_current(0);
+    return mem;
+}
+
 static void stage(unsigned threads)
 {
     const synced_mem_staging staging = {
@@ -237,6 +251,35 @@ START_TEST(a_lost_device_does_not_hold_back_the_host)
     ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     release_both(to, from);
+    emu_reset(0);
+}
+END_TEST
+
+/* The source's device is lost before the contents have reached another device, which still works. The first call that
+ * waits for the contents reports the loss. */
+START_TEST(lost_on_the_way_to_another_device)
+{
+    const bool shared = _i & 1, has_both = _i & 2;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = shared ? make_managed_there(9) : make_there(9);
+    synced_mem *const from = make_on_device(SIZE, 1, stream);
+    synced_mem *const other = make_pinned(5);
+    if (has_both)
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
+    gpu_sync_device(1);
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    if (_i / 4 == 0)
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(to));
+    else
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, _i / 4 == 1 ? synced_mem_wait(to) : synced_mem_cpu_copy(other, to));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 5));
+    release_both(to, from);
+    OK(synced_mem_release(other));
     emu_reset(0);
 }
 END_TEST
@@ -526,6 +569,7 @@ Suite *suite(void)
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
     tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
     tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
+    tcase_add_loop_test(lost, lost_on_the_way_to_another_device, 0, 12);
     tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }
