@@ -364,6 +364,12 @@ static void overwrite_host(synced_mem *mem)
     host_fill(synced_mem_overwrite_cpu_data(mem), synced_mem_size(mem), 5);
 }
 
+static void overwrite_host_and_clear(synced_mem *mem)
+{
+    overwrite_host(mem);
+    OK(synced_mem_clear(mem));
+}
+
 static void resize(synced_mem *mem)
 {
     OK(synced_mem_resize(mem, 100));
@@ -391,6 +397,7 @@ static const struct {
     {SYNCED_MEM_AT_CPU, overwrite_host, 5}, /* the call has waited for the contents */
     {SYNCED_MEM_AT_CPU, read_new_on_device, 1},
     {SYNCED_MEM_SYNCED, give_up_memory, 1},
+    {SYNCED_MEM_UNINITIALIZED, overwrite_host_and_clear, 1},
 };
 enum { BETWEEN = sizeof between / sizeof between[0] };
 
@@ -521,6 +528,31 @@ START_TEST(a_failed_wait_leaves_pointers)
 }
 END_TEST
 
+/* The same for pairs that are copied before another one is refused. */
+START_TEST(a_failed_copy_leaves_pointers)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *to[2], *from[2];
+    for (int i = 0; i < 2; i++) {
+        to[i] = make_pinned(9);
+        from[i] = make_on(SIZE, 0);
+    }
+    void *const data = synced_mem_overwrite_gpu_data_on(from[0], stream);
+    gpu_fill(data, SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from[1], stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA,
+          _i ? synced_mem_cpu_copy_n(to, from, 2) : synced_mem_async_gpu_copy_n(to, from, 2, other));
+    gpu_delay(stream);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(from[0]), SIZE, 2));
+    for (int i = 0; i < 2; i++)
+        release_both(to[i], from[i]);
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
 /* ---- Capture ---- */
 
 START_TEST(capturing)
@@ -557,6 +589,7 @@ Suite *suite(void)
     tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);
     tcase_add_test(failures, no_memory_for_records);
     tcase_add_loop_test(failures, a_failed_wait_leaves_pointers, 0, 2);
+    tcase_add_loop_test(failures, a_failed_copy_leaves_pointers, 0, 2);
     tcase_add_loop_test(failures, capturing, 0, 3);
     TCase *const others = add_case(made, "other calls");
     tcase_add_loop_test(others, used_while_contents_come_to_the_host, 0, BETWEEN);
