@@ -35,8 +35,8 @@ struct sm_batch {
 bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
                     bool pinned);
 
-/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target is user memory. The batch is sent first if
- * it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
+/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target is user memory. The batch is sent first
+ * if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
 synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
                                    size_t size, bool of_user);
 

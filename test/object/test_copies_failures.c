@@ -1,7 +1,6 @@
 /*
- * Tests copies between objects in which something is refused, lost or forbidden, or other calls use the objects at the
- * same time. Afterwards an object that is to be overwritten is unchanged, has the contents, or has lost the contents
- * that the transfer had begun to overwrite.
+ * Tests copies between objects that fail, and copies while other calls use the objects. After a failure a target is
+ * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
 #include "fixture.h"
 
@@ -216,7 +215,7 @@ START_TEST(a_transfer_out_of_sight)
 }
 END_TEST
 
-/* The same for a pageable source without a bounce buffer. */
+/* Without a bounce buffer and without synchronization, the end of the transfer from a pageable source is unknown. */
 START_TEST(a_push_out_of_sight)
 {
     static unsigned char mine[SIZE];
@@ -528,7 +527,7 @@ START_TEST(a_failed_wait_leaves_pointers)
 }
 END_TEST
 
-/* The same for pairs that are copied before another one is refused. */
+/* Pointers to the source of a pair stay valid after the copy of a later pair has failed. */
 START_TEST(a_failed_copy_leaves_pointers)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);

@@ -201,7 +201,8 @@ static synced_mem *make_placed_on(synced_mem_placement_kind placement, int devic
     return mem;
 }
 
-/* The same for a mapped source, which the host or a stream of another device reads. */
+/* A copy on the writer's stream leaves the write open, also if the host or a stream of another device reads the mapped
+ * source. */
 START_TEST(open_write_of_a_mapped_source)
 {
     const bool by_host = _i == 0;
