@@ -319,7 +319,22 @@ static void keep_fresh_copies(struct batch *batch)
             sm_pair_keep_fresh(&batch->common, &batch->list.pairs[i]);
 }
 
-/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. */
+static bool is_complete(const struct batch *batch)
+{
+    size_t i = 0;
+    while (i < batch->list.length && batch->list.pairs[i].done)
+        i++;
+    return i == batch->list.length;
+}
+
+static void end_source_writes(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->list.length; i++)
+        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+}
+
+/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. Open writes end only
+ * after the last pair has succeeded: pointers stay valid if the call fails. */
 static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream handle)
 {
     synced_mem_status status = check_and_list(batch, handle);
@@ -329,6 +344,8 @@ static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream
         status = find_first_wait(batch);
     if (status == SYNCED_MEM_OK && !batch->without && !batch->wait.fence)
         status = enter_queued_transfers(batch, copy_pairs(batch));
+    if (status == SYNCED_MEM_OK && is_complete(batch))
+        end_source_writes(batch);
     keep_fresh_copies(batch);
     return status;
 }
@@ -385,12 +402,16 @@ static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status 
     return sm_outcome_end(&outcome);
 }
 
-static bool is_complete(const struct batch *batch)
+/* The same as end_source_writes(), with nothing locked. Entering cannot fail, as all objects were entered before. */
+static void enter_and_end_source_writes(const struct batch *batch)
 {
-    size_t i = 0;
-    while (i < batch->list.length && batch->list.pairs[i].done)
-        i++;
-    return i == batch->list.length;
+    for (size_t i = 0; i < batch->list.length; i++) {
+        struct synced_mem *const from = batch->list.pairs[i].from;
+        if (sm_lock_first(from) != SYNCED_MEM_OK)
+            continue;
+        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+        sm_unlock_object(from);
+    }
 }
 
 /* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
@@ -401,12 +422,15 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     batch->records = 0;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
     synced_mem_status status = run_locked_round(batch, handle);
+    const bool was_complete = is_complete(batch);
     leave_objects(batch, status);
     if (status == SYNCED_MEM_OK && batch->wait.fence)
         status = wait_for_fence(&batch->wait);
     else if (status == SYNCED_MEM_OK && batch->without)
         status = obtain_from_allocator(batch);
     status = follow_arrivals(batch, status);
+    if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
+        enter_and_end_source_writes(batch);
     sm_stream_drop(batch->common.stream);
     batch->common.stream = NULL;
     return status == SYNCED_MEM_OK ? status : reopen_records(batch, status);

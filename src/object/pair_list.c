@@ -93,7 +93,11 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
              target = sm_next_record(list->to[i], target)) {
             *pairs = (struct sm_pair){.to = target, .from = source, .of = i, .offset = offset};
             const struct sm_pair *const before = find_earlier(list, &earlier, pairs);
-            pairs->done = before && before->done;
+            if (before && before->done) {
+                pairs->done = true;
+                pairs->source = before->source;
+                pairs->source_writes = before->source_writes;
+            }
             sm_keep_record(target);
             sm_keep_record(source);
             offset += sm_size(target);
