@@ -1,16 +1,13 @@
 /* Few objects and many: the cost of an object must not depend on their number. */
 #include "bare.h"
-#include "child.h"
 #include "classic.h"
 #include "pattern.h"
 #include "report.h"
+#include "resident.h"
 #include "suite.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 enum { DATA = 4096, POWERS = 6 };
 
@@ -353,100 +350,62 @@ void measure_many_on_device(void)
 
 /* ---- Memory, each in a process of its own ---- */
 
-static struct {
-    size_t count;
-    double each; /* bytes */
-} * resident_result;
-
-static size_t resident(void)
-{
-    FILE *const file = fopen("/proc/self/statm", "r");
-    unsigned long pages = 0;
-    must(file && fscanf(file, "%*u %lu", &pages) == 1, "/proc/self/statm can't be read");
-    (void)fclose(file);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
-/* Writes the array, so that it is resident before the measurement. */
-static void *array_of(size_t count, size_t size)
-{
-    void *const array = malloc(count * size);
-    must(array != NULL, "no memory");
-    memset(array, 1, count * size);
-    return array;
-}
-
-/* Ends the process at once: the release of a million objects would take time. */
-static void record(size_t before)
-{
-    resident_result->each = ((double)resident() - (double)before) / (double)resident_result->count;
-    _exit(EXIT_SUCCESS);
-}
-
 /* Does not count the library's start, as the rows below do not. */
 static void untouched(void)
 {
-    const size_t count = resident_result->count;
-    synced_mem **const mems = array_of(count, sizeof *mems);
+    const size_t count = resident_count();
+    synced_mem **const mems = resident_array(count, sizeof *mems);
     synced_mem *first;
     must_work(synced_mem_create(&first, DATA, NULL) == SYNCED_MEM_OK);
-    const size_t before = resident();
+    const size_t before = resident_now();
     for (size_t i = 0; i < count; i++)
         must_work(synced_mem_create(&mems[i], DATA, NULL) == SYNCED_MEM_OK);
-    record(before);
+    resident_end(before);
 }
 
 static void untouched_classic(void)
 {
-    const size_t count = resident_result->count;
-    struct classic **const mems = array_of(count, sizeof *mems);
-    const size_t before = resident();
+    const size_t count = resident_count();
+    struct classic **const mems = resident_array(count, sizeof *mems);
+    const size_t before = resident_now();
     for (size_t i = 0; i < count; i++)
         mems[i] = classic_create(DATA, false);
-    record(before);
+    resident_end(before);
 }
 
 /* Does not count the data either: page-locked memory that the pool holds. */
 static void after_trips(void)
 {
-    const size_t count = resident_result->count;
+    const size_t count = resident_count();
     synced_mem_stats stats = {.struct_size = sizeof stats};
-    synced_mem **const mems = array_of(count, sizeof *mems);
+    synced_mem **const mems = resident_array(count, sizeof *mems);
     synced_mem *first;
     must_work(synced_mem_create(&first, DATA, NULL) == SYNCED_MEM_OK);
     first_trip(first, 0);
     must_work(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);
     const size_t pinned = stats.pinned_bytes;
-    const size_t before = resident();
+    const size_t before = resident_now();
     for (size_t i = 0; i < count; i++) {
         must_work(synced_mem_create(&mems[i], DATA, NULL) == SYNCED_MEM_OK);
         first_trip(mems[i], i);
     }
     must_work(synced_mem_get_stats(&stats) == SYNCED_MEM_OK);
-    record(before + stats.pinned_bytes - pinned);
+    resident_end(before + stats.pinned_bytes - pinned);
 }
 
 /* Counts the runtime's host memory for as many pieces of device memory, without the library. */
 static void runtime_alone(void)
 {
-    const size_t count = resident_result->count;
+    const size_t count = resident_count();
     struct bare_pool *const pool = bare_pool_create();
-    void **const data = array_of(count, sizeof *data);
+    void **const data = resident_array(count, sizeof *data);
     synced_mem_stream stream = bare_stream_create();
     data[0] = bare_pool_alloc(pool, DATA, stream);
-    const size_t before = resident();
+    const size_t before = resident_now();
     for (size_t i = 1; i < count; i++)
         data[i] = bare_pool_alloc(pool, DATA, stream);
     bare_wait(stream);
-    record(before);
-}
-
-/* Exact to the byte. The rest is pages of the process and the heads of the library's chunks. */
-static double bytes_of(void (*fill)(void), size_t count)
-{
-    resident_result->count = count;
-    must(run_apart(fill), "memory could not be counted");
-    return round(resident_result->each);
+    resident_end(before);
 }
 
 static void report_untouched(void)
@@ -460,8 +419,8 @@ static void report_untouched(void)
     struct row row = row_of(&table, name, (double)suite.objects);
     row_target(&row, VALUE, AT_MOST, 128);
     report_progress(&row);
-    report_values(&row, (const struct summary[]){summary_of_one(bytes_of(untouched, suite.objects)), unmeasured,
-                                                 summary_of_one(bytes_of(untouched_classic, suite.objects))});
+    report_values(&row, (const struct summary[]){summary_of_one(resident_each(untouched, suite.objects)), unmeasured,
+                                                 summary_of_one(resident_each(untouched_classic, suite.objects))});
 }
 
 void measure_resident(void)
@@ -474,8 +433,6 @@ void measure_resident(void)
         "the runtime's own records of as many pieces of device memory",
         NULL};
     char name[32];
-    resident_result = mmap(NULL, sizeof *resident_result, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    must(resident_result != MAP_FAILED, "no memory");
     report_untouched();
     report_table(&table);
     name_count(suite.gpu_objects, name);
@@ -485,8 +442,8 @@ void measure_resident(void)
     double with = 0;
     double without = 0;
     if (row_can_run(&all, true, 0)) {
-        with = bytes_of(after_trips, suite.gpu_objects);
-        without = bytes_of(runtime_alone, suite.gpu_objects);
+        with = resident_each(after_trips, suite.gpu_objects);
+        without = resident_each(runtime_alone, suite.gpu_objects);
         (void)snprintf(all.note, sizeof all.note, "%s", name);
         report_values(&all, (const struct summary[]){summary_of_one(with), summary_of_one(without), unmeasured});
     }

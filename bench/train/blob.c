@@ -1,4 +1,4 @@
-/* A tensor: a shape, data and gradient, each in a synced_mem object. */
+/* A tensor: a shape, data and gradient, each in a synced_mem object or a view of one. */
 #include "blob.h"
 
 #include "failure.h"
@@ -7,16 +7,23 @@
 #include <limits.h>
 #include <stdio.h>
 
-/* Builds the name in a local buffer, as the library copies it. */
-static synced_mem *make_object(const struct blob *blob, int count, const char *part)
-{
-    char name[48];
-    snprintf(name, sizeof name, "%s.%s", blob->name, part);
+enum { NAME = 48 };
 
+/* The library copies the name. */
+static synced_mem_options named(const struct blob *blob, const char *part, char name[NAME])
+{
     synced_mem_options options;
     synced_mem_options_init(&options);
-    options.device = blob->device;
+    snprintf(name, NAME, "%s.%s", blob->name, part);
     options.name = name;
+    return options;
+}
+
+static synced_mem *make_object(const struct blob *blob, int count, const char *part)
+{
+    char name[NAME];
+    synced_mem_options options = named(blob, part, name);
+    options.device = blob->device;
 
     synced_mem *object = NULL;
     if (synced_mem_create(&object, (size_t)count * BLOB_ELEMENT, &options) != SYNCED_MEM_OK)
@@ -24,12 +31,24 @@ static synced_mem *make_object(const struct blob *blob, int count, const char *p
     return object;
 }
 
-static bool replace_objects(struct blob *blob, int count)
+static synced_mem *make_view(const struct blob *blob, synced_mem *of, int first, int count, const char *part)
 {
-    synced_mem *const data = make_object(blob, count, "data");
-    synced_mem *const grad = data ? make_object(blob, count, "grad") : NULL;
-    if (!grad) {
+    char name[NAME];
+    const synced_mem_options options = named(blob, part, name);
+
+    synced_mem *view = NULL;
+    if (synced_mem_view(&view, of, (size_t)first * BLOB_ELEMENT, (size_t)count * BLOB_ELEMENT, &options) !=
+        SYNCED_MEM_OK)
+        fail_library(name);
+    return view;
+}
+
+/* Takes over both objects, also if it fails because one of them is NULL. */
+static bool replace_objects(struct blob *blob, synced_mem *data, synced_mem *grad, int count)
+{
+    if (!data || !grad) {
         synced_mem_release(data);
+        synced_mem_release(grad);
         return false;
     }
     synced_mem_release(blob->data);
@@ -40,28 +59,62 @@ static bool replace_objects(struct blob *blob, int count)
     return true;
 }
 
+static bool make_objects(struct blob *blob, int count)
+{
+    synced_mem *const data = make_object(blob, count, "data");
+    synced_mem *const grad = data ? make_object(blob, count, "grad") : NULL;
+    return replace_objects(blob, data, grad, count);
+}
+
+static bool make_views(struct blob *blob, const struct blob *of, int first, int count)
+{
+    synced_mem *const data = make_view(blob, of->data, first, count, "data");
+    synced_mem *const grad = data ? make_view(blob, of->grad, first, count, "grad") : NULL;
+    return replace_objects(blob, data, grad, count);
+}
+
 struct blob blob_make(const char *name, int device)
 {
     return (struct blob){.name = name, .device = device};
 }
 
-bool blob_reshape(struct blob *blob, int dims, const int shape[])
+static bool count_elements(const struct blob *blob, int dims, const int shape[], int *count)
 {
     assert(dims >= 1 && dims <= BLOB_MAX_DIMS);
 
-    int count = 1;
+    *count = 1;
     for (int i = 0; i < dims; ++i) {
         assert(shape[i] > 0);
-        if (count > INT_MAX / shape[i])
+        if (*count > INT_MAX / shape[i])
             return fail("%s: more than %d elements", blob->name, INT_MAX);
-        count *= shape[i];
+        *count *= shape[i];
     }
-    if (count > blob->capacity && !replace_objects(blob, count))
-        return false;
+    return true;
+}
+
+static void set_shape(struct blob *blob, int dims, const int shape[], int count)
+{
     blob->dims = dims;
     for (int i = 0; i < dims; ++i)
         blob->shape[i] = shape[i];
     blob->count = count;
+}
+
+bool blob_reshape(struct blob *blob, int dims, const int shape[])
+{
+    int count;
+    if (!count_elements(blob, dims, shape, &count) || (count > blob->capacity && !make_objects(blob, count)))
+        return false;
+    set_shape(blob, dims, shape, count);
+    return true;
+}
+
+bool blob_view(struct blob *blob, const struct blob *of, int first, int dims, const int shape[])
+{
+    int count;
+    if (!count_elements(blob, dims, shape, &count) || !make_views(blob, of, first, count))
+        return false;
+    set_shape(blob, dims, shape, count);
     return true;
 }
 

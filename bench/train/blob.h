@@ -3,7 +3,7 @@
  *
  * Reshaping is grow-only, as in Caffe. A shape that fits into the capacity keeps memory and contents. A larger one gets
  * new objects, whose contents are zeros. An object gets memory on a side when it is first used there, so a blob whose
- * gradient is never used has no memory for it.
+ * gradient is never used has no memory for it. Blobs can be views of one blob, whose memory they then use.
  */
 #ifndef TRAIN_BLOB_H
 #define TRAIN_BLOB_H
@@ -36,6 +36,10 @@ bool blob_reshape(struct blob *blob, int dims, const int shape[]);
 /* The same for the usual shapes. */
 bool blob_vector(struct blob *blob, int length);
 bool blob_matrix(struct blob *blob, int rows, int columns);
+
+/* Gives a blob without elements a shape, and makes its data and its gradient views of another's from an element on. The
+ * views keep the objects of the other alive. Fails as blob_reshape(), and if the part does not lie within the other. */
+bool blob_view(struct blob *blob, const struct blob *of, int first, int dims, const int shape[]);
 
 /* Frees a blob, also one that is all zeros. */
 void blob_free(struct blob *blob);

@@ -3,7 +3,12 @@
 
 #include "failure.h"
 
+#include <limits.h>
 #include <math.h>
+
+/* Each parameter begins at a multiple of this many elements, and so of 256 bytes: on the GPU a view is aligned as an
+ * object is. */
+enum { ALIGNMENT = 64 };
 
 static const char *const names[MODEL_PARAMETERS] = {
     [MODEL_EMBEDDING] = "embedding",       [MODEL_HIDDEN_WEIGHT] = "hidden weight", [MODEL_HIDDEN_BIAS] = "hidden bias",
@@ -22,17 +27,43 @@ static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
     return true;
 }
 
-static bool make_parameters(struct model *model, struct rng *rng)
+/* Makes all parameters one blob, and each a view of it. */
+static bool make_parameters(struct model *model)
+{
+    const int inputs = model->context * model->embed;
+    const struct {
+        int dims;
+        int shape[2];
+    } parameters[MODEL_PARAMETERS] = {
+        [MODEL_EMBEDDING] = {2, {model->vocabulary, model->embed}},
+        [MODEL_HIDDEN_WEIGHT] = {2, {inputs, model->hidden}},
+        [MODEL_HIDDEN_BIAS] = {1, {model->hidden, 1}},
+        [MODEL_SCORE_WEIGHT] = {2, {model->hidden, model->vocabulary}},
+        [MODEL_SCORE_BIAS] = {1, {model->vocabulary, 1}},
+    };
+    size_t first[MODEL_PARAMETERS + 1] = {0};
+    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
+        const size_t end = first[i] + (size_t)parameters[i].shape[0] * (size_t)parameters[i].shape[1];
+        first[i + 1] = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    if (first[MODEL_PARAMETERS] > INT_MAX)
+        return fail("the model: more than %d parameters", INT_MAX);
+    if (!blob_vector(&model->all, (int)first[MODEL_PARAMETERS]))
+        return false;
+    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
+        if (!blob_view(&model->parameters[i], &model->all, (int)first[i], parameters[i].dims, parameters[i].shape))
+            return false;
+    }
+    return true;
+}
+
+static bool fill_parameters(struct model *model, struct rng *rng)
 {
     const int inputs = model->context * model->embed;
     struct blob *const p = model->parameters;
     /* Initially a unit's input has unit variance. The scores start small, so that the first probabilities are nearly
      * equal. */
-    return blob_matrix(&p[MODEL_EMBEDDING], model->vocabulary, model->embed) &&
-           blob_matrix(&p[MODEL_HIDDEN_WEIGHT], inputs, model->hidden) &&
-           blob_vector(&p[MODEL_HIDDEN_BIAS], model->hidden) &&
-           blob_matrix(&p[MODEL_SCORE_WEIGHT], model->hidden, model->vocabulary) &&
-           blob_vector(&p[MODEL_SCORE_BIAS], model->vocabulary) && fill_random(&p[MODEL_EMBEDDING], 1.0F, rng) &&
+    return fill_random(&p[MODEL_EMBEDDING], 1.0F, rng) &&
            fill_random(&p[MODEL_HIDDEN_WEIGHT], 1.0F / sqrtf((float)inputs), rng) &&
            fill_random(&p[MODEL_HIDDEN_BIAS], 0.0F, rng) &&
            fill_random(&p[MODEL_SCORE_WEIGHT], 0.1F / sqrtf((float)model->hidden), rng) &&
@@ -49,6 +80,7 @@ bool model_make(struct model *model, const struct backend *backend, int vocabula
         .context = context,
         .embed = embed,
         .hidden = hidden,
+        .all = blob_make("parameters", device),
         .input = blob_make("input", device),
         .units = blob_make("units", device),
         .scores = blob_make("scores", device),
@@ -57,7 +89,8 @@ bool model_make(struct model *model, const struct backend *backend, int vocabula
     };
     for (int i = 0; i < MODEL_PARAMETERS; ++i)
         model->parameters[i] = blob_make(names[i], device);
-    if (make_parameters(model, rng) && blob_vector(&model->totals[0], sizeof(double) / BLOB_ELEMENT) &&
+    if (make_parameters(model) && fill_parameters(model, rng) &&
+        blob_vector(&model->totals[0], sizeof(double) / BLOB_ELEMENT) &&
         blob_vector(&model->totals[1], sizeof(double) / BLOB_ELEMENT) &&
         backend->zero(model->totals[0].data, sizeof(double)))
         return true;
@@ -69,6 +102,7 @@ void model_free(struct model *model)
 {
     for (int i = 0; i < MODEL_PARAMETERS; ++i)
         blob_free(&model->parameters[i]);
+    blob_free(&model->all);
     blob_free(&model->input);
     blob_free(&model->units);
     blob_free(&model->scores);

@@ -27,6 +27,8 @@ struct model {
     int context;
     int embed;  /* numbers that a character is embedded in */
     int hidden; /* units of the hidden layer */
+    /* All parameters side by side, with their gradients; and each, a view of it. */
+    struct blob all;
     struct blob parameters[MODEL_PARAMETERS];
     struct blob input;    /* rows x (context * embed) */
     struct blob units;    /* rows x hidden */

@@ -3,6 +3,7 @@
 
 #include "api/argument.h"
 #include "api/environment.h"
+#include "api/options.h"
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
@@ -22,37 +23,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_ALIGNMENT = 2 << 20, MAX_DEVICE = 32767, MOST_ROUNDS = 16 };
+enum { MOST_ROUNDS = 16 };
 
 static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
 static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
 
-/* ---- Options ---- */
-
-void synced_mem_options_init(synced_mem_options *options)
-{
-    if (options)
-        *options = (synced_mem_options){.struct_size = sizeof *options, .device = SYNCED_MEM_DEVICE_CURRENT};
-}
-
-synced_mem_status sm_check_options(const synced_mem_options *options)
-{
-    SM_TRY(SM_CHECK_STRUCT(options, "options"));
-    if (options->device < SYNCED_MEM_DEVICE_CURRENT || options->device > MAX_DEVICE)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "device %d is not valid: pass 0 to %d, or SYNCED_MEM_DEVICE_CURRENT", options->device,
-                       MAX_DEVICE);
-    if ((options->alignment & (options->alignment - 1)) != 0 || options->alignment > MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "alignment %zu is not a power of two up to %d",
-                       options->alignment, MAX_ALIGNMENT);
-    if ((unsigned)options->placement > SYNCED_MEM_PLACEMENT_AUTOMATIC)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "placement %d is not a synced_mem_placement_kind",
-                       (int)options->placement);
-    if (options->placement && (options->cpu_allocator || options->gpu_allocator))
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "cpu_allocator and gpu_allocator work with separate placement only");
-    return SYNCED_MEM_OK;
-}
+/* ---- Records ---- */
 
 static bool needs_extras(const synced_mem_options *options)
 {
@@ -87,13 +63,6 @@ static synced_mem_status create_extras(const synced_mem_options *options, struct
     if (options->name)
         (void)snprintf(extras->name, sizeof extras->name, "%.*s", (int)sizeof extras->name - 1, options->name);
     *out = extras;
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status sm_check_size(size_t size)
-{
-    if (size > (size_t)PTRDIFF_MAX - MAX_ALIGNMENT)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "size %zu is more than one buffer can have", size);
     return SYNCED_MEM_OK;
 }
 
@@ -253,7 +222,7 @@ synced_mem_status synced_mem_release(synced_mem *mem)
     if (status == SYNCED_MEM_OK && !is_last)
         return SYNCED_MEM_OK;
     const bool is_there = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_INVALID_STATE;
-    return sm_report(status, __func__, is_there ? synced_mem_name(mem) : NULL);
+    return sm_report(status, __func__, is_there ? sm_object_name(mem) : NULL);
 }
 
 /* Calls without an object work on it. */

@@ -1,14 +1,8 @@
-/* Checks of options and sizes, and the making of views. */
+/* The making of views. */
 #ifndef SM_LIFE_H
 #define SM_LIFE_H
 
 #include "synced_mem.h"
-
-/* Returns ERR_INVALID_ARGUMENT if an option is not valid. */
-synced_mem_status sm_check_options(const synced_mem_options *options);
-
-/* Returns ERR_INVALID_ARGUMENT if no buffer can have so many bytes. */
-synced_mem_status sm_check_size(size_t size);
 
 /* Makes a view. options: only name and user are read; NULL: none. The caller owns *out. On failure *out is unchanged.
  * Errors: as sm_view_begin(). */

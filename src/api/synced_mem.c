@@ -3,7 +3,7 @@
 #include "synced_mem.h"
 
 #include "api/argument.h"
-#include "api/life.h"
+#include "api/options.h"
 #include "object/access.h"
 #include "api/environment.h"
 #include "memory/accounting.h"

@@ -1,6 +1,7 @@
 /* The public functions of views. */
 #include "api/argument.h"
 #include "api/life.h"
+#include "api/options.h"
 #include "base/status.h"
 #include "object/object.h"
 

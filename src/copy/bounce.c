@@ -215,7 +215,7 @@ static bool poll_or_wait_fences(const struct fence_set *fence_set, bool wait, st
     bool any = false;
     for (unsigned i = 0; i < fence_set->count; i++) {
         const synced_mem_status status = poll_or_wait_fence(fence_set->fences[i], wait, &any);
-        if (first->status == SYNCED_MEM_OK)
+        if (first && first->status == SYNCED_MEM_OK)
             sm_outcome_set(first, status);
     }
     return any;
@@ -244,12 +244,11 @@ static void wait_for_all_buffers(bool lasts, uint64_t up_to, struct sm_outcome *
  * each buffer. */
 static void free_all_ended_buffers(void)
 {
-    struct sm_outcome ignored = {.status = SYNCED_MEM_OK};
     struct fence_set fence_set = {.up_to = get_times_listed()};
     while (fence_set.after < fence_set.up_to) {
         uint64_t last = lock_and_hold_fences(&fence_set, false);
         unsigned left = fence_set.buffers;
-        while (poll_or_wait_fences(&fence_set, false, &ignored) && left-- > 0) {
+        while (poll_or_wait_fences(&fence_set, false, NULL) && left-- > 0) {
             free_ended_buffers();
             last = lock_and_hold_fences(&fence_set, false);
         }
@@ -290,7 +289,8 @@ synced_mem_status sm_bounce_reap(bool wait)
 {
     if (!sm_bounce_any())
         return SYNCED_MEM_OK;
-    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     const uint64_t up_to = get_times_listed();
     if (wait)
         wait_for_all_buffers(true, up_to, &first);

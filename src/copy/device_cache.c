@@ -4,8 +4,11 @@
 #include "copy/inflight.h"
 #include "base/hash.h"
 #include "base/process.h"
+#include "base/shard.h"
 #include "base/stats.h"
 #include "memory/accounting.h"
+
+#include <stdalign.h>
 
 /* The bins of a size: one for copies without a stream or of none that was named, one for the legacy stream's, and
  * NUMBERED for those of other streams. */
@@ -17,7 +20,8 @@ enum { BINS = SIZES * STREAMS, MOST = 256, TRIES = 4 };
  * out of the order of age. Then it puts them back at their place in the order of age. */
 static struct cache {
     struct sm_copy *bins[BINS];
-    struct sm_copy *oldest;
+    /* Each call writes the members below: one cache line. */
+    alignas(SM_CACHE_LINE) struct sm_copy *oldest;
     struct sm_copy *newest;
     uint64_t kept; /* counts all copies that were ever kept */
     unsigned count;

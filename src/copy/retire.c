@@ -31,19 +31,16 @@ static synced_mem_status retire_copy(struct sm_copy *copy)
     return status;
 }
 
-/* Retires each copy of a list. Returns the first failure. */
-static synced_mem_status retire_copies(struct sm_copy *copy)
+/* Retires each copy of a list. Stores the first failure. first is NULL: failures are ignored. */
+static void retire_copies(struct sm_copy *copy, struct sm_outcome *first)
 {
-    struct sm_outcome first;
-    sm_outcome_set(&first, SYNCED_MEM_OK);
     while (copy) {
         struct sm_copy *const next = copy->next;
         const synced_mem_status status = retire_copy(copy);
-        if (first.status == SYNCED_MEM_OK)
-            sm_outcome_set(&first, status);
+        if (first && first->status == SYNCED_MEM_OK)
+            sm_outcome_set(first, status);
         copy = next;
     }
-    return sm_outcome_end(&first);
 }
 
 void sm_copy_retire(struct sm_copy *copy)
@@ -53,28 +50,25 @@ void sm_copy_retire(struct sm_copy *copy)
     sm_guard_forget(copy);
     copy->arriving = false; /* nobody needs the contents any more */
     sm_hands_fill();
-    (void)retire_copies(keep_in_cache(copy));
+    retire_copies(keep_in_cache(copy), NULL);
     sm_hands_empty(true);
 }
 
-static synced_mem_status free_cached_on(int device)
+static void free_cached_on(int device, struct sm_outcome *first)
 {
     sm_hands_fill();
     struct sm_copy *const all = sm_device_cache_take_all(device);
-    const synced_mem_status status = retire_copies(all);
+    retire_copies(all, first);
     sm_hands_empty(all != NULL);
-    return status;
 }
 
 synced_mem_status sm_copy_free_cached(int device)
 {
-    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     if (device >= 0)
-        return free_cached_on(device);
-    for (int each = 0; each < SM_MAX_DEVICES; each++) {
-        const synced_mem_status status = free_cached_on(each);
-        if (first.status == SYNCED_MEM_OK)
-            sm_outcome_set(&first, status);
-    }
+        free_cached_on(device, &first);
+    for (int each = 0; device < 0 && each < SM_MAX_DEVICES; each++)
+        free_cached_on(each, &first);
     return sm_outcome_end(&first);
 }

@@ -109,12 +109,13 @@ void sm_retired_add(struct sm_copy *copy)
 /* One pass over the list. */
 struct pass {
     unsigned generation;
-    unsigned left;           /* copies that were there at its beginning and are still to come */
-    uint64_t waits_up_to;    /* the pass ends at the first copy with pending work that was retired by this time */
-    unsigned passed_over;    /* so many of these copies do not end the pass */
-    struct sm_fence *fence;  /* the work of the copy that has ended the pass, held */
-    bool may_block;          /* also for copies whose memory is to be unregistered */
-    struct sm_outcome first; /* the failure of the first copy that could not be settled or disposed of */
+    unsigned left;          /* copies that were there at its beginning and are still to come */
+    uint64_t waits_up_to;   /* the pass ends at the first copy with pending work that was retired by this time */
+    unsigned passed_over;   /* so many of these copies do not end the pass */
+    struct sm_fence *fence; /* the work of the copy that has ended the pass, held */
+    bool may_block;         /* also for copies whose memory is to be unregistered */
+    /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
+    struct sm_outcome *first;
 };
 
 static struct sm_copy *begin_pass(struct pass *pass)
@@ -148,8 +149,8 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
 
 static void note_status(struct pass *pass, synced_mem_status status)
 {
-    if (pass->first.status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
-        sm_outcome_set(&pass->first, status);
+    if (pass->first && pass->first->status == SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
+        sm_outcome_set(pass->first, status);
 }
 
 /* Returns whether the pass ends at this copy, whose work is to be waited for. The copy is one of those that the pass
@@ -205,9 +206,11 @@ uint64_t sm_retired_times(void)
  * for nothing, and disposes of the copy that was waited for last. */
 static synced_mem_status try_copies_and_wait(void)
 {
-    struct pass pass = {.waits_up_to = sm_retired_times(), .may_block = true};
+    struct sm_outcome first;
+    struct pass pass = {.waits_up_to = sm_retired_times(), .may_block = true, .first = &first};
     struct sm_fence *fence;
     unsigned stuck = 0;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     do {
         pass.passed_over = stuck;
         pass.fence = NULL;
@@ -217,12 +220,12 @@ static synced_mem_status try_copies_and_wait(void)
             const synced_mem_status status = sm_fence_wait(fence);
             const bool is_stuck = sm_fence_is_open(fence);
             sm_fence_drop(fence);
-            if (is_stuck && pass.first.status == SYNCED_MEM_OK)
-                sm_outcome_set(&pass.first, status);
+            if (is_stuck && first.status == SYNCED_MEM_OK)
+                sm_outcome_set(&first, status);
             stuck += is_stuck;
         }
     } while (fence);
-    return sm_outcome_end(&pass.first);
+    return sm_outcome_end(&first);
 }
 
 synced_mem_status sm_retired_reap(bool wait)
@@ -245,9 +248,9 @@ synced_mem_status sm_copy_reap(bool wait)
 
 void sm_copy_reap_passing_by(bool may_block)
 {
-    struct pass pass = {.may_block = may_block};
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
+    struct pass pass = {.may_block = may_block};
     if (get_first_retired())
         try_copies(&pass);
     (void)sm_bounce_reap(false);

@@ -6,6 +6,7 @@
 
 #include <stdalign.h>
 
+/* All threads write these numbers, so they are counted only on devices without pools. A pool counts by itself. */
 static struct held {
     alignas(SM_CACHE_LINE) _Atomic uint64_t now;
     _Atomic uint64_t high;
@@ -14,28 +15,41 @@ static struct held {
     alignas(SM_CACHE_LINE) _Atomic uint64_t cached;
 } held[SM_MAX_DEVICES];
 
-void sm_gpu_obtained(int device, size_t bytes)
+/* Returns whether the device has a pool. The answer stays the same while the library has memory of the device. */
+static bool has_pool(int device)
 {
-    struct held *const on = &held[device];
+    return sm_device_frees_in_order(device);
+}
+
+static void add_held_bytes(struct held *on, size_t bytes)
+{
     const uint64_t now = atomic_fetch_add_explicit(&on->now, bytes, memory_order_relaxed) + bytes;
     uint64_t high = atomic_load_explicit(&on->high, memory_order_relaxed);
-    sm_count_up(SM_COUNT_gpu_allocations, 1);
-    sm_count_up(SM_COUNT_gpu_bytes, bytes);
     bool raised = false;
     while (!raised && high < now)
         raised =
             atomic_compare_exchange_weak_explicit(&on->high, &high, now, memory_order_relaxed, memory_order_relaxed);
 }
 
+void sm_gpu_obtained(int device, size_t bytes)
+{
+    if (!has_pool(device))
+        add_held_bytes(&held[device], bytes);
+    sm_count_up(SM_COUNT_gpu_allocations, 1);
+    sm_count_up(SM_COUNT_gpu_bytes, bytes);
+}
+
 void sm_gpu_freed(int device, size_t bytes)
 {
-    atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
+    if (!has_pool(device))
+        atomic_fetch_sub_explicit(&held[device].now, bytes, memory_order_relaxed);
     sm_count_down(SM_COUNT_gpu_bytes, bytes);
 }
 
 void sm_gpu_set_cached(int device, uint64_t bytes)
 {
-    atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
+    if (!has_pool(device))
+        atomic_store_explicit(&held[device].cached, bytes, memory_order_relaxed);
 }
 
 /* Repeats if the held bytes have grown beyond the new peak meanwhile. */

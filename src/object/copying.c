@@ -1,32 +1,38 @@
-/* Copies between objects. As in push_pull.c, the locks of all objects are taken in the order of their addresses, and
- * released for each wait. */
+/* Copies between objects. The locks are released for each wait. */
 #include "object/copying.h"
 
 #include "base/status.h"
 #include "object/overlap.h"
-#include "object/pair.h"
+#include "object/pair_list.h"
 #include "object/reclaim.h"
+#include "object/several.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 
 #include <stdlib.h>
 
-/* One mention of an object in the call. */
+/* The bytes of an owner's that one object of the call has. */
 struct name {
-    struct synced_mem *mem;
+    struct synced_mem *owner;
+    size_t begin;
+    size_t end;
+    struct synced_mem *object;
     bool written;
 };
 
 struct batch {
     struct sm_pairs common;
-    struct sm_pair *pairs;
-    size_t count;
-    struct sm_transaction *transactions; /* one for each object, ordered by the objects' addresses */
-    size_t objects;
+    struct sm_pair_list list;
+    struct sm_owners owners;
+    struct name *names; /* room */
+    /* One for each record of the pairs, ordered by the records' addresses. */
+    struct sm_transaction *transactions;
+    size_t records;
     struct sm_transfer *transfers; /* queued on the caller's stream, one for each pair */
     size_t queued;
     struct sm_range *ranges; /* room */
-    struct name *names;      /* room */
+    size_t room;             /* pairs that the arrays have room for */
+    void *block;             /* the memory of the arrays; NULL: the caller has them */
     struct synced_mem *failed;
     /* Found in one round, for the time when nothing is locked. */
     struct sm_pair_wait wait;    /* its fence is held */
@@ -34,64 +40,101 @@ struct batch {
     struct sm_stream *allocates; /* that memory is usable in this stream's order; NULL: host memory */
 };
 
+/* ---- Room ---- */
+
+/* The records of one pair. */
+struct part {
+    struct sm_transaction transactions[2];
+    struct sm_transfer transfer;
+    struct sm_range ranges[SM_RANGES_OF_PAIR];
+};
+
+static void lay_out(struct batch *batch, void *block, size_t room)
+{
+    batch->room = room;
+    batch->transactions = block;
+    batch->transfers = (struct sm_transfer *)(void *)(batch->transactions + 2 * room);
+    batch->ranges = (struct sm_range *)(void *)(batch->transfers + room);
+}
+
+/* Nothing is in the arrays. */
+static synced_mem_status make_room(struct batch *batch, size_t pairs)
+{
+    if (pairs <= batch->room)
+        return SYNCED_MEM_OK;
+    void *const block = calloc(pairs, sizeof(struct part));
+    if (!block)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", pairs);
+    free(batch->block);
+    batch->block = block;
+    lay_out(batch, block, pairs);
+    return SYNCED_MEM_OK;
+}
+
 /* ---- Objects and locks ---- */
 
-static int compare_addresses(const void *a, const void *b)
+static void list_owners(struct batch *batch)
 {
-    const uintptr_t first = (uintptr_t)((const struct name *)a)->mem;
-    const uintptr_t second = (uintptr_t)((const struct name *)b)->mem;
+    for (size_t i = 0; i < batch->list.count; i++) {
+        batch->owners.list[2 * i] = sm_owner(batch->list.to[i]);
+        batch->owners.list[2 * i + 1] = sm_owner(batch->list.from[i]);
+    }
+    sm_owners_sort(&batch->owners, 2 * batch->list.count);
+}
+
+static int compare_transactions(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t)((const struct sm_transaction *)a)->mem;
+    const uintptr_t second = (uintptr_t)((const struct sm_transaction *)b)->mem;
     return (first > second) - (first < second);
 }
 
-/* Lists each object once. An object that is written may be named only once. */
-static synced_mem_status list_objects(struct batch *batch)
+/* Begins a transaction on each record of the pairs, once. */
+static void begin_records(struct batch *batch)
 {
-    struct name *const names = batch->names;
-    for (size_t i = 0; i < batch->count; i++) {
-        names[2 * i] = (struct name){.mem = batch->pairs[i].to, .written = true};
-        names[2 * i + 1] = (struct name){.mem = batch->pairs[i].from};
+    const size_t listed = 2 * batch->list.length;
+    for (size_t i = 0; i < batch->list.length; i++) {
+        batch->transactions[2 * i].mem = batch->list.pairs[i].to;
+        batch->transactions[2 * i + 1].mem = batch->list.pairs[i].from;
     }
-    qsort(names, 2 * batch->count, sizeof *names, compare_addresses);
-    for (size_t i = 0; i < 2 * batch->count; i++) {
-        const bool again = i > 0 && names[i].mem == names[i - 1].mem;
-        if (again && (names[i].written || names[i - 1].written)) {
-            batch->failed = names[i].mem;
-            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the call writes the object, and names it a second time");
-        }
-        if (!again)
-            batch->transactions[batch->objects++].mem = names[i].mem;
+    sm_sort_unless_sorted(batch->transactions, listed, sizeof *batch->transactions, compare_transactions);
+    batch->records = 0;
+    for (size_t i = 0; i < listed; i++) {
+        struct synced_mem *const record = batch->transactions[i].mem;
+        if (i == 0 || record != batch->transactions[batch->records - 1].mem)
+            (void)sm_begin(&batch->transactions[batch->records++], record); /* cannot fail for one record */
     }
-    return SYNCED_MEM_OK;
 }
 
-static void leave_objects(struct batch *batch, size_t entered, synced_mem_status status)
+/* Publishes for all objects of the call, and releases the locks. */
+static void unlock_objects(struct batch *batch)
 {
-    for (size_t i = 0; i < entered; i++)
-        (void)sm_leave(&batch->transactions[i], status);
-}
-
-static synced_mem_status enter_objects(struct batch *batch)
-{
-    for (size_t i = 0; i < batch->objects; i++) {
-        const synced_mem_status status = sm_enter(&batch->transactions[i], batch->transactions[i].mem);
-        if (status != SYNCED_MEM_OK) {
-            batch->failed = batch->transactions[i].mem;
-            leave_objects(batch, i, status);
-            return status;
-        }
+    for (size_t i = 0; i < batch->list.count; i++) {
+        sm_publish_object(batch->list.to[i]);
+        sm_publish_object(batch->list.from[i]);
     }
-    return SYNCED_MEM_OK;
+    sm_owners_unlock(&batch->owners);
 }
 
-/* Reopens the uses that an earlier round has settled, after a failure with nothing locked. Entering cannot fail, as all
- * objects were entered before. */
-static synced_mem_status reopen_objects(struct batch *batch, synced_mem_status status)
+static void leave_objects(struct batch *batch, synced_mem_status status)
+{
+    for (size_t i = 0; i < batch->records; i++)
+        sm_end(&batch->transactions[i], status);
+    unlock_objects(batch);
+    for (size_t i = 0; i < batch->records; i++)
+        sm_retire_detached(&batch->transactions[i]);
+}
+
+/* Reopens the uses that an earlier round has settled, after a failure with nothing locked. An object that became divided
+ * meanwhile may be impossible to enter. Its uses then end as after a success. */
+static synced_mem_status reopen_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    for (size_t i = 0; i < batch->objects; i++) {
+    for (size_t i = 0; i < batch->records; i++) {
+        struct synced_mem *const record = batch->transactions[i].mem;
         struct sm_transaction transaction;
-        (void)sm_enter(&transaction, batch->transactions[i].mem);
-        (void)sm_leave(&transaction, status);
+        if (sm_enter(&transaction, record) == SYNCED_MEM_OK)
+            (void)sm_leave(&transaction, status);
     }
     sm_detail_set(&first);
     return status;
@@ -101,13 +144,64 @@ static synced_mem_status reopen_objects(struct batch *batch, synced_mem_status s
 
 static synced_mem_status check_sizes(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        const struct sm_pair *const pair = &batch->pairs[i];
-        batch->failed = pair->to;
-        if (sm_size(pair->to) != sm_size(pair->from))
+    for (size_t i = 0; i < batch->list.count; i++) {
+        const struct synced_mem *const from = batch->list.from[i];
+        batch->failed = batch->list.to[i];
+        if (sm_size(batch->failed) != sm_size(from))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                           "the object to copy has %zu bytes, but this object has %zu bytes", sm_size(pair->from),
-                           sm_size(pair->to));
+                           "the object to copy has %zu bytes, but this object has %zu bytes", sm_size(from),
+                           sm_size(batch->failed));
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* An object of 0 bytes counts as one byte, so that it overlaps itself. */
+static struct name get_name(struct synced_mem *object, bool written)
+{
+    const size_t begin = sm_begin_of(object);
+    const size_t size = sm_size(object) > 0 ? sm_size(object) : 1;
+    return (struct name){
+        .owner = sm_owner(object), .begin = begin, .end = begin + size, .object = object, .written = written};
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct name *const one = a;
+    const struct name *const other = b;
+    const uintptr_t first = (uintptr_t)one->owner;
+    const uintptr_t second = (uintptr_t)other->owner;
+    if (first != second)
+        return (first > second) - (first < second);
+    return (one->begin > other->begin) - (one->begin < other->begin);
+}
+
+static bool overlaps(const struct name *before, const struct name *name)
+{
+    return before && before->owner == name->owner && before->end > name->begin;
+}
+
+/* Of the names that begin earlier, the one that reaches furthest is enough to compare with. */
+static synced_mem_status check_names(struct batch *batch)
+{
+    struct name *const names = batch->names;
+    const struct name *furthest = NULL;
+    const struct name *furthest_written = NULL;
+    for (size_t i = 0; i < batch->list.count; i++) {
+        names[2 * i] = get_name(batch->list.to[i], true);
+        names[2 * i + 1] = get_name(batch->list.from[i], false);
+    }
+    qsort(names, 2 * batch->list.count, sizeof *names, compare_names);
+    for (const struct name *at = names; at < names + 2 * batch->list.count; at++) {
+        if (overlaps(at->written ? furthest : furthest_written, at)) {
+            batch->failed = at->object;
+            return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                           "the call writes the object, or a part of it, and names it a second time");
+        }
+        if (!furthest || furthest->owner != at->owner || at->end > furthest->end)
+            furthest = at;
+        if (at->written &&
+            (!furthest_written || furthest_written->owner != at->owner || at->end > furthest_written->end))
+            furthest_written = at;
     }
     return SYNCED_MEM_OK;
 }
@@ -120,48 +214,60 @@ static bool is_default_stream(synced_mem_stream handle)
 /* A default stream belongs to the first target's device. If that object has none, it belongs to its source's. */
 static int get_default_device(const struct batch *batch)
 {
-    const int device = sm_device(batch->pairs->to);
-    return device >= 0 ? device : sm_device(batch->pairs->from);
+    const int device = sm_device(batch->list.to[0]);
+    return device >= 0 ? device : sm_device(batch->list.from[0]);
 }
 
 static synced_mem_status find_stream(struct batch *batch, synced_mem_stream handle)
 {
     const int device = is_default_stream(handle) ? get_default_device(batch) : SYNCED_MEM_DEVICE_CURRENT;
-    batch->failed = batch->pairs->to;
+    batch->failed = batch->list.to[0];
     SM_TRY(sm_stream_find(device, handle, &batch->common.stream));
     if (!batch->common.stream)
         return sm_fail(
             SYNCED_MEM_ERR_CAPTURING,
             "the stream is capturing, and the transfer would become part of the graph: call before the capture");
     const int its = batch->common.stream->device;
-    for (size_t i = 0; i < batch->count; i++) {
-        const int to = sm_device(batch->pairs[i].to);
-        batch->failed = batch->pairs[i].to;
-        if (to >= 0 && to != its && sm_device(batch->pairs[i].from) != its)
+    for (size_t i = 0; i < batch->list.count; i++) {
+        const int to = sm_device(batch->list.to[i]);
+        batch->failed = batch->list.to[i];
+        if (to >= 0 && to != its && sm_device(batch->list.from[i]) != its)
             return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
                            "the stream is used on device %d, but the objects are on devices %d and %d", its, to,
-                           sm_device(batch->pairs[i].from));
+                           sm_device(batch->list.from[i]));
     }
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status check_batch(struct batch *batch, synced_mem_stream handle)
+/* Lists the pairs after the first checks, and does the others. */
+static synced_mem_status check_and_list(struct batch *batch, synced_mem_stream handle)
 {
     SM_TRY(check_sizes(batch));
-    SM_TRY(sm_check_overlaps(&batch->common, batch->pairs, batch->count, batch->ranges, &batch->failed));
+    SM_TRY(check_names(batch));
+    SM_TRY(sm_pair_list_fill(&batch->list));
+    SM_TRY(make_room(batch, batch->list.length));
+    begin_records(batch);
+    SM_TRY(sm_check_overlaps(&batch->common, batch->list.pairs, batch->list.length, batch->ranges, &batch->failed));
     return batch->common.side == SM_GPU ? find_stream(batch, handle) : SYNCED_MEM_OK;
+}
+
+/* Notes that a failure is about a pair. */
+static struct sm_pair *name_pair(struct batch *batch, struct sm_pair *pair)
+{
+    batch->failed = batch->list.to[pair->of];
+    return pair;
 }
 
 /* ---- One round, with all objects locked ---- */
 
 static synced_mem_status obtain_targets(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
+    for (size_t i = 0; i < batch->list.length; i++) {
         bool without;
-        batch->failed = batch->pairs[i].to;
-        SM_TRY(sm_pair_obtain(&batch->common, &batch->pairs[i], &without));
+        struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
+        SM_TRY(sm_pair_obtain(&batch->common, pair, &without));
         if (without) {
-            batch->without = &batch->pairs[i];
+            batch->without = pair;
             return sm_pair_allocation_stream(&batch->common, batch->without, &batch->allocates);
         }
     }
@@ -170,10 +276,8 @@ static synced_mem_status obtain_targets(struct batch *batch)
 
 static synced_mem_status find_first_wait(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count && !batch->wait.fence; i++) {
-        batch->failed = batch->pairs[i].to;
-        SM_TRY(sm_pair_find_wait(&batch->common, &batch->pairs[i], &batch->wait));
-    }
+    for (size_t i = 0; i < batch->list.length && !batch->wait.fence; i++)
+        SM_TRY(sm_pair_find_wait(&batch->common, name_pair(batch, &batch->list.pairs[i]), &batch->wait));
     if (batch->wait.fence)
         sm_fence_hold(batch->wait.fence);
     return SYNCED_MEM_OK;
@@ -181,11 +285,11 @@ static synced_mem_status find_first_wait(struct batch *batch)
 
 static synced_mem_status copy_pairs(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++) {
-        struct sm_pair *const pair = &batch->pairs[i];
+    for (size_t i = 0; i < batch->list.length; i++) {
+        struct sm_pair *const pair = &batch->list.pairs[i];
         if (pair->done)
             continue;
-        batch->failed = pair->to;
+        (void)name_pair(batch, pair);
         SM_TRY(sm_pair_copy(&batch->common, pair, &batch->transfers[batch->queued]));
         batch->queued += pair->queued;
     }
@@ -199,9 +303,9 @@ static synced_mem_status enter_queued_transfers(struct batch *batch, synced_mem_
         return before;
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status status = sm_transfer_enter(batch->transfers, batch->queued, batch->common.stream);
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->pairs[i].queued)
-            sm_pair_set_heads(&batch->common, &batch->pairs[i], status);
+    for (size_t i = 0; i < batch->list.length; i++)
+        if (batch->list.pairs[i].queued)
+            sm_pair_set_heads(&batch->common, &batch->list.pairs[i], status);
     batch->queued = 0;
     if (before != SYNCED_MEM_OK)
         sm_detail_set(&first);
@@ -210,21 +314,38 @@ static synced_mem_status enter_queued_transfers(struct batch *batch, synced_mem_
 
 static void keep_fresh_copies(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->count; i++)
-        if (batch->pairs[i].fresh)
-            sm_pair_keep_fresh(&batch->common, &batch->pairs[i]);
+    for (size_t i = 0; i < batch->list.length; i++)
+        if (batch->list.pairs[i].fresh)
+            sm_pair_keep_fresh(&batch->common, &batch->list.pairs[i]);
 }
 
-/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. */
+static bool is_complete(const struct batch *batch)
+{
+    size_t i = 0;
+    while (i < batch->list.length && batch->list.pairs[i].done)
+        i++;
+    return i == batch->list.length;
+}
+
+static void end_source_writes(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->list.length; i++)
+        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+}
+
+/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. Open writes end only
+ * after the last pair has succeeded: pointers stay valid if the call fails. */
 static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream handle)
 {
-    synced_mem_status status = check_batch(batch, handle);
+    synced_mem_status status = check_and_list(batch, handle);
     if (status == SYNCED_MEM_OK)
         status = obtain_targets(batch);
     if (status == SYNCED_MEM_OK && !batch->without)
         status = find_first_wait(batch);
     if (status == SYNCED_MEM_OK && !batch->without && !batch->wait.fence)
         status = enter_queued_transfers(batch, copy_pairs(batch));
+    if (status == SYNCED_MEM_OK && is_complete(batch))
+        end_source_writes(batch);
     keep_fresh_copies(batch);
     return status;
 }
@@ -241,13 +362,13 @@ static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
     return over && !wait->of_source ? SYNCED_MEM_OK : status;
 }
 
-/* Gets memory from an allocator for the target. Entering cannot fail, as the object was entered just before. */
+/* Gets memory from an allocator for the target. */
 static synced_mem_status obtain_from_allocator(const struct batch *batch)
 {
     struct sm_transaction transaction;
     struct sm_fence *again;
-    struct synced_mem *const to = batch->without->to;
-    (void)sm_enter(&transaction, to);
+    struct synced_mem *const to = sm_owner(batch->without->to);
+    SM_TRY(sm_enter(&transaction, to));
     transaction.ends_nothing = true;
     return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
@@ -267,26 +388,30 @@ static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status 
 {
     struct sm_outcome outcome;
     sm_outcome_set(&outcome, first);
-    for (size_t i = 0; i < batch->count; i++) {
-        struct sm_pair *const pair = &batch->pairs[i];
+    for (size_t i = 0; i < batch->list.length; i++) {
+        struct sm_pair *const pair = &batch->list.pairs[i];
         if (!pair->arrival)
             continue;
         const synced_mem_status status = follow_arrival(batch, pair->arrival);
         if (status != SYNCED_MEM_OK && outcome.status == SYNCED_MEM_OK) {
             sm_outcome_set(&outcome, status);
-            batch->failed = pair->to;
+            (void)name_pair(batch, pair);
         }
         sm_pair_finish(&batch->common, pair, status);
     }
     return sm_outcome_end(&outcome);
 }
 
-static bool is_complete(const struct batch *batch)
+/* The same as end_source_writes(), with nothing locked. Entering cannot fail, as all objects were entered before. */
+static void enter_and_end_source_writes(const struct batch *batch)
 {
-    size_t i = 0;
-    while (i < batch->count && batch->pairs[i].done)
-        i++;
-    return i == batch->count;
+    for (size_t i = 0; i < batch->list.length; i++) {
+        struct synced_mem *const from = batch->list.pairs[i].from;
+        if (sm_lock_first(from) != SYNCED_MEM_OK)
+            continue;
+        sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
+        sm_unlock_object(from);
+    }
 }
 
 /* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
@@ -294,22 +419,26 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
 {
     batch->wait = (struct sm_pair_wait){.fence = NULL};
     batch->without = NULL;
-    SM_TRY(enter_objects(batch));
+    batch->records = 0;
+    SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
     synced_mem_status status = run_locked_round(batch, handle);
-    leave_objects(batch, batch->objects, status);
+    const bool was_complete = is_complete(batch);
+    leave_objects(batch, status);
     if (status == SYNCED_MEM_OK && batch->wait.fence)
         status = wait_for_fence(&batch->wait);
     else if (status == SYNCED_MEM_OK && batch->without)
         status = obtain_from_allocator(batch);
     status = follow_arrivals(batch, status);
+    if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
+        enter_and_end_source_writes(batch);
     sm_stream_drop(batch->common.stream);
     batch->common.stream = NULL;
-    return status == SYNCED_MEM_OK ? status : reopen_objects(batch, status);
+    return status == SYNCED_MEM_OK ? status : reopen_records(batch, status);
 }
 
 static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle)
 {
-    SM_TRY(list_objects(batch));
+    list_owners(batch);
     do
         SM_TRY(run_round(batch, handle));
     while (!is_complete(batch));
@@ -318,32 +447,20 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
 
 /* ---- All ---- */
 
-/* The records of one pair. */
-struct part {
-    struct sm_transaction transactions[2];
-    struct sm_transfer transfer;
-    struct sm_range ranges[SM_RANGES_OF_PAIR];
-    struct sm_pair pair;
+/* What the call needs for each of the caller's pairs before anything is locked. */
+struct mention {
+    struct synced_mem *owners[2];
     struct name names[2];
 };
 
-static struct batch lay_out_batch(void *room, size_t count)
+static synced_mem_status copy_batch(struct batch *batch, struct mention *mentions, synced_mem_stream handle,
+                                    struct synced_mem **failed)
 {
-    struct batch batch = {.count = count};
-    batch.transactions = room;
-    batch.transfers = (struct sm_transfer *)(void *)(batch.transactions + 2 * count);
-    batch.ranges = (struct sm_range *)(void *)(batch.transfers + count);
-    batch.pairs = (struct sm_pair *)(void *)(batch.ranges + SM_RANGES_OF_PAIR * count);
-    batch.names = (struct name *)(void *)(batch.pairs + count);
-    return batch;
-}
-
-static synced_mem_status copy_batch(struct batch *batch, struct synced_mem *const *to, struct synced_mem *const *from,
-                                    synced_mem_stream handle, struct synced_mem **failed)
-{
-    for (size_t i = 0; i < batch->count; i++)
-        batch->pairs[i] = (struct sm_pair){.to = to[i], .from = from[i]};
+    batch->names = (struct name *)(void *)mentions;
+    batch->owners.list = (struct synced_mem **)(void *)(batch->names + 2 * batch->list.count);
     const synced_mem_status status = run_batch(batch, handle);
+    sm_pair_list_end(&batch->list);
+    free(batch->block);
     *failed = batch->failed;
     return sm_reap_after(status, batch->common.side == SM_CPU);
 }
@@ -351,16 +468,17 @@ static synced_mem_status copy_batch(struct batch *batch, struct synced_mem *cons
 static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct part one = {.pair = {.to = NULL}};
+    struct part one;
+    struct mention mention;
+    struct batch batch = {.common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)
         return SYNCED_MEM_OK;
-    void *const room = count > 1 ? calloc(count, sizeof(struct part)) : NULL;
-    if (count > 1 && !room)
+    lay_out(&batch, &one, 1);
+    struct mention *const mentions = count > 1 ? malloc(count * sizeof *mentions) : NULL;
+    if (count > 1 && !mentions)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
-    struct batch batch = lay_out_batch(room ? room : &one, count);
-    batch.common.side = side;
-    const synced_mem_status status = copy_batch(&batch, to, from, handle, failed);
-    free(room);
+    const synced_mem_status status = copy_batch(&batch, mentions ? mentions : &mention, handle, failed);
+    free(mentions);
     return status;
 }
 

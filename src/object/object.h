@@ -59,10 +59,10 @@ struct sm_position {
     };
 };
 
-/* The bytes of a piece, and what the first piece keeps for its root. */
-struct sm_part {
-    size_t offset;
-    struct synced_mem *tree; /* in the first piece: the top of the tree of all pieces */
+/* The neighbours of a piece. */
+struct sm_neighbours {
+    struct synced_mem *before;
+    struct synced_mem *after;
     struct synced_mem *hint; /* in the first piece: the piece that was found last */
 };
 
@@ -91,13 +91,13 @@ struct synced_mem {
             /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
             _Atomic(struct sm_stream *) on[2];
         };
-        struct { /* of a piece */
+        struct { /* of a piece; a search in the tree reads no other fields */
             struct synced_mem *root;
             struct synced_mem *left; /* in the tree */
             struct synced_mem *right;
-            struct synced_mem *before; /* its neighbours */
-            struct synced_mem *after;
-            struct synced_mem *hot; /* the objects that have its pointers published, linked by next_hot */
+            size_t offset;           /* in the root */
+            struct synced_mem *tree; /* in the first piece: the top of the tree of all pieces */
+            struct synced_mem *hot;  /* the objects that have its pointers published, linked by next_hot */
         };
     };
     /* Written with the lock held; read without it on the hot path. Never NULL. A divided root has the memory here, and
@@ -118,7 +118,7 @@ struct synced_mem {
     unsigned holders;
     union {
         struct sm_position at; /* of an object */
-        struct sm_part part;   /* of a piece */
+        struct sm_neighbours beside; /* of a piece */
     };
     /* Constant. While the cell is free, the slab's link is here. */
     struct sm_extras *extras;
@@ -150,7 +150,7 @@ static inline size_t sm_offset(const struct synced_mem *mem)
 {
     if (mem->kind != SM_VIEW)
         return 0;
-    return mem->at.first ? mem->at.first->part.offset : mem->at.empty.offset;
+    return mem->at.first ? mem->at.first->offset : mem->at.empty.offset;
 }
 
 static inline bool sm_is_divided(const struct synced_mem *mem)

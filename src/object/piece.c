@@ -31,14 +31,14 @@ static uint64_t get_rank(const struct synced_mem *piece)
 
 static struct synced_mem **get_tree(const struct synced_mem *root)
 {
-    return &root->at.first->part.tree;
+    return &root->at.first->tree;
 }
 
 /* Splits a tree into the pieces before the offset, and those from it on. */
 static void split_tree(struct synced_mem *top, size_t offset, struct synced_mem **before, struct synced_mem **from)
 {
     while (top) {
-        if (top->part.offset < offset) {
+        if (top->offset < offset) {
             *before = top;
             before = &top->right;
             top = top->right;
@@ -55,8 +55,8 @@ static void split_tree(struct synced_mem *top, size_t offset, struct synced_mem 
 static void insert_into_tree(struct synced_mem **link, struct synced_mem *piece)
 {
     while (*link && get_rank(*link) >= get_rank(piece))
-        link = piece->part.offset < (*link)->part.offset ? &(*link)->left : &(*link)->right;
-    split_tree(*link, piece->part.offset, &piece->left, &piece->right);
+        link = piece->offset < (*link)->offset ? &(*link)->left : &(*link)->right;
+    split_tree(*link, piece->offset, &piece->left, &piece->right);
     *link = piece;
 }
 
@@ -65,7 +65,7 @@ static void remove_from_tree(struct synced_mem **link, const struct synced_mem *
     struct synced_mem *low = piece->left;
     struct synced_mem *high = piece->right;
     while (*link != piece)
-        link = piece->part.offset < (*link)->part.offset ? &(*link)->left : &(*link)->right;
+        link = piece->offset < (*link)->offset ? &(*link)->left : &(*link)->right;
     while (low && high) {
         struct synced_mem *const top = get_rank(low) >= get_rank(high) ? low : high;
         *link = top;
@@ -80,20 +80,30 @@ static void remove_from_tree(struct synced_mem **link, const struct synced_mem *
 
 static bool has_byte(const struct synced_mem *piece, size_t offset)
 {
-    return piece && piece->part.offset <= offset && offset - piece->part.offset < sm_size(piece);
+    return piece && piece->offset <= offset && offset - piece->offset < sm_size(piece);
+}
+
+/* Returns the last piece of the tree that begins at the offset or before it. */
+static struct synced_mem *search_tree(struct synced_mem *top, size_t offset)
+{
+    struct synced_mem *found = NULL;
+    while (top) {
+        if (top->offset <= offset)
+            found = top;
+        top = top->offset <= offset ? top->right : top->left;
+    }
+    return found;
 }
 
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
 {
-    struct sm_part *const kept = &root->at.first->part;
-    struct synced_mem *at = kept->hint;
-    if (at && has_byte(at->after, offset))
-        at = at->after;
+    struct synced_mem **const hint = &root->at.first->beside.hint;
+    struct synced_mem *at = *hint;
+    if (at && !has_byte(at, offset))
+        at = at->beside.after;
     if (!has_byte(at, offset))
-        at = kept->tree;
-    while (!has_byte(at, offset))
-        at = offset < at->part.offset ? at->left : at->right;
-    kept->hint = at;
+        at = search_tree(*get_tree(root), offset);
+    *hint = at;
     return at;
 }
 
@@ -110,13 +120,13 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->root = root;
     piece->left = NULL;
     piece->right = NULL;
-    piece->before = NULL;
-    piece->after = NULL;
+    piece->offset = offset;
+    piece->tree = NULL;
+    piece->beside = (struct sm_neighbours){.before = NULL};
     piece->hot = NULL;
     piece->holders = 0;
     piece->generation = root->generation;
     piece->extras = NULL;
-    piece->part = (struct sm_part){.offset = offset};
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(piece, side, NULL);
@@ -141,7 +151,7 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
 {
     if (sm_copy_of(piece, side))
         return SYNCED_MEM_OK;
-    struct sm_copy *const part = sm_part_make(sm_copy_of(piece->root, side), piece->part.offset, sm_size(piece));
+    struct sm_copy *const part = sm_part_make(sm_copy_of(piece->root, side), piece->offset, sm_size(piece));
     if (!part)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     sm_put_copy(piece, side, part);
@@ -177,7 +187,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
         sm_part_move_work(sm_copy_of(piece, side), memory);
     }
     set_piece_head(piece, sm_head(root));
-    piece->part.tree = piece;
+    piece->tree = piece;
     root->at = (struct sm_position){.first = piece};
     sm_publish_nothing(root);
     sm_publish_from_piece(root);
@@ -188,7 +198,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
 void sm_undivide(struct synced_mem *root)
 {
     struct synced_mem *const piece = root->at.first;
-    if (!piece || piece->after || root->holders > 0)
+    if (!piece || piece->beside.after || root->holders > 0)
         return;
     sm_withdraw_all(piece);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -230,17 +240,17 @@ static void set_piece_size(struct synced_mem *piece, size_t size)
 
 static void insert_after(struct synced_mem *piece, struct synced_mem *right)
 {
-    right->before = piece;
-    right->after = piece->after;
-    if (piece->after)
-        piece->after->before = right;
-    piece->after = right;
+    right->beside.before = piece;
+    right->beside.after = piece->beside.after;
+    if (piece->beside.after)
+        piece->beside.after->beside.before = right;
+    piece->beside.after = right;
     insert_into_tree(get_tree(piece->root), right);
 }
 
 static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
 {
-    struct synced_mem *const right = make_piece(piece->root, piece->part.offset + at, sm_size(piece) - at);
+    struct synced_mem *const right = make_piece(piece->root, piece->offset + at, sm_size(piece) - at);
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (cut_parts(right, piece, at) != SYNCED_MEM_OK) {
@@ -287,7 +297,7 @@ static bool can_join(const struct synced_mem *left, const struct synced_mem *rig
 
 static void join_pieces(struct synced_mem *left, struct synced_mem *right)
 {
-    struct sm_part *const kept = &left->root->at.first->part;
+    struct synced_mem **const hint = &left->root->at.first->beside.hint;
     assert(!right->hot);
     sm_withdraw_all(left);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -296,11 +306,11 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
         if (part && other && !(side == SM_GPU && sm_copy_is_shared(part)))
             sm_part_absorb(part, other);
     }
-    if (kept->hint == right)
-        kept->hint = left;
-    left->after = right->after;
-    if (right->after)
-        right->after->before = left;
+    if (*hint == right)
+        *hint = left;
+    left->beside.after = right->beside.after;
+    if (right->beside.after)
+        right->beside.after->beside.before = left;
     remove_from_tree(get_tree(left->root), right);
     const size_t size = sm_size(left) + sm_size(right);
     give_piece(right);
@@ -334,19 +344,18 @@ synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset)
     if (!is_border(root, offset))
         return SYNCED_MEM_OK;
     struct synced_mem *const piece = sm_find_piece(root, offset);
-    if (piece->part.offset < offset)
-        SM_TRY(cut_piece(piece, offset - piece->part.offset));
+    if (piece->offset < offset)
+        SM_TRY(cut_piece(piece, offset - piece->offset));
     sm_find_piece(root, offset)->holders++;
     return SYNCED_MEM_OK;
 }
 
-void sm_drop_border(struct synced_mem *root, size_t offset)
+void sm_drop_border(struct synced_mem *piece)
 {
-    if (!is_border(root, offset))
+    if (!piece || piece->offset == 0)
         return;
-    struct synced_mem *const piece = sm_find_piece(root, offset);
     piece->holders--;
-    (void)join_if_alike(piece->before, piece);
+    (void)join_if_alike(piece->beside.before, piece);
 }
 
 void sm_keep_record(struct synced_mem *record)
@@ -363,7 +372,7 @@ void sm_release_record(struct synced_mem *record)
         return;
     record->root->holders--;
     record->holders--;
-    (void)join_if_alike(record->before, record);
+    (void)join_if_alike(record->beside.before, record);
 }
 
 /* ---- Replacing the memory ---- */
@@ -379,7 +388,7 @@ synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side si
     synced_mem_status status = SYNCED_MEM_OK;
     if (!memory || is_shared_again(side, memory))
         return SYNCED_MEM_OK;
-    for (const struct synced_mem *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->after)
+    for (const struct synced_mem *each = root->at.first; each && status == SYNCED_MEM_OK; each = each->beside.after)
         if (sm_copy_of(each, side))
             status = sm_part_gather(memory, sm_copy_of(each, side));
     return status;
@@ -387,7 +396,7 @@ synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side si
 
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 {
-    for (struct synced_mem *each = root->at.first; each; each = each->after)
+    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
         sm_part_give(sm_take_copy(each, side));
 }
 
@@ -404,8 +413,8 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
 {
     struct sm_copy **link = list;
     *list = NULL;
-    for (const struct synced_mem *each = root->at.first; each; each = each->after) {
-        *link = sm_part_make(memory, each->part.offset, sm_size(each));
+    for (const struct synced_mem *each = root->at.first; each; each = each->beside.after) {
+        *link = sm_part_make(memory, each->offset, sm_size(each));
         if (!*link) {
             sm_give_parts(*list);
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
@@ -417,7 +426,7 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
 
 void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list)
 {
-    for (struct synced_mem *each = root->at.first; each; each = each->after) {
+    for (struct synced_mem *each = root->at.first; each; each = each->beside.after) {
         struct sm_copy *const part = list;
         list = list->next;
         part->next = NULL;

@@ -27,8 +27,9 @@ void sm_undivide(struct synced_mem *root);
 /* Makes a piece of a divided root begin at the offset, and holds it. On failure nothing has changed. The begin and the
  * end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset);
-/* Ends a hold, and joins the pieces at the offset if it was the last one. */
-void sm_drop_border(struct synced_mem *root, size_t offset);
+/* Ends a hold on the border where the piece begins, and joins it to the left if it was the last hold. NULL, and the first
+ * piece: no effect. */
+void sm_drop_border(struct synced_mem *piece);
 
 /* Keeps a record, and its root divided, until sm_release_record(). It may become smaller. No effect on a record that is
  * no piece. */

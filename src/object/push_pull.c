@@ -408,13 +408,14 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. Entering one record cannot fail, as it was entered before. */
+ * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->entry_count; i++) {
         struct sm_transaction transaction;
-        (void)sm_enter(&transaction, batch->entries[i].transaction.mem);
+        if (sm_enter(&transaction, batch->entries[i].transaction.mem) != SYNCED_MEM_OK)
+            continue;
         const bool arrived = has_arrived(batch, &batch->entries[i]);
         if (arrived && is_pull(batch))
             sm_close_write(transaction.mem);
@@ -442,7 +443,8 @@ static void cancel_arrivals(struct batch *batch)
 /* Waits for all staged transfers even after a failure, since the heads count on them. */
 static synced_mem_status follow_arrivals(struct batch *batch)
 {
-    struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    struct sm_outcome first;
+    sm_outcome_set(&first, SYNCED_MEM_OK);
     for (size_t i = 0; i < batch->staged; i++) {
         const synced_mem_status status = follow_arrival(batch, batch->arrivals[i]);
         if (first.status == SYNCED_MEM_OK)

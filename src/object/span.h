@@ -11,8 +11,8 @@
 static inline size_t sm_begin_of(const struct synced_mem *mem)
 {
     if (mem->kind == SM_PIECE)
-        return mem->part.offset;
-    return mem->at.first ? mem->at.first->part.offset : 0;
+        return mem->offset;
+    return mem->at.first ? mem->at.first->offset : 0;
 }
 
 /* Returns the first record of an object. The record of a record is itself. */
@@ -24,9 +24,12 @@ static inline struct synced_mem *sm_first_record(const struct synced_mem *mem)
 /* Returns the record of the object that follows this one; NULL: there is none. */
 static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, const struct synced_mem *record)
 {
-    struct synced_mem *const next = sm_is_divided(mem) ? record->after : NULL;
-    return next && next->part.offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
+    struct synced_mem *const next = sm_is_divided(mem) ? record->beside.after : NULL;
+    return next && next->offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
 }
+
+/* Returns the record of the object that has the byte at the offset in the object. */
+struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset);
 
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)

@@ -77,6 +77,9 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fenc
 /* Does the same, but waits only until a stream can wait for the fence. */
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
+/* Takes contents that were lost on arrival out of the heads. */
+void sm_drop_lost(struct synced_mem *mem);
+
 /* Returns whether the record's host copy alone is valid and its contents are lost on arrival. An access that needs them
  * fails. */
 bool sm_is_lost(const struct synced_mem *mem);

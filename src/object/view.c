@@ -19,7 +19,7 @@ static synced_mem_status hold_borders(struct synced_mem *root, size_t begin, siz
     SM_TRY(sm_hold_border(root, begin));
     const synced_mem_status status = sm_hold_border(root, end);
     if (status != SYNCED_MEM_OK)
-        sm_drop_border(root, begin);
+        sm_drop_border(sm_find_piece(root, begin));
     return status;
 }
 
@@ -58,18 +58,29 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
     return status;
 }
 
+/* Returns the piece that begins where the view ends; NULL: none does. */
+static struct synced_mem *find_behind(const struct synced_mem *view)
+{
+    struct synced_mem *const root = sm_root(view);
+    const size_t end = sm_begin_of(view) + sm_size(view);
+    if (sm_has_one_record(view))
+        return view->at.first->beside.after;
+    return end < sm_size(root) ? sm_find_piece(root, end) : NULL;
+}
+
 /* A forked child leaves the root as it is, as for all objects of the parent process. */
 void sm_view_end(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
     if (!view->at.first || sm_lock_first(root) != SYNCED_MEM_OK)
         return;
-    const size_t begin = sm_begin_of(view);
+    struct synced_mem *const first = view->at.first;
+    struct synced_mem *const behind = find_behind(view);
     sm_withdraw(view);
     view->at.first = NULL;
     root->holders--;
-    sm_drop_border(root, begin);
-    sm_drop_border(root, begin + sm_size(view));
+    sm_drop_border(behind);
+    sm_drop_border(first);
     if (root->holders == 0) {
         sm_join_records(root);
         sm_undivide(root);

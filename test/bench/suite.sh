@@ -82,7 +82,8 @@ for row in rows:
         assert row["verdict"] == ("missed" if "missed" in results else "met" if results else "no target"), row
 tables = {row["table"] for row in rows}
 assert tables >= {"push-n", "pull-n", "pageable-both", "pageable-push", "pageable-pull-call", "pageable-push-latency",
-                  "device-again-threads", "pinned-release", "life-threads"}, tables
+                  "device-again-threads", "pinned-release", "life-threads", "view-time", "view-create", "view-access",
+                  "view-release", "view-flat", "view-memory", "push-changed", "beside"}, tables
 without_gpu = {row["group"] for row in rows if row["note"] == "no GPU"}
 needs_gpu = {"transfers", "allocation", "life", "overlap"}
 if runtime == "none":

@@ -1,4 +1,4 @@
-/* Tests pushes and pulls of several objects, whose copies go to the runtime in one call if that is faster. */
+/* Tests pushes and pulls of several objects. Their copies go to the runtime in one call if that is faster. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -163,7 +163,7 @@ END_TEST
 
 /* ---- Memory of the caller's ---- */
 
-/* Several objects use one memory, which a batch must not write twice. Any of their contents may stay. */
+/* Several objects use one memory. A batch must not write it twice. The contents of any object may stay. */
 START_TEST(one_memory_for_all)
 {
     enum { COUNT = 100, SIZE = 1000 };

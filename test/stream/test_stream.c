@@ -67,6 +67,7 @@ static synced_mem *make_with_head(synced_mem_state head)
 {
     switch (head) {
     case SYNCED_MEM_UNINITIALIZED:
+    case SYNCED_MEM_MIXED:
         break;
     case SYNCED_MEM_AT_CPU:
         return make_at_cpu(SIZE, 1);

@@ -1,0 +1,29 @@
+/*
+ * The pairs of one call. The caller's pairs are objects and views, which may be in parts. The list cuts both sides of
+ * each at the borders of the other, so that each pair of the list has one record on each side. It keeps these records
+ * (object/piece.h) until sm_pair_list_end(). Other calls may cut them further while nothing is locked. So a call lists
+ * the pairs again each time it has taken the locks. All functions need the locks, unless stated otherwise.
+ */
+#ifndef SM_PAIR_LIST_H
+#define SM_PAIR_LIST_H
+
+#include "object/pair.h"
+
+struct sm_pair_list {
+    struct synced_mem *const *to; /* the caller's pairs */
+    struct synced_mem *const *from;
+    size_t count;
+    struct sm_pair *pairs; /* ordered by the caller's pair and the offset in it */
+    size_t length;
+    struct sm_pair *block; /* the pairs' memory; NULL: they are in one */
+    struct sm_pair one;
+};
+
+/* Lists the pairs. What was done of the pairs listed before stays done. No pair has a begun transfer.
+ * ERR_OUT_OF_HOST_MEMORY: the list is as before. */
+synced_mem_status sm_pair_list_fill(struct sm_pair_list *list);
+
+/* Lets go of the records, and frees the list. No lock may be held: it takes and releases them. */
+void sm_pair_list_end(struct sm_pair_list *list);
+
+#endif

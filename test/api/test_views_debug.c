@@ -1,0 +1,158 @@
+/* Checks debug mode with views: stale parts are protected where they fill pages, and all other bytes can be used. */
+#include "debug_kit.h"
+
+enum { PAGES = 8 };
+
+static synced_mem *root, *views[PAGES];
+
+static void make_pages(int device)
+{
+    root = make_named_on("weights", (size_t)PAGES * PAGE, device);
+    for (size_t i = 0; i < PAGES; i++) {
+        OK(synced_mem_view(&views[i], root, i * PAGE, PAGE, NULL));
+        host_fill(synced_mem_overwrite_cpu_data(views[i]), PAGE, 1 + (unsigned)i);
+    }
+}
+
+static void release_pages(void)
+{
+    for (int i = 0; i < PAGES; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(root));
+}
+
+static int device_of_memory;
+
+/* A view without a page in common with a stale one is used by the host. */
+static void use_what_is_not_stale(void)
+{
+    make_pages(device_of_memory);
+    unsigned char *const data = synced_mem_mutable_cpu_data(root);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(views[3], NULL), PAGE, 20, NULL);
+    touch_to_read(data);
+    touch_to_write(data + PAGE);
+    touch_to_write(data + 2 * PAGE - 1);
+    touch_to_write(data + 5 * PAGE);
+    ck_assert(host_is(synced_mem_cpu_data(views[3]), PAGE, 20));
+    touch_to_read(data + 3 * PAGE);
+    release_pages();
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+}
+
+static void read_stale(void)
+{
+    make_pages(device_of_memory);
+    const unsigned char *const data = synced_mem_cpu_data(root);
+    touch_to_read(data + 3 * PAGE);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(views[3], NULL), PAGE, 20, NULL);
+    touch_to_read(data + 3 * PAGE + 100);
+}
+
+/* The pages before a stale part are used once more, and then the stale one. */
+static void write_stale_after_a_cut(void)
+{
+    synced_mem *inner = NULL;
+    make_pages(device_of_memory);
+    unsigned char *const data = synced_mem_mutable_cpu_data(root);
+    OK(synced_mem_view(&inner, root, 2 * PAGE, 4 * PAGE, NULL));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(inner, NULL), (size_t)4 * PAGE, 20, NULL);
+    OK(synced_mem_release(inner));
+    touch_to_write(data + PAGE);
+    touch_to_write(data + 6 * PAGE);
+    touch_to_write(data + 4 * PAGE);
+}
+
+static void write_synced(void)
+{
+    make_pages(device_of_memory);
+    unsigned char *const data = synced_mem_mutable_cpu_data(views[2]);
+    touch_to_write(data);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(views[2], NULL));
+    touch_to_read(data);
+    touch_to_write(data);
+}
+
+/* Views whose borders lie within pages. */
+static void use_small_views(void)
+{
+    synced_mem *small[64];
+    root = make_named_on("weights", 64 * 100, device_of_memory);
+    for (size_t i = 0; i < 64; i++) {
+        OK(synced_mem_view(&small[i], root, i * 100, 100, NULL));
+        host_fill(synced_mem_overwrite_cpu_data(small[i]), 100, 1 + (unsigned)i);
+    }
+    for (unsigned i = 0; i < 64; i += 2)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(small[i], NULL), 100, 100 + i, NULL);
+    for (unsigned i = 1; i < 64; i += 2) {
+        ck_assert(host_is(synced_mem_mutable_cpu_data(small[i]), 100, 1 + i));
+        host_fill(synced_mem_mutable_cpu_data(small[i]), 100, 7);
+    }
+    for (unsigned i = 0; i < 64; i++)
+        ck_assert(host_is(synced_mem_cpu_data(small[i]), 100, i % 2 ? 7 : 100 + i));
+    ck_assert(device_is(synced_mem_gpu_data(small[63]), 100, 7));
+    for (int i = 0; i < 64; i++)
+        OK(synced_mem_release(small[i]));
+    touch_to_write(synced_mem_mutable_cpu_data(root));
+    OK(synced_mem_release(root));
+}
+
+static void use_on_the_host(void)
+{
+    make_pages(SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_clear(views[1]));
+    touch_to_write(synced_mem_mutable_cpu_data(views[0]));
+    touch_to_write(synced_mem_mutable_cpu_data(views[2]));
+    ck_assert(host_is(synced_mem_cpu_data(views[1]), PAGE, 0));
+    touch_to_write(synced_mem_mutable_cpu_data(root));
+    release_pages();
+}
+
+static void read_cleared(void)
+{
+    make_pages(SYNCED_MEM_DEVICE_CURRENT);
+    const unsigned char *const data = synced_mem_cpu_data(root);
+    OK(synced_mem_clear(views[1]));
+    touch_to_read(data + PAGE - 1);
+    touch_to_read(data + 2 * PAGE);
+    touch_to_read(data + PAGE + 10);
+}
+
+START_TEST(on_the_host)
+{
+    lives(use_on_the_host);
+    dies(read_cleared, "is stale since synced_mem_clear;");
+}
+END_TEST
+
+START_TEST(correct_programs)
+{
+    if (!gpu_expected())
+        return;
+    device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
+    lives(use_what_is_not_stale);
+    ck_assert_str_eq(said, "");
+    lives(use_small_views);
+}
+END_TEST
+
+START_TEST(old_pointers)
+{
+    if (!gpu_expected())
+        return;
+    device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
+    dies(read_stale, "is stale since synced_mem_overwrite_gpu_data_on;");
+    SAID("synced_mem: 'weights' (");
+    dies(write_stale_after_a_cut, "is stale since synced_mem_overwrite_gpu_data_on;");
+    dies(write_synced, "is read-only since synced_mem_gpu_data_on;");
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("views in debug mode");
+    TCase *const tests = add_case_in_children(made, "debug mode");
+    tcase_add_test(tests, on_the_host);
+    tcase_add_loop_test(tests, correct_programs, 0, 2);
+    tcase_add_loop_test(tests, old_pointers, 0, 2);
+    return made;
+}

@@ -1,0 +1,259 @@
+/*
+ * Checks calls on objects in parts while each call of the runtime fails once: the heads of all parts are as before, no
+ * contents are lost, and the same call succeeds when it is repeated. Checks a device that is lost.
+ */
+#include "views_kit.h"
+
+#include "cudart_emu.h"
+
+enum { PARTS = 6, PART = ROOT / PARTS, MOST = 200 };
+
+static const synced_mem_state of_parts[PARTS] = {SYNCED_MEM_AT_GPU, SYNCED_MEM_AT_CPU,        SYNCED_MEM_AT_GPU,
+                                                 SYNCED_MEM_SYNCED, SYNCED_MEM_UNINITIALIZED, SYNCED_MEM_AT_CPU};
+
+/* A root with parts of all heads, and a view over the halves of two of them. */
+static struct {
+    synced_mem *root, *parts[PARTS], *across;
+    synced_mem_stream stream, other;
+    synced_mem_state before[PARTS + 2];
+} it;
+
+static synced_mem *object(int i)
+{
+    return i < PARTS ? it.parts[i] : i == PARTS ? it.across : it.root;
+}
+
+static void settle(void)
+{
+    gpu_sync_device(0);
+    for (int i = 0; i < PARTS; i++)
+        OK(synced_mem_wait(it.parts[i]));
+}
+
+static void begin(bool pageable, bool fresh)
+{
+    it.stream = open_stream(NON_BLOCKING);
+    it.other = open_stream(NON_BLOCKING);
+    it.root = make_root(pageable);
+    it.across = view_of(it.root, PART / 2, PART);
+    if (!fresh) { /* both copies are there */
+        host_writes(it.root, 9);
+        (void)given(synced_mem_gpu_data_on(it.root, it.other));
+        OK(synced_mem_end_use_on(it.root, it.other));
+        OK(synced_mem_clear(it.root));
+        memset(expected, 0, sizeof expected);
+        gpu_sync_device(0);
+    }
+    for (int i = 0; i < PARTS; i++) {
+        it.parts[i] = view_of(it.root, (size_t)i * PART, PART);
+        if (!fresh || !(of_parts[i] & SYNCED_MEM_AT_GPU))
+            bring_to(it.parts[i], of_parts[i], 1 + (unsigned)i);
+    }
+    if (!fresh)
+        settle();
+    for (int i = 0; i < PARTS + 2; i++)
+        it.before[i] = synced_mem_head(object(i));
+}
+
+static void finish(void)
+{
+    for (int i = PARTS + 1; i >= 0; i--)
+        ck_assert(host_reads_right(object(i)));
+    OK(synced_mem_release(it.root));
+    OK(synced_mem_release(it.across));
+    release_all(it.parts, PARTS);
+    close_stream(it.stream);
+    close_stream(it.other);
+}
+
+/* ---- The calls ---- */
+
+static synced_mem_status judge(const void *data)
+{
+    return data ? SYNCED_MEM_OK : synced_mem_last_error();
+}
+
+enum call { CPU_READ, CPU_MUTABLE, GPU_READ, ON_READ, ON_MUTABLE, PUSH, PULL, FREE_CPU, FREE_GPU, LIST, CALLS };
+
+static synced_mem_status make_call(enum call call, synced_mem *mem)
+{
+    synced_mem *const list[] = {it.parts[1], it.parts[5], it.parts[3], it.parts[5]};
+    switch (call) {
+    case CPU_READ:
+        return judge(synced_mem_cpu_data(mem));
+    case CPU_MUTABLE:
+        return judge(synced_mem_mutable_cpu_data(mem));
+    case GPU_READ:
+        return judge(synced_mem_gpu_data(mem));
+    case ON_READ:
+        return judge(synced_mem_gpu_data_on(mem, it.other));
+    case ON_MUTABLE:
+        return judge(synced_mem_mutable_gpu_data_on(mem, it.other));
+    case PUSH:
+        return synced_mem_async_gpu_push(mem, it.other);
+    case PULL:
+        return synced_mem_async_cpu_pull(mem, it.other);
+    case FREE_CPU:
+        return synced_mem_release_cpu_data(it.root);
+    case FREE_GPU:
+        return synced_mem_release_gpu_data(it.root);
+    case LIST:
+        return synced_mem_async_gpu_push_n(list, 4, it.other);
+    case CALLS:
+        break;
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Returns whether the failure happened. */
+static bool fails_at(enum call call, bool whole, bool pageable, bool fresh, unsigned nth, cudaError_t code)
+{
+    begin(pageable, fresh);
+    synced_mem *const mem = whole ? it.root : it.across;
+    const unsigned failures = emu_failures();
+    emu_fail("*", nth, code, false);
+    const synced_mem_status status = make_call(call, mem);
+    emu_fail_clear();
+    const bool happened = emu_failures() > failures;
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_msg(happened, "call %d fails with %s", (int)call, synced_mem_last_error_message());
+        for (int i = 0; i < PARTS + 2; i++)
+            ck_assert_msg(synced_mem_head(object(i)) == it.before[i], "call %d, failure %u: object %d: head %d, not %d",
+                          (int)call, nth, i, (int)synced_mem_head(object(i)), (int)it.before[i]);
+        if (fixture_schedule() % 2) /* otherwise the contents are checked first */
+            OK(make_call(call, mem));
+    }
+    finish();
+    return happened;
+}
+
+START_TEST(each_call_fails)
+{
+    static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
+    const enum call call = (enum call)(_i % CALLS);
+    const bool whole = _i / CALLS % 2, pageable = _i / CALLS / 2 % 2, fresh = _i / CALLS / 4;
+    if (fresh && call == PULL)
+        return;
+    for (int kind = 0; kind < 2; kind++) {
+        unsigned nth = 1;
+        while (nth < MOST && fails_at(call, whole, pageable, fresh, nth, codes[kind]))
+            nth++;
+        ck_assert_uint_gt(nth, 1);
+        ck_assert_uint_lt(nth, MOST);
+    }
+}
+END_TEST
+
+/* The wait for one of several parts that arrive fails. */
+START_TEST(a_part_does_not_arrive)
+{
+    begin(_i, false);
+    device_writes(it.parts[0], 7, it.stream);
+    device_writes(it.parts[5], 8, it.other);
+    OK(synced_mem_async_cpu_pull(it.parts[0], it.stream));
+    OK(synced_mem_async_cpu_pull(it.parts[5], it.other));
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    const void *const data = synced_mem_cpu_data(it.root);
+    ck_assert(data || synced_mem_last_error() == SYNCED_MEM_ERR_CUDA);
+    emu_fail_clear();
+    ck_assert(synced_mem_head(it.parts[0]) & SYNCED_MEM_AT_GPU);
+    ck_assert(synced_mem_head(it.parts[5]) & SYNCED_MEM_AT_GPU);
+    HEAD(it.parts[1], AT_CPU);
+    finish();
+}
+END_TEST
+
+/* ---- A lost device ---- */
+
+static void break_device(void)
+{
+    emu_break_device(0, cudaErrorIllegalAddress);
+    char *const victim = gpu_pinned_alloc(64);
+    (void)cudaMemsetAsync(victim, 0, 64, NULL);
+    ck_assert_int_ne(cudaStreamSynchronize(NULL), cudaSuccess);
+    (void)cudaGetLastError();
+}
+
+static void check_lost(void)
+{
+    (void)synced_mem_shutdown();
+    const synced_mem_stats stats = stats_now();
+    ck_assert_uint_eq(stats.objects, 0);
+    ck_assert_uint_eq(stats.pageable_bytes, 0);
+    ck_assert_uint_eq(stats.pinned_bytes, 0);
+    ck_assert_uint_eq(stats.gpu_bytes, 0);
+    ck_assert_uint_eq(stats.retired, 0);
+    emu_reset(0);
+}
+
+START_TEST(device_lost)
+{
+    const synced_mem_status lost = SYNCED_MEM_ERR_DEVICE_LOST;
+    begin(_i, false);
+    break_device();
+    FAILS_NULL(lost, synced_mem_cpu_data(it.root));
+    FAILS_NULL(lost, synced_mem_cpu_data(it.across));
+    FAILS_NULL(lost, synced_mem_gpu_data(it.root));
+    FAILS_NULL(lost, synced_mem_mutable_gpu_data_on(it.parts[1], NULL));
+    FAILS(lost, synced_mem_async_gpu_push(it.root, NULL));
+    FAILS(lost, synced_mem_release_cpu_data(it.root));
+    FAILS(lost, synced_mem_release_gpu_data(it.root));
+    for (int i = 0; i < PARTS + 2; i++)
+        ck_assert_int_eq(synced_mem_head(object(i)), it.before[i]);
+    for (int i = 0; i < PARTS; i++) {
+        if (of_parts[i] == SYNCED_MEM_AT_GPU)
+            FAILS_NULL(lost, synced_mem_cpu_data(it.parts[i]));
+        else
+            ck_assert(host_reads_right(it.parts[i]));
+        synced_mem *const inner = view_of(it.parts[i], 5, 50);
+        if (of_parts[i] == SYNCED_MEM_AT_GPU)
+            FAILS_NULL(lost, synced_mem_mutable_cpu_data(inner));
+        else
+            ck_assert(host_reads_right(inner));
+        OK(synced_mem_release(inner));
+    }
+    host_writes(it.parts[0], 1);
+    ck_assert(host_reads_right(it.across));
+    host_writes(it.root, 2);
+    ck_assert(host_reads_right(it.root));
+    HEAD(it.root, AT_CPU);
+    OK(synced_mem_release(it.root));
+    OK(synced_mem_release(it.across));
+    release_all(it.parts, PARTS);
+    check_lost();
+}
+END_TEST
+
+/* The device is lost while a push of one part is on its way. The other parts keep what they have. */
+START_TEST(lost_on_the_way)
+{
+    begin(false, false);
+    host_writes(it.parts[3], 5);
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)synced_mem_async_gpu_push(it.parts[3], it.stream);
+    (void)cudaStreamSynchronize(it.stream);
+    (void)cudaGetLastError();
+    FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_gpu_data_on(it.root, it.other));
+    ck_assert(host_reads_right(it.parts[1]));
+    ck_assert(host_reads_right(it.parts[3]));
+    HEAD(it.parts[1], AT_CPU);
+    HEAD(it.parts[0], AT_GPU);
+    ck_assert(synced_mem_head(it.parts[3]) & SYNCED_MEM_AT_CPU);
+    OK(synced_mem_release(it.root));
+    OK(synced_mem_release(it.across));
+    release_all(it.parts, PARTS);
+    check_lost();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("failures of views");
+    TCase *const fails = add_case(made, "failures");
+    tcase_add_loop_test(fails, each_call_fails, 0, 8 * CALLS);
+    tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
+    TCase *const lost = add_case_without_end(made, "lost");
+    tcase_add_loop_test(lost, device_lost, 0, 2);
+    tcase_add_test(lost, lost_on_the_way);
+    return made;
+}

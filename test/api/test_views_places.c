@@ -1,0 +1,358 @@
+/*
+ * Checks views in other places: of memory that both sides use, of memory from the caller's allocators, on other
+ * devices; and views for which the host has no memory.
+ */
+#include "views_kit.h"
+
+#include "heap.h"
+
+enum { HALF = ROOT / 2 };
+
+static int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (fail_calloc_in > 0 && --fail_calloc_in == 0)
+        return NULL;
+    return __real_calloc(count, size);
+}
+
+/* ---- Memory that both sides use ---- */
+
+static const synced_mem_placement_kind kinds[] = {SYNCED_MEM_PLACEMENT_MAPPED, SYNCED_MEM_PLACEMENT_MANAGED};
+
+static synced_mem *make_placed(synced_mem_placement_kind placement)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.placement = placement;
+    OK(synced_mem_create(&mem, ROOT, &options));
+    return mem;
+}
+
+/* Returns NULL if the machine does not have the placement. */
+static synced_mem *try_placed(synced_mem_placement_kind placement)
+{
+    synced_mem *const probe = make_placed(placement);
+    const bool can = gpu_expected() && synced_mem_cpu_data(probe);
+    OK(synced_mem_release(probe));
+    return can ? make_placed(placement) : NULL;
+}
+
+/* A part is written by the host, the other by a kernel; both are read on either side. Nothing is transferred. */
+START_TEST(unified)
+{
+    synced_mem *const root = try_placed(kinds[_i % 2]);
+    if (!root)
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const a = view_of(root, 0, HALF), *const b = view_of(root, HALF, HALF);
+    synced_mem *const across = view_of(root, HALF / 2, HALF), *const mems[] = {a, b, across, root};
+    ck_assert_int_eq(synced_mem_placement(a), kinds[_i % 2]);
+    const synced_mem_stats before = stats_now();
+    host_writes(a, 1);
+    HEAD(root, MIXED);
+    gpu_delay(stream);
+    device_writes(b, 2, stream);
+    HEAD(a, AT_CPU);
+    HEAD(b, AT_GPU);
+    HEAD(across, MIXED);
+    ck_assert_ptr_eq(synced_mem_gpu_source(a) == SYNCED_MEM_SOURCE_MAPPED ? a : b,
+                     kinds[_i % 2] == SYNCED_MEM_PLACEMENT_MAPPED ? a : b);
+    if (_i / 2 == 0) {
+        ck_assert(host_reads_right(across));
+        HEAD(across, AT_CPU);
+        HEAD(b, AT_GPU);
+    } else if (_i / 2 == 1) {
+        kernel_reads(across, stream);
+        HEAD(across, AT_GPU);
+        HEAD(a, AT_CPU);
+        gpu_stream_sync(stream);
+    } else {
+        OK(synced_mem_async_gpu_push(across, stream));
+        HEAD(across, AT_GPU);
+        OK(synced_mem_async_cpu_pull(root, stream));
+        HEAD(b, SYNCED);
+    }
+    host_fill(given(synced_mem_mutable_cpu_data(across)), HALF, 4);
+    expect(across, 4);
+    for (int i = 0; i < 4; i++) {
+        kernel_reads(mems[i], stream);
+        const char *const data = given(synced_mem_gpu_data_on(mems[i], stream));
+        ck_assert(host_reads_right(mems[i]));
+        ck_assert_ptr_eq(synced_mem_cpu_data(mems[i]), data);
+        ck_assert_ptr_eq(data, (const char *)given(synced_mem_cpu_data(root)) + synced_mem_offset(mems[i]));
+    }
+    device_writes(across, 5, stream);
+    for (int i = 0; i < 4; i++)
+        ck_assert(host_reads_right(mems[i]));
+    check_bytes(&before, 0, 0);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_all(mems, 3);
+    ck_assert(host_reads_right(root));
+    OK(synced_mem_release(root));
+    close_stream(stream);
+}
+END_TEST
+
+/* The host does not touch bytes of one view while a kernel works on another: this needs no wait. */
+START_TEST(unified_side_by_side)
+{
+    synced_mem *const root = try_placed(kinds[_i]);
+    if (!root)
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const a = view_of(root, 0, HALF), *const b = view_of(root, HALF, HALF), *const mems[] = {a, b, root};
+    host_writes(root, 1);
+    device_writes(b, 2, stream);
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    device_writes(b, 3, stream);
+    host_writes(a, 4);
+    ck_assert(host_reads_right(a));
+    ck_assert(!gpu_stream_is_idle(stream));
+    gpu_unhold();
+    ck_assert(host_reads_right(b));
+    ck_assert(host_reads_right(root));
+    release_all(mems, 3);
+    close_stream(stream);
+}
+END_TEST
+
+/* ---- Allocators ---- */
+
+/* The root's allocators are requested once a side, for all bytes, by whichever view comes first. */
+START_TEST(allocators)
+{
+    synced_mem *const root = heaps_make(ROOT), *const a = view_of(root, 100, HALF), *const b = view_of(a, 10, 1000);
+    synced_mem *const mems[] = {root, a, b};
+    host_writes(b, 1);
+    host_writes(a, 2);
+    ck_assert_uint_eq(heaps.host.calls, 1);
+    ck_assert_uint_eq(heaps.host.asked, ROOT);
+    ck_assert_int_eq(synced_mem_cpu_source(b), SYNCED_MEM_SOURCE_ALLOCATOR);
+    if (gpu_expected()) {
+        device_writes(b, 3, NULL);
+        ck_assert(device_reads_right(root));
+        ck_assert_uint_eq(heaps.device.calls, 1);
+        ck_assert_uint_eq(heaps.device.asked, ROOT);
+        ck_assert_int_eq(synced_mem_gpu_source(a), SYNCED_MEM_SOURCE_ALLOCATOR);
+    }
+    for (int i = 0; i < 3; i++)
+        ck_assert(host_reads_right(mems[i]));
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(a));
+    ck_assert_uint_eq(heap_live(&heaps.host), 1);
+    ck_assert(host_reads_right(b));
+    OK(synced_mem_release(b));
+    ck_assert_uint_eq(heap_live(&heaps.host), 0);
+    heaps_end();
+}
+END_TEST
+
+/* The allocator has no memory. */
+START_TEST(no_memory_from_the_allocator)
+{
+    const bool gpu = _i;
+    if (gpu && !gpu_expected())
+        return;
+    synced_mem *const root = heaps_make(ROOT), *const a = view_of(root, 0, HALF), *const b = view_of(root, HALF, HALF);
+    synced_mem *const mems[] = {root, a, b};
+    if (gpu)
+        host_writes(a, 1);
+    struct heap *const heap = gpu ? &heaps.device : &heaps.host;
+    heap->fault = HEAP_GIVES_NOTHING;
+    heap->fails_at = 1;
+    FAILS_NULL(gpu ? SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
+               gpu ? synced_mem_gpu_data(a) : synced_mem_cpu_data(a));
+    ck_assert_int_eq(synced_mem_head(a), gpu ? SYNCED_MEM_AT_CPU : SYNCED_MEM_UNINITIALIZED);
+    HEAD(b, UNINITIALIZED);
+    ck_assert(host_reads_right(root));
+    if (gpu)
+        ck_assert(device_reads_right(root));
+    release_all(mems, 3);
+    heaps_end();
+}
+END_TEST
+
+static synced_mem *meanwhile_of;
+static synced_mem *meanwhile[3];
+
+/* Makes and releases views while the root's lock is released. */
+static void divide_meanwhile(void)
+{
+    meanwhile[0] = view_of(meanwhile_of, 50, 5000);
+    meanwhile[1] = view_of(meanwhile_of, 3000, 10000);
+    meanwhile[2] = view_of(meanwhile_of, 0, ROOT);
+    OK(synced_mem_release(meanwhile[0]));
+    meanwhile[0] = view_of(meanwhile_of, 60, 5000);
+}
+
+/* An allocator is called with nothing locked, and the object is divided meanwhile. */
+START_TEST(divided_meanwhile)
+{
+    const bool gpu = _i % 2, viewed = _i / 2;
+    if (gpu && !gpu_expected())
+        return;
+    synced_mem *const root = heaps_make(ROOT), *const it = viewed ? view_of(root, 1000, 9000) : root;
+    memset(expected, 0, sizeof expected);
+    if (gpu)
+        host_writes(root, 1);
+    meanwhile_of = root;
+    (gpu ? &heaps.device : &heaps.host)->during = divide_meanwhile;
+    if (gpu)
+        ck_assert(device_reads_right(it));
+    else
+        host_writes(it, 2);
+    ck_assert_ptr_nonnull(meanwhile[2]);
+    for (int i = 0; i < 3; i++)
+        ck_assert(host_reads_right(meanwhile[i]));
+    ck_assert(host_reads_right(root));
+    release_all(meanwhile, 3);
+    ck_assert(host_reads_right(it));
+    if (viewed)
+        OK(synced_mem_release(it));
+    OK(synced_mem_release(root));
+    heaps_end();
+}
+END_TEST
+
+/* ---- Other devices ---- */
+
+/* The first use of a view sets the root's device, and so that of all views. */
+START_TEST(device_of_a_view)
+{
+    if (devices() < 2)
+        return;
+    synced_mem *const root = make(ROOT), *const a = view_of(root, 0, HALF), *const b = view_of(root, HALF, HALF);
+    synced_mem *const none = view_of(root, 5, 0), *const mems[] = {a, b, none, root};
+    synced_mem_stream there = gpu_stream_create(1, false), here = gpu_stream_create(0, false);
+    memset(expected, 0, sizeof expected);
+    host_writes(root, 1);
+    gpu_make_current(1);
+    device_writes(a, 2, there);
+    gpu_make_current(0);
+    ck_assert_int_eq(synced_mem_device(a), 1);
+    ck_assert_int_eq(synced_mem_device(b), 1);
+    ck_assert_int_eq(synced_mem_device(root), 1);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data_on(b, here));
+    HEAD(b, AT_CPU);
+    OK(synced_mem_async_gpu_push(b, there));
+    ck_assert(host_reads_right(root));
+    release_all(mems, 4);
+    close_stream(there);
+    close_stream(here);
+}
+END_TEST
+
+/* ---- No memory on the host ---- */
+
+/* Each allocation of making views fails once. What was there stays as it was, and nothing is left behind. */
+START_TEST(no_memory_for_a_view)
+{
+    enum { VIEWS = 700 };
+    static synced_mem *views[VIEWS];
+    const bool named = _i % 2;
+    int failures = 0;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = named ? "part" : NULL;
+    for (int nth = 1; nth < 12; nth++) {
+        synced_mem *const root = make_root(false), *const first = view_of(root, 100, 5000);
+        host_writes(first, 1);
+        if (gpu_expected())
+            device_writes(root, 2, NULL);
+        else
+            host_writes(root, 2);
+        void *const data = given(synced_mem_mutable_cpu_data(first));
+        const struct facts of_root = facts_of(root), of_first = facts_of(first);
+        fail_calloc_in = nth;
+        int made = 0;
+        synced_mem_status status = SYNCED_MEM_OK;
+        while (made < VIEWS && status == SYNCED_MEM_OK) {
+            views[made] = root;
+            status = synced_mem_view(&views[made], made % 3 ? root : first, (size_t)made * 7, 30, &options);
+            if (status == SYNCED_MEM_OK)
+                made++;
+        }
+        fail_calloc_in = 0;
+        if (made < VIEWS) {
+            failures++;
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+            ck_assert_ptr_null(views[made]);
+        }
+        ck_assert_uint_eq(stats_now().objects, 2 + (unsigned)made);
+        check_unchanged(root, &of_root);
+        check_unchanged(first, &of_first);
+        for (int i = 0; i < made; i += 50)
+            ck_assert(host_reads_right(views[i]));
+        ck_assert_ptr_eq(synced_mem_mutable_cpu_data(first), data);
+        ck_assert(host_reads_right(first));
+        release_all(views, made);
+        synced_mem *const again = view_of(first, 10, 10);
+        ck_assert(host_reads_right(again));
+        ck_assert(host_reads_right(root));
+        OK(synced_mem_release(again));
+        OK(synced_mem_release(first));
+        OK(synced_mem_resize(root, ROOT + 1)); /* no view is left */
+        OK(synced_mem_release(root));
+        OK(synced_mem_shutdown());
+    }
+    ck_assert_int_gt(failures, 1);
+}
+END_TEST
+
+/* The same for the first view of an object, which divides it, with work in flight. */
+START_TEST(no_memory_for_the_first_view)
+{
+    for (int nth = 1; nth < 6; nth++) {
+        OK(synced_mem_shutdown());
+        synced_mem *const root = make_root(_i % 2);
+        synced_mem *view = root;
+        host_writes(root, 1);
+        if (gpu_expected()) {
+            device_writes(root, 2, NULL);
+            OK(synced_mem_async_cpu_pull(root, NULL));
+        }
+        const struct facts before = facts_of(root);
+        fail_calloc_in = nth;
+        const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
+        fail_calloc_in = 0;
+        check_unchanged(root, &before);
+        if (nth == 1) /* the slab of the parts is empty after a shutdown */
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        if (status != SYNCED_MEM_OK) {
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+            ck_assert_ptr_null(view);
+            ck_assert_uint_eq(stats_now().objects, 1);
+            OK(synced_mem_resize(root, ROOT)); /* it has no view */
+        } else {
+            ck_assert(host_reads_right(view));
+            OK(synced_mem_release(view));
+        }
+        ck_assert(host_reads_right(root));
+        OK(synced_mem_release(root));
+    }
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("places of views");
+    TCase *const both = add_case(made, "unified");
+    tcase_add_loop_test(both, unified, 0, 6);
+    tcase_add_loop_test(both, unified_side_by_side, 0, 2);
+    TCase *const callers = add_case(made, "allocators");
+    tcase_add_test(callers, allocators);
+    tcase_add_loop_test(callers, no_memory_from_the_allocator, 0, 2);
+    tcase_add_loop_test(callers, divided_meanwhile, 0, 4);
+    TCase *const others = add_case(made, "devices");
+    tcase_add_test(others, device_of_a_view);
+    TCase *const memory = add_case(made, "no memory");
+    tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
+    tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
+    return made;
+}
