@@ -35,10 +35,21 @@ static void find_allowed(struct call *call)
         call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
 }
 
+/* Returns whether bytes that are written are also named elsewhere in the call. */
+static bool has_overlap(const struct call *call)
+{
+    for (int i = 0; i < call->count; i++) {
+        if (ref_overlap(call->to[i], call->from))
+            return true;
+        for (int j = 0; j < i; j++)
+            if (ref_overlap(call->to[i], call->to[j]))
+                return true;
+    }
+    return false;
+}
+
 static bool can_be_copied(const struct object *to, const struct object *from)
 {
-    if (!COPIES_OF_VIEWS && (to->root || to->divided || from->root || from->divided))
-        return false;
     return to->mem && from->mem && to != from && to->size == from->size;
 }
 
@@ -72,6 +83,8 @@ static bool find_objects(const struct op *op, struct call *call)
     if (call->side == GPU)
         call->stream = resolve_copy(call, op);
     find_allowed(call);
+    if (has_overlap(call))
+        call->allowed = (call->allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_ARGUMENT;
     return call->stream >= 0;
 }
 
@@ -153,8 +166,9 @@ static bool play_one_copy(const struct op *op)
             ref_copied(to, call.from, call.side, call.stream);
         else
             call_failed(to, call.stream == HOST ? device_for(to) : device_of_stream(call.stream));
-        check_facts(to);
     }
+    for (int i = 0; i < call.count; i++)
+        check_facts(call.to[i]);
     check_facts(call.from);
     if (ok)
         rewrite_source(op, &call);

@@ -217,12 +217,25 @@ static bool is_copy(int code)
     return code >= OP_COPY && code <= OP_CPU_COPY_OUT;
 }
 
+/* An object in parts makes parts of the other. So objects that never have views are mostly copied among themselves. */
+static uint32_t pick_partner(struct generator *generator)
+{
+    const int object = generator->object;
+    const bool plain = object < PLAIN || one_in(generator, 8);
+    const uint32_t first = plain ? 0 : PLAIN, others = plain ? PLAIN : OBJECTS - PLAIN;
+    uint32_t other = first + ((uint32_t)object - first + 1 + chance(generator, others - 1)) % others, count = 0;
+    for (uint32_t i = PLAIN; i < OBJECTS && !plain; i++)
+        if ((int)i != object && world.objects[i].mem && world.objects[i].size == world.objects[object].size &&
+            chance(generator, ++count) == 0)
+            other = i;
+    return other;
+}
+
 /* The other object of a copy has the same size, and mostly contents of its own. */
 static uint32_t enqueue_partner(struct generator *generator, int stream)
 {
     const int object = generator->object;
-    const uint32_t others = COPIES_OF_VIEWS && one_in(generator, 2) ? OBJECTS : PLAIN;
-    const uint32_t other = ((uint32_t)object + 1 + chance(generator, others - 1)) % others;
+    const uint32_t other = pick_partner(generator);
     const uint32_t size = (uint32_t)world.objects[object].size;
     generator->object = (int)other;
     if (!world.objects[other].mem && other >= FIRST_VIEW)

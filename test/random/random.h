@@ -200,9 +200,6 @@ struct cell {
 };
 enum { HEADS = 4, MOST_OPS = 400000, MESSAGE = 1000, CELL_GOAL = 100 };
 
-/* Whether copies have views and objects in parts as targets and sources. */
-enum { COPIES_OF_VIEWS = 0 };
-
 /* The cells of views, and of objects in parts. A view may have one part or several. */
 enum shape { ONE_PART, PARTS, ROOT_IN_PARTS, SHAPES };
 struct view_cell {

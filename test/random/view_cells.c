@@ -27,7 +27,7 @@ static bool has_cells(int code)
     if (code == OP_FAILING || code == OP_CLEAR || code == OP_END_USE_ON)
         return true;
     if (code == OP_COPY || code == OP_COPY_OUT || code == OP_CPU_COPY || code == OP_CPU_COPY_OUT)
-        return COPIES_OF_VIEWS;
+        return true;
     return (code >= OP_CPU_READ && code <= OP_GPU_OVERWRITE_ON) || (code >= OP_PUSH && code <= OP_WAIT) ||
            is_set(code) || (code >= OP_RESIZE && code <= OP_RELEASE_DATA);
 }
