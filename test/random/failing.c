@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { STEPS = 6, TRIES = 20, LATEST = 4 };
+enum { STEPS = 6, STEPS_IN_PARTS = 16, TRIES = 50, LATEST = 4 };
 
 struct failing {
     struct object *object; /* of the present call: it has the bytes of the first one's root, or some of them */
@@ -120,10 +120,20 @@ static void ask(const struct failing *failing, bool wait)
     (void)call_answered(wait ? "wait" : "query", status);
 }
 
+/* Gives up the contents of some bytes, which must always succeed. */
+static void clear(const struct failing *failing)
+{
+    struct object *const object = failing->object;
+    (void)answered("clear", synced_mem_clear(object->mem), OK_ONLY);
+    memset(ref_bytes(object), 0, object->size);
+}
+
 static void make_call(struct failing *failing)
 {
-    const unsigned kind = random_below(&failing->random, 12);
-    if (kind < 6)
+    const unsigned kind = random_below(&failing->random, ref_is_in_parts(failing->object) ? 14 : 12);
+    if (kind >= 12)
+        clear(failing);
+    else if (kind < 6)
         access(failing, kind);
     else if (kind < 10)
         move(failing, kind < 8);
@@ -246,7 +256,7 @@ bool play_failing(const struct op *op)
     code_line("/* calls on mem[%d] while others fail, by %u and %u */", op->object, op->a, op->b);
     call_begins(object, op->code, HOST);
     zero_contents(failing.owner);
-    for (int i = 0; i < STEPS; i++) {
+    for (int i = 0; i < (ref_is_in_parts(object) ? STEPS_IN_PARTS : STEPS); i++) {
         if (random_below(&failing.random, 2) == 0)
             (void)gpu_fail(random_next(&failing.random), 1 + random_below(&failing.random, LATEST));
         make_call(&failing);

@@ -221,7 +221,7 @@ static bool is_copy(int code)
 static uint32_t pick_partner(struct generator *generator)
 {
     const int object = generator->object;
-    const bool plain = object < PLAIN || one_in(generator, 8);
+    const bool plain = object < PLAIN || one_in(generator, 24);
     const uint32_t first = plain ? 0 : PLAIN, others = plain ? PLAIN : OBJECTS - PLAIN;
     uint32_t other = first + ((uint32_t)object - first + 1 + chance(generator, others - 1)) % others, count = 0;
     for (uint32_t i = PLAIN; i < OBJECTS && !plain; i++)
@@ -306,7 +306,9 @@ void enqueue_call(struct generator *generator, int code, int stream)
         enqueue_copy_call(generator, code, stream);
         return;
     }
-    if (creates(code) || code == OP_RESIZE)
+    if (creates(code) && generator->object >= PLAIN && one_in(generator, 12))
+        a = BLOCK_SIZE + chance(generator, 3 * BLOCK_SIZE); /* debug mode can protect pages of parts */
+    else if (creates(code) || code == OP_RESIZE)
         a = size_by_chance(generator);
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;

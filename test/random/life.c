@@ -269,7 +269,7 @@ static void resize(const struct op *op, struct object *object)
     const size_t room[SIDES] = {synced_mem_cpu_capacity(object->mem), synced_mem_gpu_capacity(object->mem)};
     const unsigned heads = heads_after_resize(object, size, room);
     const unsigned allowed = resize_allowed(object);
-    const int moves = object->divided && allowed == OK_ONLY ? -1 : 0;
+    const int moves = object->divided && (allowed & OK_ONLY) ? -1 : 0;
     code_line("(void)synced_mem_%s(mem[%d], %zu);", op_name(op->code), op->object, size);
     call_begins(object, op->code, HOST);
     const synced_mem_status status =
@@ -283,6 +283,8 @@ static void resize(const struct op *op, struct object *object)
             fail("after the resize the head is %u", head);
         ref_resized(object, size, head, room);
     }
+    if (ok && object->divided) /* to make one part of several may take memory of either side */
+        call_failed(object, device_for(object));
     call_ends(moves, moves);
 }
 

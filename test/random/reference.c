@@ -275,8 +275,7 @@ static stream_set pulled_on(const struct object *owner, const struct part *part,
         return 0;
     if (!ref_host_is_pageable(owner))
         return in_set(stream);
-    const bool staged =
-        world.staged || ref_is_in_parts(owner) || (owner->copy[CPU].block && owner->copy[CPU].block->shared);
+    const bool staged = world.staged || owner->divided || (owner->copy[CPU].block && owner->copy[CPU].block->shared);
     return staged && world.helped && part_size(part) > 0 ? in_set(LIBRARY) : 0;
 }
 
