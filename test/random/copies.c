@@ -129,14 +129,25 @@ static void rewrite_source(const struct op *op, const struct call *call)
 {
     const struct object *const from = call->from;
     const struct block *const block = from->owner->copy[CPU].block;
-    if (!(op->a & 8) || !block || block->kind != PAGEABLE_BLOCK || from->owner->copy[CPU].locked ||
-        call->stream == HOST)
+    if (!(op->b >> 20 & 1) || !block || block->kind != PAGEABLE_BLOCK || block->shared ||
+        from->owner->copy[CPU].locked || call->stream == HOST)
         return;
     if (!ref_all_at(from, SYNCED_MEM_AT_CPU) || !ref_is_defined(from) || getenv("SYNCED_MEM_DEBUG"))
         return;
     memset(block->data + from->offset, 0xEE, from->size);
     (void)gpu_stream_is_idle(world.streams[call->stream]);
     memcpy(block->data + from->offset, ref_bytes(from), from->size);
+}
+
+/* The library cuts all objects of a call alike, also those without views. */
+static void mark_divided(const struct call *call)
+{
+    bool any = ref_most_transfers(call->from) > 1;
+    for (int i = 0; i < call->count; i++)
+        any |= ref_most_transfers(call->to[i]) > 1;
+    call->from->owner->divided |= any;
+    for (int i = 0; i < call->count; i++)
+        call->to[i]->owner->divided |= any;
 }
 
 static bool play_one_copy(const struct op *op)
@@ -148,6 +159,7 @@ static bool play_one_copy(const struct op *op)
     const int to_cell = call.side == CPU ? OP_CPU_COPY : OP_COPY;
     const int from_cell = call.side == CPU ? OP_CPU_COPY_OUT : OP_COPY_OUT;
     const unsigned head = ref_head(call.from);
+    mark_divided(&call);
     const int most = count_transfers(&call);
     for (int i = 0; i < call.count; i++)
         ref_moved_by_copy(call.to[i], call.from, call.side, moved);

@@ -17,16 +17,18 @@ struct failing {
     int stream;
     synced_mem_stream handle;
     uint64_t random;
+    bool failed; /* the present call */
 };
 
-static bool call_answered(const char *what, synced_mem_status status)
+static bool call_answered(struct failing *failing, const char *what, synced_mem_status status)
 {
-    return answered(what, status, OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA);
+    failing->failed = !answered(what, status, OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA);
+    return !failing->failed;
 }
 
-static bool gave(const char *what, const void *data)
+static bool gave(struct failing *failing, const char *what, const void *data)
 {
-    return call_answered(what, data ? SYNCED_MEM_OK : synced_mem_last_error());
+    return call_answered(failing, what, data ? SYNCED_MEM_OK : synced_mem_last_error());
 }
 
 /* ---- One call ---- */
@@ -71,54 +73,77 @@ static void access(struct failing *failing, unsigned kind)
     switch (kind) {
     case 0:
         data = (void *)synced_mem_gpu_data_on(mem, failing->handle);
-        if (gave("gpu_data_on", data))
+        if (gave(failing, "gpu_data_on", data))
             use_device(failing, data, true, false);
         break;
     case 1:
         data = synced_mem_mutable_gpu_data_on(mem, failing->handle);
-        if (gave("mutable_gpu_data_on", data))
+        if (gave(failing, "mutable_gpu_data_on", data))
             use_device(failing, data, true, random_below(&failing->random, 2) == 0);
         break;
     case 2:
         data = synced_mem_overwrite_gpu_data_on(mem, failing->handle);
-        if (gave("overwrite_gpu_data_on", data))
+        if (gave(failing, "overwrite_gpu_data_on", data))
             use_device(failing, data, false, true);
         break;
     case 3:
         data = (void *)synced_mem_cpu_data(mem);
-        if (gave("cpu_data", data))
+        if (gave(failing, "cpu_data", data))
             use_host(failing, data, true, false);
         break;
     case 4:
         data = synced_mem_mutable_cpu_data(mem);
-        if (gave("mutable_cpu_data", data))
+        if (gave(failing, "mutable_cpu_data", data))
             use_host(failing, data, true, random_below(&failing->random, 2) == 0);
         break;
     default:
         data = synced_mem_overwrite_cpu_data(mem);
-        if (gave("overwrite_cpu_data", data))
+        if (gave(failing, "overwrite_cpu_data", data))
             use_host(failing, data, false, true);
         break;
     }
 }
 
 /* The head may change beside the calls. Then there may be nothing to move. */
-static void move(const struct failing *failing, bool push)
+static void move(struct failing *failing, bool push)
 {
     synced_mem *const mem = failing->object->mem;
     const synced_mem_status status =
         push ? synced_mem_async_gpu_push(mem, failing->handle) : synced_mem_async_cpu_pull(mem, failing->handle);
-    (void)answered(push ? "async_gpu_push" : "async_cpu_pull", status,
-                   OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA | 1u << SYNCED_MEM_ERR_INVALID_STATE);
+    failing->failed = !answered(push ? "async_gpu_push" : "async_cpu_pull", status,
+                                OK_ONLY | 1u << SYNCED_MEM_ERR_CUDA | 1u << SYNCED_MEM_ERR_INVALID_STATE);
 }
 
-static void ask(const struct failing *failing, bool wait)
+static void ask(struct failing *failing, bool wait)
 {
     int pending;
     const synced_mem_status status =
         wait ? synced_mem_wait(failing->object->mem) : synced_mem_query(failing->object->mem, &pending);
-    (void)call_answered(wait ? "wait" : "query", status);
+    (void)call_answered(failing, wait ? "wait" : "query", status);
 }
+
+/* ---- The heads ---- */
+
+/* Lists the heads of the owner and of all its views. */
+static void list_heads(const struct failing *failing, unsigned heads[OBJECTS])
+{
+    for (int i = 0; i < OBJECTS; i++)
+        if (world.objects[i].mem && world.objects[i].owner == failing->owner)
+            heads[i] = (unsigned)synced_mem_head(world.objects[i].mem);
+}
+
+/* A failed call makes no copy valid. Contents that were arriving may be lost. */
+static void check_heads(const struct failing *failing, const unsigned before[OBJECTS])
+{
+    unsigned after[OBJECTS];
+    list_heads(failing, after);
+    for (int i = 0; i < OBJECTS; i++)
+        if (world.objects[i].mem && world.objects[i].owner == failing->owner && before[i] != SYNCED_MEM_MIXED &&
+            after[i] != SYNCED_MEM_MIXED && (after[i] & ~before[i]))
+            fail("a failed call changed the head from %u to %u", before[i], after[i]);
+}
+
+/* ---- One of all calls ---- */
 
 /* Gives up the contents of some bytes, which must always succeed. */
 static void clear(const struct failing *failing)
@@ -130,6 +155,9 @@ static void clear(const struct failing *failing)
 
 static void make_call(struct failing *failing)
 {
+    unsigned before[OBJECTS];
+    list_heads(failing, before);
+    failing->failed = false;
     const unsigned kind = random_below(&failing->random, ref_is_in_parts(failing->object) ? 14 : 12);
     if (kind >= 12)
         clear(failing);
@@ -139,6 +167,8 @@ static void make_call(struct failing *failing)
         move(failing, kind < 8);
     else
         ask(failing, kind == 10);
+    if (failing->failed)
+        check_heads(failing, before);
 }
 
 /* ---- The beginning and the end ---- */
@@ -178,11 +208,11 @@ static struct object *pick_object(struct failing *failing)
 }
 
 /* Waits until all failures are reported. After that no call may fail. */
-static void calm_down(const struct failing *failing)
+static void calm_down(struct failing *failing)
 {
     synced_mem *const mem = failing->owner->mem;
     gpu_fail_no_more();
-    for (int i = 0; i < TRIES && !call_answered("wait", synced_mem_wait(mem)); i++)
+    for (int i = 0; i < TRIES && !call_answered(failing, "wait", synced_mem_wait(mem)); i++)
         continue;
     const void *const data =
         ref_is_in_parts(failing->owner) ? synced_mem_mutable_cpu_data(mem) : synced_mem_cpu_data(mem);
@@ -248,9 +278,8 @@ bool play_failing(const struct op *op)
         return false;
     if (failing.owner->device >= 0 && failing.owner->device != device_of_stream(failing.stream))
         return false;
-    if (!machine.gpu || !gpu_fail(0, LATEST))
+    if (!machine.gpu || !gpu_is_emulated()) /* no other runtime can fail at will */
         return false;
-    gpu_fail_no_more();
     wait_for_others();
     failing.handle = world.streams[failing.stream];
     code_line("/* calls on mem[%d] while others fail, by %u and %u */", op->object, op->a, op->b);

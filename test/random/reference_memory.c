@@ -271,11 +271,8 @@ static void cut_alike(struct object *to, struct object *from)
     }
 }
 
-/* The library cuts an object without views, too. */
 void ref_copied(struct object *to, struct object *from, enum side side, int stream)
 {
-    if (ref_most_transfers(to) > 1 || ref_most_transfers(from) > 1)
-        to->owner->divided = from->owner->divided = true;
     cut_alike(to, from);
     ref_cleared(to);
     for

@@ -82,7 +82,7 @@ struct object {
 
     /* Of an object that is no view. After the last reference is gone, it lives as long as its views. */
     int views, views_with_bytes;
-    bool divided; /* it had views with bytes at some time, so the library may still keep parts */
+    bool divided; /* it had views with bytes, or was copied with such an object: the library may still keep parts */
 
     /* Of an owner. */
     int device;
