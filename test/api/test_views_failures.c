@@ -77,7 +77,7 @@ enum call { CPU_READ, CPU_MUTABLE, GPU_READ, ON_READ, ON_MUTABLE, PUSH, PULL, FR
 
 static synced_mem_status make_call(enum call call, synced_mem *mem)
 {
-    synced_mem *const list[] = {it.parts[1], it.parts[5], it.parts[3], it.parts[5]};
+    synced_mem *const list[] = {it.parts[1], it.parts[5], it.parts[1], it.parts[5]};
     switch (call) {
     case CPU_READ:
         return judge(synced_mem_cpu_data(mem));
@@ -116,10 +116,13 @@ static bool fails_at(enum call call, bool whole, bool pageable, bool fresh, unsi
     emu_fail_clear();
     const bool happened = emu_failures() > failures;
     if (status != SYNCED_MEM_OK) {
+        /* Staged transfers of several objects arrive although one of them fails. */
+        const bool several = call == LIST && pageable;
         ck_assert_msg(happened, "call %d fails with %s", (int)call, synced_mem_last_error_message());
         for (int i = 0; i < PARTS + 2; i++)
-            ck_assert_msg(synced_mem_head(object(i)) == it.before[i], "call %d, failure %u: object %d: head %d, not %d",
-                          (int)call, nth, i, (int)synced_mem_head(object(i)), (int)it.before[i]);
+            ck_assert_msg(synced_mem_head(object(i)) == it.before[i] || several,
+                          "call %d, failure %u: object %d: head %d, not %d", (int)call, nth, i,
+                          (int)synced_mem_head(object(i)), (int)it.before[i]);
         if (fixture_schedule() % 2) /* otherwise the contents are checked first */
             OK(make_call(call, mem));
     }
@@ -132,8 +135,8 @@ START_TEST(each_call_fails)
     static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
     const enum call call = (enum call)(_i % CALLS);
     const bool whole = _i / CALLS % 2, pageable = _i / CALLS / 2 % 2, fresh = _i / CALLS / 4;
-    if (fresh && call == PULL)
-        return;
+    if (fresh && (call == CPU_READ || call == CPU_MUTABLE || call == PULL || call == FREE_GPU))
+        return; /* nothing is on the device */
     for (int kind = 0; kind < 2; kind++) {
         unsigned nth = 1;
         while (nth < MOST && fails_at(call, whole, pageable, fresh, nth, codes[kind]))

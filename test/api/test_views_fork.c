@@ -7,14 +7,15 @@ enum { HALF = ROOT / 2 };
 
 static struct {
     synced_mem *root, *at_cpu, *at_gpu, *across;
+    synced_mem *piece; /* no other view begins or ends within it */
     synced_mem_stream stream;
 } it;
 
 static void release_the_objects(int first)
 {
-    synced_mem *const mems[] = {it.root, it.at_cpu, it.at_gpu, it.across};
-    for (int i = 0; i < 4; i++)
-        OK(synced_mem_release(mems[(first + i) % 4]));
+    synced_mem *const mems[] = {it.root, it.at_cpu, it.at_gpu, it.across, it.piece};
+    for (int i = 0; i < 5; i++)
+        OK(synced_mem_release(mems[(first + i) % 5]));
 }
 
 static void make_views(void)
@@ -23,6 +24,7 @@ static void make_views(void)
     it.at_cpu = view_of(it.root, 0, HALF);
     it.at_gpu = view_of(it.root, HALF, HALF);
     it.across = view_of(it.root, HALF / 2, HALF);
+    it.piece = view_of(it.root, 100, 1000);
 }
 
 /* ---- The host alone ---- */
@@ -36,7 +38,7 @@ static void use_all(const void *unused)
     ck_assert(host_reads_right(view));
     host_writes(view, 6);
     ck_assert(host_reads_right(it.root));
-    HEAD(it.root, MIXED);
+    HEAD(it.root, AT_CPU);
     OK(synced_mem_release(view));
     release_the_objects(1);
     ck_assert_uint_eq(stats_now().objects, 0);
@@ -76,9 +78,10 @@ static void prepare(void)
     host_writes(it.at_cpu, 1);
     device_writes(it.at_gpu, 2, it.stream);
     ck_assert(host_reads_right(it.at_cpu));
+    ck_assert(host_reads_right(it.piece));
 }
 
-/* A child gets right contents, or an error. */
+/* A child gets the right contents of an object in parts, or an error. */
 static void read_or_not(synced_mem *mem)
 {
     const void *const data = synced_mem_cpu_data(mem);
@@ -94,13 +97,14 @@ static void read_in_child(const void *unused)
     ck_assert_ptr_eq(synced_mem_root(it.across), it.root);
     ck_assert_uint_eq(synced_mem_offset(it.across), HALF / 2);
     ck_assert_uint_eq(synced_mem_size(it.across), HALF);
-    const void *const data = given(synced_mem_cpu_data(it.at_cpu));
+    const void *const data = given(synced_mem_cpu_data(it.piece));
+    read_or_not(it.piece);
     read_or_not(it.at_cpu);
     read_or_not(it.across);
     read_or_not(it.root);
     FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(it.at_gpu));
     HEAD(it.root, MIXED);
-    ck_assert_ptr_eq(synced_mem_cpu_data(it.at_cpu), data);
+    ck_assert_ptr_eq(synced_mem_cpu_data(it.piece), data);
     const synced_mem_state head = synced_mem_head(it.at_cpu);
     ck_assert(head == SYNCED_MEM_AT_CPU || head == SYNCED_MEM_MIXED);
 }

@@ -6,16 +6,17 @@
 
 #include "heap.h"
 
-enum { HALF = ROOT / 2 };
+enum { HALF = ROOT / 2, TRIES = 4 };
 
-static int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
+static int fail_calloc_in; /* the number of further allocations until all fail; 0: none fails */
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
-    if (fail_calloc_in > 0 && --fail_calloc_in == 0)
+    if (fail_calloc_in == 1)
         return NULL;
+    fail_calloc_in -= fail_calloc_in > 1;
     return __real_calloc(count, size);
 }
 
@@ -166,6 +167,7 @@ START_TEST(no_memory_from_the_allocator)
     struct heap *const heap = gpu ? &heaps.device : &heaps.host;
     heap->fault = HEAP_GIVES_NOTHING;
     heap->fails_at = 1;
+    heap->more = TRIES - 1; /* a request is repeated after each step of reclaim */
     FAILS_NULL(gpu ? SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
                gpu ? synced_mem_gpu_data(a) : synced_mem_cpu_data(a));
     ck_assert_int_eq(synced_mem_head(a), gpu ? SYNCED_MEM_AT_CPU : SYNCED_MEM_UNINITIALIZED);
@@ -250,7 +252,7 @@ END_TEST
 
 /* ---- No memory on the host ---- */
 
-/* Each allocation of making views fails once. What was there stays as it was, and nothing is left behind. */
+/* All allocations of making views fail, from one of them on. What was there stays as it was, and nothing is left behind. */
 START_TEST(no_memory_for_a_view)
 {
     enum { VIEWS = 700 };

@@ -307,7 +307,7 @@ START_TEST(copies_of_parts)
     expect(it, 4);
     ck_assert_int_eq(synced_mem_head(it), on_host ? CPU : GPU);
     ck_assert_int_eq(synced_mem_head(second), on_host ? CPU : GPU);
-    HEAD(root, MIXED);
+    ck_assert_int_eq(synced_mem_head(root), on_host ? CPU : SYNCED_MEM_MIXED);
     ck_assert(host_reads_right(root));
     release_all(mems, 6);
 }
