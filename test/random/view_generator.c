@@ -1,7 +1,7 @@
 /* Chooses operations on views and on objects in parts. */
 #include "generator.h"
 
-enum { ALIGNED = 64, ANY = 4, SPECIAL = 16 };
+enum { ALIGNED = 64, KINDS = 16 };
 
 /* ---- New views ---- */
 
@@ -13,32 +13,42 @@ static int find_free_place(void)
     return -1;
 }
 
+static struct range make_range(uint32_t begin, uint32_t end)
+{
+    return begin < end ? (struct range){begin, end - begin} : (struct range){end, begin - end};
+}
+
 /* Mostly a part, at any place or at an aligned one. Sometimes all, nothing, a half, or too much. */
+static struct range range_by_chance(struct generator *generator, uint32_t size)
+{
+    const uint32_t begin = chance(generator, size + 1), end = chance(generator, size + 1);
+    switch (chance(generator, KINDS)) {
+    case 0:
+        return make_range(0, size);
+    case 1:
+        return make_range(begin, begin);
+    case 2:
+        return make_range(0, size / 2);
+    case 3:
+        return make_range(size / 2, size);
+    case 4:
+        return one_in(generator, 4) ? (struct range){begin, size} : make_range(begin, end);
+    case 5:
+    case 6:
+    case 7:
+        return make_range(begin - begin % ALIGNED, end);
+    default:
+        return make_range(begin, end);
+    }
+}
+
 static void enqueue_view_of(struct generator *generator, int place, int of)
 {
-    const uint32_t size = (uint32_t)world.objects[of].size;
-    const uint32_t kind = chance(generator, SPECIAL);
+    const struct range range = range_by_chance(generator, (uint32_t)world.objects[of].size);
     const int object = generator->object;
-    uint32_t begin = chance(generator, size + 1), end = chance(generator, size + 1);
-    if (begin > end) {
-        const uint32_t first = end;
-        end = begin;
-        begin = first;
-    }
-    if (kind == 0)
-        begin = 0, end = size;
-    else if (kind == 1)
-        end = begin;
-    else if (kind == 2)
-        begin = 0, end = size / 2;
-    else if (kind == 3)
-        begin = size / 2, end = size;
-    else if (kind < 3 + ANY)
-        begin -= begin % ALIGNED;
-    if (kind == SPECIAL - 1 && one_in(generator, 4))
-        end += size;
     generator->object = place;
-    enqueue(generator, OP_VIEW, 0, begin, view_arguments(of, end - begin, random_next(&generator->random)));
+    enqueue(generator, OP_VIEW, 0, (uint32_t)range.offset,
+            view_arguments(of, range.size, random_next(&generator->random)));
     generator->object = object;
 }
 
@@ -80,7 +90,22 @@ static int stream_of(struct generator *generator, const struct object *object)
     return device_for(object) * PLACES + place_of(generator, domain_by_chance(generator));
 }
 
-/* Another object in parts needs no such call. */
+/* Uses pointers that are still valid, by another object of the same bytes. */
+static void enqueue_other_use(struct generator *generator, int stream)
+{
+    static const unsigned char uses[] = {OP_KERNEL_WRITE, OP_KERNEL_READ, OP_HOST_WRITE, OP_HOST_READ};
+    const int object = generator->object;
+    uint32_t count = 0;
+    for (int i = PLAIN; i < OBJECTS; i++)
+        if (world.objects[i].mem && world.objects[i].owner == world.objects[object].owner &&
+            chance(generator, ++count) == 0)
+            generator->object = i;
+    enqueue(generator, uses[chance(generator, sizeof uses)], stream, chance(generator, 250),
+            one_in(generator, 2) ? 0 : random_next(&generator->random));
+    generator->object = object;
+}
+
+/* Adds what the call needs, and uses of other pointers that it leaves valid. */
 static void enqueue_rare(struct generator *generator, int code)
 {
     const struct object *const object = &world.objects[generator->object];
@@ -91,7 +116,12 @@ static void enqueue_rare(struct generator *generator, int code)
         return;
     if (code == OP_RELEASE)
         enqueue(generator, OP_RETAIN, 0, 0, 0);
-    enqueue_call(generator, code, stream_of(generator, object));
+    const int stream = stream_of(generator, object);
+    enqueue_call(generator, code, stream);
+    if (one_in(generator, 2))
+        enqueue_other_use(generator, stream);
+    if (one_in(generator, 4))
+        enqueue_other_use(generator, stream_of(generator, object));
 }
 
 static unsigned enough_in_parts(void)
