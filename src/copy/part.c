@@ -106,12 +106,16 @@ static bool are_uses_alike(const struct sm_use *one, const struct sm_use *other)
     return !one && !other;
 }
 
-bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
+static bool are_writes_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
     return one->write == other->write && one->writer == other->writer && one->writer_fence == other->writer_fence &&
-           one->arriving == other->arriving && one->write_is_covered == other->write_is_covered && !one->untracked &&
-           !other->untracked && are_uses_alike(one->reads, other->reads) &&
-           are_uses_alike(one->covered, other->covered);
+           one->arriving == other->arriving && (!one->write || one->write_is_covered == other->write_is_covered);
+}
+
+bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
+{
+    return are_writes_alike(one, other) && !one->untracked && !other->untracked &&
+           are_uses_alike(one->reads, other->reads) && are_uses_alike(one->covered, other->covered);
 }
 
 void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other)
