@@ -118,6 +118,12 @@ bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
            are_uses_alike(one->reads, other->reads) && are_uses_alike(one->covered, other->covered);
 }
 
+bool sm_part_is_idle(const struct sm_copy *part)
+{
+    return !part->write && !part->writer && !part->writer_fence && !part->untracked && !skip_ended(part->reads) &&
+           !skip_ended(part->covered);
+}
+
 void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other)
 {
     part->streamless = part->streamless || other->streamless;

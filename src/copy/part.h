@@ -28,6 +28,9 @@ void sm_part_end_at(struct sm_copy *part, size_t size);
 /* Returns whether two records are alike. Both must be pruned. */
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
 
+/* Returns whether nothing is in flight on a pruned record. */
+bool sm_part_is_idle(const struct sm_copy *part);
+
 /* Takes over what the left one of two alike parts does not know of the other. */
 void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other);
 

@@ -265,34 +265,45 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     return SYNCED_MEM_OK;
 }
 
-/* A part that does not exist yet would inherit the work on the root's memory. */
-static const struct sm_copy *get_work(const struct synced_mem *piece, enum sm_side side)
+static void prune_parts(const struct synced_mem *piece)
 {
-    const struct sm_copy *const part = sm_copy_of(piece, side);
-    return part ? part : sm_copy_of(piece->root, side);
-}
-
-static void prune_work(const struct synced_mem *piece)
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(piece, side))
             sm_inflight_prune(sm_copy_of(piece, side));
-        else if (sm_copy_of(piece->root, side))
-            sm_inflight_prune(sm_copy_of(piece->root, side));
-    }
+}
+
+/* A part on which nothing is in flight can be made again: it then inherits what is in flight on the root's memory. */
+static bool are_parts_alike(const struct sm_copy *one, const struct sm_copy *other)
+{
+    if (!one || !other)
+        return (!one || sm_part_is_idle(one)) && (!other || sm_part_is_idle(other));
+    return sm_part_is_alike(one, other);
 }
 
 static bool can_join(const struct synced_mem *left, const struct synced_mem *right)
 {
     if (right->holders > 0 || sm_head(left) != sm_head(right))
         return false;
-    prune_work(left);
-    prune_work(right);
+    prune_parts(left);
+    prune_parts(right);
     bool alike = true;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && alike; side++)
-        alike = (!sm_copy_of(left, side) && !sm_copy_of(right, side)) ||
-                sm_part_is_alike(get_work(left, side), get_work(right, side));
+        alike = are_parts_alike(sm_copy_of(left, side), sm_copy_of(right, side));
     return alike;
+}
+
+/* Joins the parts of a side. One that the other piece lacks is given up. */
+static void join_parts(struct synced_mem *left, const struct synced_mem *right, enum sm_side side)
+{
+    struct sm_copy *const part = sm_copy_of(left, side);
+    const struct sm_copy *const other = sm_copy_of(right, side);
+    struct sm_copy *const memory = sm_copy_of(left->root, side);
+    if (part && other) {
+        sm_part_absorb(part, other);
+    } else if (part || other) {
+        memory->streamless = memory->streamless || (part ? part : other)->streamless;
+        sm_part_give(sm_take_copy(left, side));
+    }
 }
 
 static void join_pieces(struct synced_mem *left, struct synced_mem *right)
@@ -300,12 +311,9 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     struct synced_mem **const hint = &left->root->at.first->beside.hint;
     assert(!right->hot);
     sm_withdraw_all(left);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
-        struct sm_copy *const part = sm_copy_of(left, side);
-        const struct sm_copy *const other = sm_copy_of(right, side);
-        if (part && other && !(side == SM_GPU && sm_copy_is_shared(part)))
-            sm_part_absorb(part, other);
-    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (side == SM_CPU || !sm_shared_copy(left))
+            join_parts(left, right, side);
     if (*hint == right)
         *hint = left;
     left->beside.after = right->beside.after;

@@ -408,7 +408,8 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
+ * has settled, each by the result of its own transfer. If a part of a single object has failed, the other parts are taken
+ * back too. An object that became divided meanwhile may be impossible to enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -416,7 +417,10 @@ static void reenter_records(struct batch *batch, synced_mem_status status)
         struct sm_transaction transaction;
         if (sm_enter(&transaction, batch->entries[i].transaction.mem) != SYNCED_MEM_OK)
             continue;
-        const bool arrived = has_arrived(batch, &batch->entries[i]);
+        const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
+        const bool arrived = !is_taken_back && has_arrived(batch, &batch->entries[i]);
+        if (is_taken_back)
+            transaction.one = batch->entries[i].transaction.one;
         if (arrived && is_pull(batch))
             sm_close_write(transaction.mem);
         (void)sm_leave(&transaction, arrived ? SYNCED_MEM_OK : status);
