@@ -4,6 +4,7 @@
 #include "gpu.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +31,8 @@ static bool call_on(const struct op *op, struct call *call)
     if (call->stream < 0)
         return false;
     call->handle = handle_of(op, call->stream);
-    const bool elsewhere = call->object->device >= 0 && device_of_stream(call->stream) != call->object->device;
+    const bool elsewhere =
+        call->object->owner->device >= 0 && device_of_stream(call->stream) != call->object->owner->device;
     call->allowed = elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
     if (!machine.gpu)
         call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
@@ -39,19 +41,29 @@ static bool call_on(const struct op *op, struct call *call)
 
 /* ---- Accessors ---- */
 
+/* Stores the pointer to the root, as for the root's own accesses. */
+static void print_access(const struct op *op, const struct call *call)
+{
+    char minus[32] = "", stream[32] = "";
+    if (!code_wanted)
+        return;
+    if (call->object->offset > 0)
+        (void)snprintf(minus, sizeof minus, " - %zu", call->object->offset);
+    if (call->stream != HOST && call->stream != NO_STREAM)
+        (void)snprintf(stream, sizeof stream, ", stream[%d]", call->stream);
+    code_line("%s[%td] = (char *)synced_mem_%s(mem[%d]%s)%s;", call->stream == HOST ? "host" : "device",
+              call->object->owner - world.objects, op_name(op->code), op->object, stream, minus);
+}
+
 static const void *reads(const struct op *op, const struct call *call)
 {
     synced_mem *const mem = call->object->mem;
     switch (op->code) {
     case OP_CPU_READ:
-        code_line("host[%d] = (void *)synced_mem_cpu_data(mem[%d]);", op->object, op->object);
         return synced_mem_cpu_data(mem);
     case OP_GPU_READ:
-        code_line("device[%d] = (void *)synced_mem_gpu_data(mem[%d]);", op->object, op->object);
         return synced_mem_gpu_data(mem);
     default:
-        code_line("device[%d] = (void *)synced_mem_gpu_data_on(mem[%d], stream[%d]);", op->object, op->object,
-                  call->stream);
         return synced_mem_gpu_data_on(mem, call->handle);
     }
 }
@@ -59,12 +71,6 @@ static const void *reads(const struct op *op, const struct call *call)
 static void *writes(const struct op *op, const struct call *call)
 {
     synced_mem *const mem = call->object->mem;
-    const char *const copy = call->stream == HOST ? "host" : "device";
-    if (call->stream == HOST || call->stream == NO_STREAM)
-        code_line("%s[%d] = synced_mem_%s(mem[%d]);", copy, op->object, op_name(op->code), op->object);
-    else
-        code_line("%s[%d] = synced_mem_%s(mem[%d], stream[%d]);", copy, op->object, op_name(op->code), op->object,
-                  call->stream);
     switch (op->code) {
     case OP_CPU_MUTABLE:
         return synced_mem_mutable_cpu_data(mem);
@@ -84,11 +90,18 @@ static void *writes(const struct op *op, const struct call *call)
 /* A further access must return the same pointer as long as it is valid. The caller's memory has its own alignment. */
 static void check_pointer(const struct object *object, enum side side, const void *data)
 {
-    const bool good = side == CPU ? object->host_reads : object->writer != NOBODY || object->readers;
-    if (good && data != (side == CPU ? object->host : object->device_data))
+    const struct object *const owner = object->owner;
+    const unsigned char *const begin = (const unsigned char *)data - object->offset;
+    bool good = false;
+    for
+        EACH_PART(part, owner)
+        {
+            good |= side == CPU ? part->host_reads : part->writer != NOBODY || part->readers;
+        }
+    if (good && begin != (side == CPU ? owner->host : owner->device_data))
         fail("the pointer differs from an earlier one that is still valid");
-    const size_t alignment = object->alignment ? object->alignment : 64;
-    if (object->copy[side].origin <= OWN && (uintptr_t)data % alignment != 0)
+    const size_t alignment = owner->alignment ? owner->alignment : 64;
+    if (owner->copy[side].origin <= OWN && (uintptr_t)begin % alignment != 0)
         fail("the pointer %p is not aligned to %zu bytes", data, alignment);
 }
 
@@ -107,11 +120,12 @@ static void access_object(const struct op *op, const struct call *call, enum sid
 {
     struct object *const object = call->object;
     const int device = call->stream < STREAMS ? device_of_stream(call->stream) : device_for(object);
-    const bool moves = ref_work(object, side, mode) == MOVE && object->size > 0 && !is_shared(object);
+    const size_t moved = ref_moved_by_access(object, side, mode);
+    print_access(op, call);
     call_begins(object, op->code, call->stream);
     const void *const data = mode == READ ? reads(op, call) : writes(op, call);
     const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
-    call_ends(ok && moves && side == GPU, ok && moves && side == CPU);
+    call_moved(ref_most_transfers(object), ok && side == GPU ? moved : 0, ok && side == CPU ? moved : 0);
     if (ok) {
         check_pointer(object, side, data);
         if (side == GPU || is_shared(object))
@@ -146,44 +160,42 @@ bool play_access(const struct op *op)
 
 /* ---- Transfers ---- */
 
-/* A transfer needs contents on its source side. If the stream is wrong too, either error is right. */
+/* A transfer needs contents on its source side, or on different sides. If the stream is wrong too, either error is
+ * right. */
 static unsigned transfer_allowed(const struct object *object, bool push, unsigned allowed)
 {
-    const unsigned source = push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU;
-    if (object->head & source)
+    const unsigned head = ref_head(object);
+    if (head == SYNCED_MEM_MIXED || (head & (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU)))
         return allowed;
     return (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_STATE;
 }
 
+/* A pull that has nothing to move needs no device. */
 static void transferred(struct object *object, bool push, int stream)
 {
-    take_device(object, device_of_stream(stream), true);
+    take_device(object, device_of_stream(stream), ref_head(object) != SYNCED_MEM_MIXED);
     if (push)
         ref_push(object, stream);
     else
         ref_pull(object, stream);
 }
 
-static bool has_to_move(const struct object *object, bool push)
-{
-    return object->size > 0 && !is_shared(object) && object->head == (push ? SYNCED_MEM_AT_CPU : SYNCED_MEM_AT_GPU);
-}
-
 /* Work queued behind a push on its stream sees the contents, even through the caller's own pointer. The access that
  * conflicts with such work has to be announced. */
 static void read_pushed(const struct op *op, struct object *object, int stream)
 {
-    const struct block *const block = object->copy[GPU].block;
+    const struct block *const block = object->owner->copy[GPU].block;
     struct op access = *op;
-    if (!(op->b & 4) || !block || !object->defined)
+    if (!(op->b & 4) || !block || !ref_is_defined(object) || ref_head(object) != SYNCED_MEM_SYNCED)
         return;
-    code_line("gpu_expect(gpu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->size, stream);
-    gpu_make_current(object->device);
-    gpu_expect(block->data, object->size, object->bytes, world.streams[stream]);
+    code_line("gpu_expect(gpu + %zu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->offset,
+              object->size, stream);
+    gpu_make_current(object->owner->device);
+    gpu_expect(block->data + object->offset, object->size, ref_bytes(object), world.streams[stream]);
     gpu_make_current(world.current[world.thread]);
     access.code = OP_GPU_READ_ON;
     (void)play_access(&access);
-    ref_kernel(object, stream, false);
+    ref_kernel(object, (struct range){0, object->size}, stream, false);
     shared->kernels++;
 }
 
@@ -191,15 +203,15 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
  * of the runtime. */
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
-    const struct block *const block = object->copy[CPU].block;
-    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || block->shared || object->copy[CPU].locked)
+    const struct block *const block = object->owner->copy[CPU].block;
+    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || block->shared || object->owner->copy[CPU].locked)
         return;
-    if (!object->defined || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
+    if (!ref_is_defined(object) || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;
     code_line("/* the caller rewrites its pageable memory, and restores it */");
-    memset(block->data, 0xEE, object->size);
+    memset(block->data + object->offset, 0xEE, object->size);
     (void)gpu_stream_is_idle(world.streams[stream]);
-    memcpy(block->data, object->bytes, object->size);
+    memcpy(block->data + object->offset, ref_bytes(object), object->size);
 }
 
 static bool transfer_one(const struct op *op, bool push)
@@ -207,22 +219,24 @@ static bool transfer_one(const struct op *op, bool push)
     struct call call;
     if (!call_on(op, &call))
         return false;
-    const bool moves = has_to_move(call.object, push);
-    const unsigned allowed = transfer_allowed(call.object, push, call.allowed);
+    struct object *const object = call.object;
+    const size_t moved = ref_moved_by_transfer(object, push);
+    const bool moves_all = moved > 0 && moved == object->size;
+    const unsigned allowed = transfer_allowed(object, push, call.allowed);
     code_line("(void)synced_mem_%s(mem[%d], stream[%d]);", op_name(op->code), op->object, call.stream);
-    call_begins(call.object, op->code, call.stream);
-    const synced_mem_status status = push ? synced_mem_async_gpu_push(call.object->mem, call.handle)
-                                          : synced_mem_async_cpu_pull(call.object->mem, call.handle);
+    call_begins(object, op->code, call.stream);
+    const synced_mem_status status = push ? synced_mem_async_gpu_push(object->mem, call.handle)
+                                          : synced_mem_async_cpu_pull(object->mem, call.handle);
     const bool ok = answered(op_name(op->code), status, allowed);
-    call_ends(ok && moves && push, ok && moves && !push);
+    call_moved(ref_most_transfers(object), ok && push ? moved : 0, ok && !push ? moved : 0);
     if (ok)
-        transferred(call.object, push, call.stream);
+        transferred(object, push, call.stream);
     else
-        call_failed(call.object, device_of_stream(call.stream));
-    check_facts(call.object);
-    if (ok && push && moves) {
-        rewrite_source(op, call.object, call.stream);
-        read_pushed(op, call.object, call.stream);
+        call_failed(object, device_of_stream(call.stream));
+    check_facts(object);
+    if (ok && push && moves_all) {
+        rewrite_source(op, object, call.stream);
+        read_pushed(op, object, call.stream);
     }
     return true;
 }
@@ -254,7 +268,7 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
 {
     unsigned allowed = OK_ONLY;
     for (size_t i = 0; i < count; i++) {
-        const bool elsewhere = objects[i]->device >= 0 && objects[i]->device != device_of_stream(stream);
+        const bool elsewhere = objects[i]->owner->device >= 0 && objects[i]->owner->device != device_of_stream(stream);
         const unsigned one =
             transfer_allowed(objects[i], push, elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY);
         allowed = one & OK_ONLY ? allowed : (allowed & ~(unsigned)OK_ONLY) | one;
@@ -262,7 +276,18 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
     return machine.gpu ? allowed : (allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_NO_GPU;
 }
 
-/* An object that is named twice is moved once. After a failure some transfers may have been made. */
+/* Plays the transfers in the reference, one after the other, so that bytes that are named twice are moved once. */
+static size_t all_transferred(struct object *const *objects, size_t count, bool push, int stream)
+{
+    size_t moved = 0;
+    for (size_t i = 0; i < count; i++) {
+        moved += ref_moved_by_transfer(objects[i], push);
+        transferred(objects[i], push, stream);
+    }
+    return moved;
+}
+
+/* After a failure some transfers may have been made. */
 static bool transfer_several(const struct op *op, bool push)
 {
     struct object *objects[OBJECTS + 1];
@@ -271,11 +296,11 @@ static bool transfer_several(const struct op *op, bool push)
     const int stream = common_stream(op, objects, count);
     if (stream < 0)
         return false;
-    int moves = 0;
+    int most = 0;
     for (size_t i = 0; i < count; i++) {
         mems[i] = objects[i]->mem;
         code_line("several[%zu] = mem[%td];", i, objects[i] - world.objects);
-        moves += has_to_move(objects[i], push) && (i == 0 || objects[i] != objects[0]);
+        most += ref_most_transfers(objects[i]);
     }
     code_line("(void)synced_mem_%s(several, %zu, stream[%d]);", op_name(op->code), count, stream);
     const unsigned allowed = all_allowed(objects, count, push, stream);
@@ -288,11 +313,13 @@ static bool transfer_several(const struct op *op, bool push)
         push ? synced_mem_async_gpu_push_n(mems, count, handle) : synced_mem_async_cpu_pull_n(mems, count, handle);
     const bool ok = answered(op_name(op->code), status, allowed);
     shared->batches += gpu_calls("cudaMemcpyBatchAsync") > batches;
-    call_ends(ok ? (push ? moves : 0) : -1, ok ? (push ? 0 : moves) : -1);
+    const size_t moved = ok ? all_transferred(objects, count, push, stream) : 0;
+    if (ok)
+        call_moved(most, push ? moved : 0, push ? 0 : moved);
+    else
+        call_ends(-1, -1);
     for (size_t i = 0; i < count; i++) {
-        if (ok)
-            transferred(objects[i], push, stream);
-        else
+        if (!ok)
             call_failed(objects[i], device_of_stream(stream));
         check_facts(objects[i]);
     }

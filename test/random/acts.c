@@ -30,7 +30,7 @@ static bool end_use_on(const struct op *op)
     const int stream = object->mem ? resolve(object, op->stream) : -1;
     if (stream < 0)
         return false;
-    const bool elsewhere = object->device >= 0 && object->device != device_of_stream(stream);
+    const bool elsewhere = object->owner->device >= 0 && object->owner->device != device_of_stream(stream);
     const unsigned allowed = !machine.gpu ? OK_ONLY | 1u << SYNCED_MEM_ERR_NO_GPU
                              : elsewhere  ? OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE
                                           : OK_ONLY;
@@ -50,8 +50,12 @@ static bool end_use_on(const struct op *op)
 static bool loose_work_on(int stream)
 {
     for (int i = 0; i < OBJECTS; i++)
-        if ((world.objects[i].loose_writing | world.objects[i].loose_reading) & in_set(stream))
-            return true;
+        for
+            EACH_PART(part, &world.objects[i])
+            {
+                if ((part->loose_writing | part->loose_reading) & in_set(stream))
+                    return true;
+            }
     return false;
 }
 
@@ -103,9 +107,10 @@ bool play_stream(const struct op *op)
 
 /* ---- The host ---- */
 
-struct range {
-    size_t offset, size;
-};
+static int owner_of(const struct object *object)
+{
+    return (int)(object->owner - world.objects);
+}
 
 /* 0 is the whole range. */
 static struct range range_of(const struct object *object, uint32_t choice)
@@ -119,24 +124,29 @@ static struct range range_of(const struct object *object, uint32_t choice)
 /* Undefined contents stay undefined if only a part is written. */
 static bool host_write(const struct op *op, struct object *object)
 {
-    const struct range range = range_of(object, op->b);
+    struct range range = range_of(object, op->b);
     const unsigned pattern = op->a % 250 + 1;
-    if (!object->host_writes)
+    if (!ref_permits(object, HOST_WRITES, HOST, &range))
         return false;
-    unsigned char *const data = (unsigned char *)object->host + range.offset;
-    code_line("host_fill((char *)host[%d] + %zu, %zu, %u);", op->object, range.offset, range.size, pattern);
+    unsigned char *const data = object->owner->host + object->offset + range.offset;
+    code_line("host_fill((char *)host[%d] + %zu, %zu, %u);", owner_of(object), object->offset + range.offset,
+              range.size, pattern);
     gpu_note_host_write(data, range.size);
-    pattern_write(data, range.size, pattern);
-    ref_wrote(object, range.offset, range.size, pattern);
+    ref_wrote(object, range, pattern);
+    memcpy(data, ref_bytes(object) + range.offset, range.size);
     return true;
 }
 
 static bool host_read(const struct op *op, const struct object *object)
 {
-    if (!object->host_reads)
+    struct range range = range_of(object, op->b);
+    if (!ref_permits(object, HOST_READS, HOST, &range))
         return false;
-    code_line("/* the host reads host[%d] */", op->object);
-    check_contents(object, object->host, "a host pointer that is still valid");
+    code_line("/* the host reads host[%d] + %zu, %zu */", owner_of(object), object->offset + range.offset, range.size);
+    const unsigned char *const data = object->owner->host + object->offset + range.offset;
+    gpu_note_host_read(data, range.size);
+    if (memcmp(data, ref_bytes(object) + range.offset, range.size) != 0)
+        fail("a host pointer that is still valid has other contents");
     return true;
 }
 
@@ -151,64 +161,77 @@ static void leave_device(void)
 
 static bool kernel_write(const struct op *op, struct object *object, int stream)
 {
-    const struct range range = range_of(object, op->b);
+    struct range range = range_of(object, op->b);
     const unsigned pattern = op->a % 250 + 1;
-    if (!ref_may_write(object, stream) || range.size == 0)
+    if (!ref_permits(object, STREAM_WRITES, stream, &range))
         return false;
-    code_line("gpu_fill((char *)device[%d] + %zu, %zu, %u, stream[%d]);", op->object, range.offset, range.size, pattern,
+    const size_t offset = object->offset + range.offset;
+    code_line("gpu_fill((char *)device[%d] + %zu, %zu, %u, stream[%d]);", owner_of(object), offset, range.size, pattern,
               stream);
-    gpu_make_current(object->device);
-    gpu_fill((unsigned char *)object->device_data + range.offset, range.size, pattern, world.streams[stream]);
+    gpu_make_current(object->owner->device);
+    gpu_fill(object->owner->device_data + offset, range.size, pattern, world.streams[stream]);
     leave_device();
-    ref_kernel(object, stream, true);
-    ref_wrote(object, range.offset, range.size, pattern);
+    ref_kernel(object, range, stream, true);
+    ref_wrote(object, range, pattern);
     return true;
 }
 
 /* Undefined contents are not compared. */
 static bool kernel_read(const struct op *op, struct object *object, int stream)
 {
-    if (!ref_may_read(object, stream) || object->size == 0)
+    struct range range = range_of(object, op->b);
+    if (!ref_permits(object, STREAM_READS, stream, &range))
         return false;
-    code_line("gpu_expect(device[%d], %zu, ..., stream[%d]);", op->object, object->size, stream);
-    gpu_make_current(object->device);
-    if (object->defined)
-        gpu_expect(object->device_data, object->size, object->bytes, world.streams[stream]);
+    const size_t offset = object->offset + range.offset;
+    code_line("gpu_expect((char *)device[%d] + %zu, %zu, ..., stream[%d]);", owner_of(object), offset, range.size,
+              stream);
+    gpu_make_current(object->owner->device);
+    gpu_expect(object->owner->device_data + offset, range.size, object->owner->bytes + offset, world.streams[stream]);
     leave_device();
-    if (object->defined)
-        ref_kernel(object, stream, false);
+    ref_kernel(object, range, stream, false);
     return true;
 }
 
 /* All earlier uses of such a pointer are on the legacy stream, or ordered before it. */
-void late_kernel(const struct op *op, const struct object *object)
+void late_kernel(const struct object *owner)
 {
-    if (!object->old || !object->defined || object->size == 0 || object->copy[GPU].origin != OWN)
+    if (owner->copy[GPU].origin != OWN)
         return;
-    code_line("gpu_expect(device[%d], %zu, ..., NULL); /* through an earlier pointer */", op->object, object->size);
-    gpu_make_current(object->device);
-    gpu_expect(object->old, object->size, object->bytes, NULL);
-    leave_device();
-    shared->kernels++;
+    for
+        EACH_PART(part, owner)
+        {
+            if (!part->old || !part->defined || part_size(part) == 0)
+                continue;
+            code_line("gpu_expect((char *)device[%d] + %zu, %zu, ..., NULL); /* through an earlier pointer */",
+                      owner_of(owner), part->begin, part_size(part));
+            gpu_make_current(owner->device);
+            gpu_expect(owner->device_data + part->begin, part_size(part), owner->bytes + part->begin, NULL);
+            leave_device();
+            shared->kernels++;
+        }
 }
 
 /* Orders two objects with each other on one stream. */
 static bool kernel_copy(const struct op *op, struct object *object, int stream)
 {
     struct object *const from = &world.objects[op->a % OBJECTS];
-    const size_t size = from->size < object->size ? from->size : object->size;
-    if (from == object || !from->mem || !from->defined || size == 0)
+    struct range read = {0, from->size}, written;
+    if (from == object || !from->mem || ref_overlap(from, object) || !ref_permits(from, STREAM_READS, stream, &read))
         return false;
-    if (!ref_may_write(object, stream) || !ref_may_read(from, stream))
+    written = (struct range){0, read.size < object->size ? read.size : object->size};
+    if (!ref_permits(object, STREAM_WRITES, stream, &written))
         return false;
-    code_line("gpu_copy(device[%d], device[%u], %zu, stream[%d]);", op->object, op->a % OBJECTS, size, stream);
-    gpu_make_current(object->device);
-    gpu_copy(object->device_data, from->device_data, size, world.streams[stream]);
+    read.size = written.size;
+    code_line("gpu_copy((char *)device[%d] + %zu, (char *)device[%d] + %zu, %zu, stream[%d]);", owner_of(object),
+              object->offset + written.offset, owner_of(from), from->offset + read.offset, written.size, stream);
+    gpu_make_current(object->owner->device);
+    gpu_copy(object->owner->device_data + object->offset + written.offset,
+             from->owner->device_data + from->offset + read.offset, written.size, world.streams[stream]);
     leave_device();
-    ref_kernel(object, stream, true);
-    ref_kernel(from, stream, false);
-    memcpy(object->bytes, from->bytes, size);
-    object->defined |= size == object->size;
+    ref_kernel(object, written, stream, true);
+    ref_kernel(from, read, stream, false);
+    memcpy(ref_bytes(object) + written.offset, ref_bytes(from) + read.offset, written.size);
+    ref_defined(object, written);
     return true;
 }
 

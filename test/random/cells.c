@@ -7,7 +7,7 @@ struct shared *shared;
 struct machine machine;
 
 /* With fewer calls some cells may stay without a hit. */
-enum { ENOUGH_CALLS = 200000 };
+enum { ENOUGH_CALLS = 400000 };
 
 static const char *const head_names[HEADS] = {"UNINITIALIZED", "AT_CPU", "AT_GPU", "SYNCED"};
 static const char *const domain_names[DOMAINS] = {"host",     "no stream", "non-blocking",

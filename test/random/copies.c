@@ -17,7 +17,7 @@ struct call {
 /* A default stream belongs to the target's device. If the target has none, it belongs to the source's. */
 static int resolve_copy(const struct call *call, const struct op *op)
 {
-    const bool of_source = call->to[0]->device < 0 && call->from->device >= 0;
+    const bool of_source = call->to[0]->owner->device < 0 && call->from->owner->device >= 0;
     return resolve(of_source ? call->from : call->to[0], op->stream);
 }
 
@@ -28,10 +28,24 @@ static void find_allowed(struct call *call)
         return;
     const int device = device_of_stream(call->stream);
     for (int i = 0; i < call->count; i++)
-        if (call->to[i]->device >= 0 && call->to[i]->device != device && call->from->device != device)
+        if (call->to[i]->owner->device >= 0 && call->to[i]->owner->device != device &&
+            call->from->owner->device != device)
             call->allowed = 1u << SYNCED_MEM_ERR_INVALID_DEVICE;
     if (!machine.gpu)
         call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
+}
+
+/* Returns whether bytes that are written are also named elsewhere in the call. */
+static bool has_overlap(const struct call *call)
+{
+    for (int i = 0; i < call->count; i++) {
+        if (ref_overlap(call->to[i], call->from))
+            return true;
+        for (int j = 0; j < i; j++)
+            if (ref_overlap(call->to[i], call->to[j]))
+                return true;
+    }
+    return false;
 }
 
 static bool can_be_copied(const struct object *to, const struct object *from)
@@ -69,6 +83,8 @@ static bool find_objects(const struct op *op, struct call *call)
     if (call->side == GPU)
         call->stream = resolve_copy(call, op);
     find_allowed(call);
+    if (has_overlap(call))
+        call->allowed = (call->allowed & ~(unsigned)OK_ONLY) | 1u << SYNCED_MEM_ERR_INVALID_ARGUMENT;
     return call->stream >= 0;
 }
 
@@ -100,57 +116,71 @@ static synced_mem_status make_call(const struct op *op, const struct call *call)
     return synced_mem_async_gpu_copy_n(to, from, (size_t)call->count, world.streams[call->stream]);
 }
 
-static void expect_transfers(const struct call *call, int *up, int *down)
+static int count_transfers(const struct call *call)
 {
-    *up = *down = 0;
-    for (int i = 0; i < call->count && call->from->head && call->from->size > 0; i++) {
-        const enum side source = ref_copied_from(call->from, call->side);
-        const enum side target = ref_copied_to(call->to[i], call->side);
-        *up += source == CPU && target == GPU;
-        *down += source == GPU && target == CPU;
-    }
+    int most = 0;
+    for (int i = 0; i < call->count; i++)
+        most += ref_most_transfers(call->from) * ref_most_transfers(call->to[i]);
+    return most;
 }
 
 /* Rewrites a pageable source, as the copy has read it when it returns. */
 static void rewrite_source(const struct op *op, const struct call *call)
 {
     const struct object *const from = call->from;
-    const struct block *const block = from->copy[CPU].block;
-    if (!(op->a & 8) || !block || block->kind != PAGEABLE_BLOCK || from->copy[CPU].locked || call->stream == HOST)
+    const struct block *const block = from->owner->copy[CPU].block;
+    if (!(op->b >> 20 & 1) || !block || block->kind != PAGEABLE_BLOCK || block->shared ||
+        from->owner->copy[CPU].locked || call->stream == HOST)
         return;
-    if (from->head != SYNCED_MEM_AT_CPU || !from->defined || getenv("SYNCED_MEM_DEBUG"))
+    if (!ref_all_at(from, SYNCED_MEM_AT_CPU) || !ref_is_defined(from) || getenv("SYNCED_MEM_DEBUG"))
         return;
-    memset(block->data, 0xEE, from->size);
+    memset(block->data + from->offset, 0xEE, from->size);
     (void)gpu_stream_is_idle(world.streams[call->stream]);
-    memcpy(block->data, from->bytes, from->size);
+    memcpy(block->data + from->offset, ref_bytes(from), from->size);
+}
+
+/* The library cuts all objects of a call alike, also those without views. */
+static void mark_divided(const struct call *call)
+{
+    bool any = ref_most_transfers(call->from) > 1;
+    for (int i = 0; i < call->count; i++)
+        any |= ref_most_transfers(call->to[i]) > 1;
+    call->from->owner->divided |= any;
+    for (int i = 0; i < call->count; i++)
+        call->to[i]->owner->divided |= any;
 }
 
 static bool play_one_copy(const struct op *op)
 {
     struct call call;
-    int up, down;
+    size_t moved[SIDES] = {0};
     if (!find_objects(op, &call))
         return false;
     const int to_cell = call.side == CPU ? OP_CPU_COPY : OP_COPY;
     const int from_cell = call.side == CPU ? OP_CPU_COPY_OUT : OP_COPY_OUT;
-    expect_transfers(&call, &up, &down);
+    const unsigned head = ref_head(call.from);
+    mark_divided(&call);
+    const int most = count_transfers(&call);
+    for (int i = 0; i < call.count; i++)
+        ref_moved_by_copy(call.to[i], call.from, call.side, moved);
     for (int i = 1; i < call.count; i++)
         call_meets(call.to[i], to_cell, call.stream);
     call_meets(call.from, from_cell, call.stream);
     call_begins(call.to[0], to_cell, call.stream);
     const bool ok = answered(op_name(op->code), make_call(op, &call), call.allowed);
-    call_ends(ok ? up : 0, ok ? down : 0);
+    call_moved(most, ok ? moved[GPU] : 0, ok ? moved[CPU] : 0);
     for (int i = 0; i < call.count; i++) {
         struct object *const to = call.to[i];
-        const bool moved = ok && call.from->head;
-        if (moved && (call.side == GPU || is_shared(to)))
+        const bool took = ok && head;
+        if (took && (call.side == GPU || is_shared(to)))
             take_device(to, call.side == GPU ? device_of_stream(call.stream) : device_for(to), true);
         if (ok)
             ref_copied(to, call.from, call.side, call.stream);
         else
             call_failed(to, call.stream == HOST ? device_for(to) : device_of_stream(call.stream));
-        check_facts(to);
     }
+    for (int i = 0; i < call.count; i++)
+        check_facts(call.to[i]);
     check_facts(call.from);
     if (ok)
         rewrite_source(op, &call);

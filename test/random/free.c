@@ -1,5 +1,5 @@
 /* Plays in concurrent threads. Each has objects of its own, and all read shared objects. */
-#include "random.h"
+#include "free.h"
 
 #include "gpu.h"
 #include "pattern.h"
@@ -24,7 +24,7 @@ static synced_mem *common[SHARED_OBJECTS];
 static unsigned common_patterns[SHARED_OBJECTS];
 static pthread_barrier_t together;
 
-static void must(bool so, const char *what)
+void must(bool so, const char *what)
 {
     if (!so)
         fail("threads at the same time: %s (%s)", what, synced_mem_last_error_message());
@@ -35,8 +35,7 @@ static void must(bool so, const char *what)
 static bool failing;
 static _Thread_local unsigned tries;
 
-/* Returns whether to repeat a failed call. Injected failures run out after some calls. */
-static bool again(bool succeeded)
+bool again(bool succeeded)
 {
     enum { MOST_TRIES = 200 };
     if (succeeded)
@@ -48,7 +47,7 @@ static bool again(bool succeeded)
     return true;
 }
 
-static void fail_sometimes(uint64_t *random)
+void fail_sometimes(uint64_t *random)
 {
     if (failing && random_below(random, 3) == 0)
         (void)gpu_fail(random_next(random), 1 + random_below(random, LATEST));
@@ -119,7 +118,7 @@ static void host_reads(synced_mem *mem, size_t size, unsigned pattern)
     must(pattern_is(data, size, pattern), "other contents than were written");
 }
 
-static void let_go(synced_mem *mem)
+void let_go(synced_mem *mem)
 {
     synced_mem_status status;
     do
@@ -184,6 +183,16 @@ static void use_common(struct own *own)
         host_reads(common[which], SHARED_SIZE, common_patterns[which]);
 }
 
+void end_stream(synced_mem_stream stream)
+{
+    if (!machine.gpu)
+        return;
+    while (again(synced_mem_forget_stream(stream) == SYNCED_MEM_OK))
+        continue;
+    must(tries == 0, "the stream is not done");
+    gpu_stream_destroy(stream);
+}
+
 enum { STEPS = 20 };
 
 static void *thread_of(void *argument)
@@ -206,12 +215,7 @@ static void *thread_of(void *argument)
             use_own_on_host(own);
     }
     let_go(own->mem);
-    if (machine.gpu) {
-        while (again(synced_mem_forget_stream(own->stream) == SYNCED_MEM_OK))
-            continue;
-        must(tries == 0, "the stream is not done");
-        gpu_stream_destroy(own->stream);
-    }
+    end_stream(own->stream);
     return NULL;
 }
 
@@ -274,6 +278,7 @@ void play_freely(uint64_t seed, int rounds)
     for (int i = 0; i < rounds; i++) {
         let_calls_fail(i % 2 != 0);
         play_round(&seed);
+        play_views_freely(&seed);
     }
     if (machine.gpu)
         gpu_sync_device(0);

@@ -3,16 +3,16 @@
  * object's present state allows, it takes one that meets the rarest cells. Now and then it plays a way to the rarest
  * cell of all.
  */
-#include "world.h"
+#include "generator.h"
 
 /* ---- Chance ---- */
 
-static uint32_t chance(struct generator *generator, uint32_t limit)
+uint32_t chance(struct generator *generator, uint32_t limit)
 {
     return random_below(&generator->random, limit);
 }
 
-static bool one_in(struct generator *generator, uint32_t n)
+bool one_in(struct generator *generator, uint32_t n)
 {
     return chance(generator, n) == 0;
 }
@@ -84,7 +84,7 @@ static uint32_t size_by_chance(struct generator *generator)
     return chance(generator, MAX_SIZE + 1);
 }
 
-static int place_of(struct generator *generator, enum domain domain)
+int place_of(struct generator *generator, enum domain domain)
 {
     switch (domain) {
     case DOMAIN_NONBLOCKING:
@@ -110,7 +110,7 @@ static int stream_by_chance(struct generator *generator, const struct object *ob
     return device * PLACES + place_of(generator, domain);
 }
 
-static enum domain domain_by_chance(struct generator *generator)
+enum domain domain_by_chance(struct generator *generator)
 {
     const unsigned kinds = machine.per_thread ? 4 : 3;
     return machine.gpu ? (enum domain)(DOMAIN_NONBLOCKING + chance(generator, kinds)) : DOMAIN_LEGACY;
@@ -118,7 +118,7 @@ static enum domain domain_by_chance(struct generator *generator)
 
 /* ---- The queue ---- */
 
-static void enqueue(struct generator *generator, int code, int stream, uint32_t a, uint32_t b)
+void enqueue(struct generator *generator, int code, int stream, uint32_t a, uint32_t b)
 {
     const int capacity = (int)(sizeof generator->queue / sizeof *generator->queue);
     if (generator->queued == capacity || is_excluded(generator, code))
@@ -150,7 +150,7 @@ static void enqueue_copy(struct generator *generator, int stream)
 }
 
 /* Uses the pointer that the call returns. Most calls have such a use at once. */
-static void enqueue_use(struct generator *generator, int code, int stream)
+void enqueue_use(struct generator *generator, int code, int stream)
 {
     const uint32_t pattern = chance(generator, 250);
     const uint32_t part = one_in(generator, 3) ? 0 : random_next(&generator->random);
@@ -217,14 +217,30 @@ static bool is_copy(int code)
     return code >= OP_COPY && code <= OP_CPU_COPY_OUT;
 }
 
+/* An object in parts makes parts of the other. So objects that never have views are mostly copied among themselves. */
+static uint32_t pick_partner(struct generator *generator)
+{
+    const int object = generator->object;
+    const bool plain = object < PLAIN || one_in(generator, 24);
+    const uint32_t first = plain ? 0 : PLAIN, others = plain ? PLAIN : OBJECTS - PLAIN;
+    uint32_t other = first + ((uint32_t)object - first + 1 + chance(generator, others - 1)) % others, count = 0;
+    for (uint32_t i = PLAIN; i < OBJECTS && !plain; i++)
+        if ((int)i != object && world.objects[i].mem && world.objects[i].size == world.objects[object].size &&
+            chance(generator, ++count) == 0)
+            other = i;
+    return other;
+}
+
 /* The other object of a copy has the same size, and mostly contents of its own. */
 static uint32_t enqueue_partner(struct generator *generator, int stream)
 {
     const int object = generator->object;
-    const uint32_t other = ((uint32_t)object + 1 + chance(generator, OBJECTS - 1)) % OBJECTS;
+    const uint32_t other = pick_partner(generator);
     const uint32_t size = (uint32_t)world.objects[object].size;
     generator->object = (int)other;
-    if (!world.objects[other].mem)
+    if (!world.objects[other].mem && other >= FIRST_VIEW)
+        enqueue_view_of_size(generator, size);
+    else if (!world.objects[other].mem)
         enqueue(generator, OP_CREATE, stream, size, random_next(&generator->random));
     else if (world.objects[other].size != size)
         enqueue(generator, one_in(generator, 2) ? OP_RESIZE : OP_DISCARD, stream, size, 0);
@@ -268,7 +284,9 @@ static uint32_t enqueue_others(struct generator *generator, int code, int stream
     const int write = code == OP_PUSH_N ? OP_CPU_OVERWRITE : OP_GPU_OVERWRITE_ON;
     uint32_t others = 0;
     for (int i = 0; i < OBJECTS; i++) {
-        if (i == self || !world.objects[i].mem || device_for(&world.objects[i]) != device || one_in(generator, 3))
+        if (i == self || !world.objects[i].mem || device_for(&world.objects[i]) != device)
+            continue;
+        if (i < PLAIN ? one_in(generator, 3) : !one_in(generator, 3))
             continue;
         generator->object = i;
         enqueue(generator, write, stream, 0, 0);
@@ -280,7 +298,7 @@ static uint32_t enqueue_others(struct generator *generator, int code, int stream
 }
 
 /* The arguments are numbers. The player decides their meaning. */
-static void enqueue_call(struct generator *generator, int code, int stream)
+void enqueue_call(struct generator *generator, int code, int stream)
 {
     const struct object *const object = &world.objects[generator->object];
     uint32_t a = random_next(&generator->random);
@@ -288,12 +306,15 @@ static void enqueue_call(struct generator *generator, int code, int stream)
         enqueue_copy_call(generator, code, stream);
         return;
     }
-    if (creates(code) || code == OP_RESIZE)
+    if (creates(code) && generator->object >= PLAIN && one_in(generator, 12))
+        a = BLOCK_SIZE + chance(generator, 3 * BLOCK_SIZE); /* debug mode can protect pages of parts */
+    else if (creates(code) || code == OP_RESIZE)
         a = size_by_chance(generator);
     if (code == OP_DISCARD)
         a = one_in(generator, 3) ? size_by_chance(generator) : (uint32_t)object->size;
     if (code == OP_PUSH_N || code == OP_PULL_N)
-        a = (one_in(generator, 2) ? a : enqueue_others(generator, code, stream)) | 1u << generator->object;
+        a = (one_in(generator, 2) ? a & a / OBJECTS : enqueue_others(generator, code, stream)) |
+            1u << generator->object;
     const uint32_t plain = one_in(generator, 3) ? 0xffffffffu : ~63u;
     enqueue(generator, code, stream, a, random_next(&generator->random) & (creates(code) ? plain : 0xffffffffu));
     if (!one_in(generator, 12))
@@ -306,11 +327,22 @@ static void enqueue_call(struct generator *generator, int code, int stream)
 
 /* ---- By chance ---- */
 
+/* Half of the calls are for objects that never have views. */
+static int pick_place(struct generator *generator)
+{
+    const bool plain = one_in(generator, 2) || is_excluded(generator, OP_VIEW);
+    return plain ? (int)chance(generator, PLAIN) : PLAIN + (int)chance(generator, OBJECTS - PLAIN);
+}
+
 static void choose_by_chance(struct generator *generator)
 {
-    generator->object = (int)chance(generator, OBJECTS);
+    generator->object = pick_place(generator);
     const struct object *const object = &world.objects[generator->object];
-    const int code = object->mem ? code_by_chance(generator) : create_by_chance(generator);
+    if (generator->object >= FIRST_VIEW && !object->mem && choose_view(generator))
+        return;
+    if (generator->object >= FIRST_VIEW && !object->mem)
+        generator->object = PLAIN;
+    const int code = world.objects[generator->object].mem ? code_by_chance(generator) : create_by_chance(generator);
     enqueue_call(generator, code, stream_by_chance(generator, object, domain_by_chance(generator)));
 }
 
@@ -319,7 +351,7 @@ static void choose_by_chance(struct generator *generator)
 /* Returns how often a cell should have been hit by now. Grows with the calls, so that the steering never ends. */
 static unsigned enough(void)
 {
-    return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 200000);
+    return CELL_GOAL * 5 / 4 * (unsigned)(1 + shared->calls / 400000);
 }
 
 /* Returns how many hits are missing in the cells that a call would hit. */
@@ -340,7 +372,7 @@ static unsigned gain_of(const struct object *object, struct cell *cell, int stre
 /* Returns whether the call is refused: it hands in memory, and both sides share one. */
 static bool is_refused(const struct object *object, const struct cell *cell)
 {
-    return object->placement && cell->access >= CELL_SET_CPU && cell->access <= CELL_SET_BOTH;
+    return object->owner->placement && cell->access >= CELL_SET_CPU && cell->access <= CELL_SET_BOTH;
 }
 
 static bool choose_by_state(struct generator *generator)
@@ -348,7 +380,7 @@ static bool choose_by_state(struct generator *generator)
     const struct object *const object = &world.objects[generator->object];
     unsigned best = 0;
     int code = 0, stream = 0;
-    struct cell cell = {.head = (unsigned char)object->head};
+    struct cell cell = {.head = (unsigned char)ref_head(object)};
     for (cell.access = 0; cell.access < CELL_ACCESSES; cell.access++) {
         for (cell.domain = 0; cell.domain < DOMAINS; cell.domain++) {
             cell.flight = IDLE;
@@ -499,11 +531,12 @@ static void choose(struct generator *generator)
         generator->thread = (int)chance(generator, (uint32_t)generator->threads);
     world.thread = generator->thread;
     if (one_in(generator, 8))
-        generator->object = (int)chance(generator, OBJECTS);
+        generator->object = pick_place(generator);
     const uint32_t kind = world.objects[generator->object].mem ? chance(generator, 10) : 0;
-    if (kind >= 4 && kind < 8 && choose_by_state(generator))
+    const bool in_parts = kind > 0 && ref_is_in_parts(&world.objects[generator->object]);
+    if (kind >= 4 && kind < 8 && (in_parts ? choose_by_parts(generator) : choose_by_state(generator)))
         return;
-    if (kind >= 8 && choose_rarest(generator))
+    if (kind >= 8 && (in_parts ? choose_rarest_in_parts(generator) : choose_rarest(generator)))
         return;
     choose_by_chance(generator);
 }

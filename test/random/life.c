@@ -58,7 +58,7 @@ static bool create(const struct op *op)
     const synced_mem_options options = options_of(op);
     const bool given = op->code != OP_CREATE || op->b % KIND != 0;
     synced_mem *mem = NULL;
-    if (object->mem)
+    if (object->mem || op->object >= FIRST_VIEW)
         return false;
     code_line("mem[%d] = NULL; /* device %d, alignment %zu, placement %d%s%s */", op->object, options.device,
               options.alignment, (int)options.placement, options.cpu_allocator ? ", an allocator of host memory" : "",
@@ -81,23 +81,60 @@ static bool create(const struct op *op)
     return true;
 }
 
-/* Releases the object, with any work in flight. Adopted memory may get its callback later. */
-static bool destroy(const struct op *op)
+/* Releases the last reference to an object or a view. */
+static void release_last(const struct op *op, struct object *object)
 {
-    struct object *const object = &world.objects[op->object];
-    if (!object->mem)
-        return false;
-    late_kernel(op, object);
     code_line("OK(synced_mem_release(mem[%d]));", op->object);
     for (; object->references > 1; object->references--)
         (void)answered("release", synced_mem_release(object->mem), OK_ONLY);
     call_begins(object, op->code, HOST);
     (void)answered("release", synced_mem_release(object->mem), OK_ONLY);
-    world.alive--;
-    call_ends(0, 0);
+    object->references = 0;
+}
+
+/* The memory goes, with any work in flight. Adopted memory may get its callback later. */
+static void end_object(struct object *object)
+{
     ref_let_go(object, CPU);
     ref_let_go(object, GPU);
     object->mem = NULL;
+}
+
+/* The last view of a root without references takes the root with it. */
+static void destroy_view(const struct op *op, struct object *view)
+{
+    struct object *const root = view->root;
+    const bool last = root->references == 0 && root->views == 1;
+    if (last)
+        late_kernel(root);
+    release_last(op, view);
+    world.alive -= last ? 2 : 1;
+    call_ends(0, 0);
+    ref_unviewed(view);
+    if (last)
+        end_object(root);
+    else
+        check_facts(root);
+}
+
+static bool destroy(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    if (!object->mem || object->references == 0)
+        return false;
+    if (object->root) {
+        destroy_view(op, object);
+        return true;
+    }
+    if (object->views == 0)
+        late_kernel(object);
+    release_last(op, object);
+    world.alive -= object->views == 0;
+    call_ends(0, 0);
+    if (object->views == 0)
+        end_object(object);
+    else
+        check_facts(object);
     return true;
 }
 
@@ -106,7 +143,7 @@ static bool retain_or_release(const struct op *op)
 {
     struct object *const object = &world.objects[op->object];
     const bool retain = op->code == OP_RETAIN;
-    if (!object->mem || (retain ? object->references == MOST_REFERENCES : object->references == 1))
+    if (!object->mem || (retain ? object->references == MOST_REFERENCES : object->references <= 1))
         return false;
     code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
@@ -201,16 +238,29 @@ bool play_life(const struct op *op)
 
 /* ---- Size and memory ---- */
 
-/* Returns the set of possible heads. If no copy with the contents has room, the library chooses. */
+/* Returns the set of possible heads. If no copy with the contents has room, the library chooses, as it does if parts
+ * are left of released views. */
 static unsigned heads_after_resize(const struct object *object, size_t size, const size_t room[SIDES])
 {
+    const unsigned head = ref_head(object);
+    const unsigned either = 1u << SYNCED_MEM_AT_CPU | 1u << SYNCED_MEM_AT_GPU;
     unsigned with_room = 0;
+    if (object->divided)
+        return either | 1u << head;
     for (unsigned side = CPU; side < SIDES; side++)
-        if ((object->head & (1u << side)) && room[side] >= size)
+        if ((head & (1u << side)) && room[side] >= size)
             with_room |= 1u << side;
-    if (with_room || !object->head)
+    if (with_room || !head)
         return 1u << with_room;
-    return object->head == SYNCED_MEM_SYNCED ? 1u << SYNCED_MEM_AT_CPU | 1u << SYNCED_MEM_AT_GPU : 1u << object->head;
+    return head == SYNCED_MEM_SYNCED ? either : 1u << head;
+}
+
+/* An object with views, and a view itself, keep their size. A view without bytes need not prevent its root's resize. */
+static unsigned resize_allowed(const struct object *object)
+{
+    if (object->root || object->views_with_bytes > 0)
+        return 1u << SYNCED_MEM_ERR_INVALID_STATE;
+    return OK_ONLY;
 }
 
 static void resize(const struct op *op, struct object *object)
@@ -218,36 +268,44 @@ static void resize(const struct op *op, struct object *object)
     const size_t size = op->a % (MAX_SIZE + 1);
     const size_t room[SIDES] = {synced_mem_cpu_capacity(object->mem), synced_mem_gpu_capacity(object->mem)};
     const unsigned heads = heads_after_resize(object, size, room);
-    code_line("OK(synced_mem_%s(mem[%d], %zu));", op_name(op->code), op->object, size);
+    const unsigned allowed = resize_allowed(object);
+    const int moves = object->divided && (allowed & OK_ONLY) ? -1 : 0;
+    code_line("(void)synced_mem_%s(mem[%d], %zu);", op_name(op->code), op->object, size);
     call_begins(object, op->code, HOST);
-    if (op->code == OP_DISCARD) {
-        (void)answered("resize_discard", synced_mem_resize_discard(object->mem, size), OK_ONLY);
+    const synced_mem_status status =
+        op->code == OP_DISCARD ? synced_mem_resize_discard(object->mem, size) : synced_mem_resize(object->mem, size);
+    const bool ok = answered(op_name(op->code), status, allowed);
+    const unsigned head = (unsigned)synced_mem_head(object->mem);
+    if (ok && op->code == OP_DISCARD) {
         ref_discarded(object, size, room);
-    } else {
-        (void)answered("resize", synced_mem_resize(object->mem, size), OK_ONLY);
-        const unsigned head = (unsigned)synced_mem_head(object->mem);
+    } else if (ok) {
         if (!(heads & (1u << head)))
             fail("after the resize the head is %u", head);
         ref_resized(object, size, head, room);
     }
-    call_ends(0, 0);
+    if (ok && object->divided) /* to make one part of several may take memory of either side */
+        call_failed(object, device_for(object));
+    call_ends(moves, moves);
 }
 
-/* Moves the contents to the other side first, if this is the only copy with them. */
+/* Views refuse it. Moves contents to the other side first that only this side has. */
 static void release_side(const struct op *op, struct object *object)
 {
     const enum side side = op->code == OP_RELEASE_CPU ? CPU : GPU;
-    const bool needed = object->head == 1u << side;
-    const bool moves = needed && object->size > 0 && !is_shared(object);
-    const unsigned allowed = needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU : OK_ONLY;
-    if (side == GPU && !needed && !is_shared(object)) /* otherwise the memory stays */
-        late_kernel(op, object);
-    code_line("OK(synced_mem_%s(mem[%d]));", op_name(op->code), op->object);
+    const size_t moved = ref_moved_by_release(object, side);
+    const bool needed = ref_any_at(object, 1u << side);
+    const unsigned allowed = object->root             ? 1u << SYNCED_MEM_ERR_INVALID_STATE
+                             : needed && !machine.gpu ? 1u << SYNCED_MEM_ERR_NO_GPU
+                                                      : OK_ONLY;
+    const int most = ref_most_transfers(object);
+    if (side == GPU && !needed && !is_shared(object) && !object->root) /* otherwise the memory stays */
+        late_kernel(object);
+    code_line("(void)synced_mem_%s(mem[%d]);", op_name(op->code), op->object);
     call_begins(object, op->code, HOST);
     const synced_mem_status status =
         side == CPU ? synced_mem_release_cpu_data(object->mem) : synced_mem_release_gpu_data(object->mem);
     const bool ok = answered(op_name(op->code), status, allowed);
-    call_ends(ok && moves && side == CPU, ok && moves && side == GPU);
+    call_moved(most, ok && side == CPU ? moved : 0, ok && side == GPU ? moved : 0);
     if (!ok)
         return;
     if (needed && side == CPU)
@@ -257,15 +315,18 @@ static void release_side(const struct op *op, struct object *object)
 
 static void release_data(const struct op *op, struct object *object)
 {
-    late_kernel(op, object);
-    code_line("OK(synced_mem_release_data(mem[%d]));", op->object);
+    if (!object->root)
+        late_kernel(object);
+    code_line("(void)synced_mem_release_data(mem[%d]);", op->object);
     call_begins(object, op->code, HOST);
-    (void)answered("release_data", synced_mem_release_data(object->mem), OK_ONLY);
+    const bool ok = answered("release_data", synced_mem_release_data(object->mem),
+                             object->root ? 1u << SYNCED_MEM_ERR_INVALID_STATE : OK_ONLY);
     call_ends(0, 0);
+    if (!ok)
+        return;
     ref_let_go(object, CPU);
     ref_let_go(object, GPU);
-    object->head = SYNCED_MEM_UNINITIALIZED;
-    ref_no_pointers(object);
+    ref_cleared(object);
 }
 
 bool play_size(const struct op *op)
@@ -339,7 +400,8 @@ static void mistake_of_nothing(unsigned which)
 /* Calls that need a GPU. */
 static void mistakes_without_gpu(struct object *object)
 {
-    const unsigned absent = one(SYNCED_MEM_ERR_NO_GPU) | (object->placement ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
+    const unsigned absent =
+        one(SYNCED_MEM_ERR_NO_GPU) | (object->placement || object->root ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0);
     static unsigned char some[BLOCK_SIZE];
     (void)answered("set_gpu_data", synced_mem_set_gpu_data(object->mem, some), absent);
     (void)answered("use_memory", USE(object->mem, .cpu_data = some + 1, .gpu_data = some), absent);
@@ -348,10 +410,11 @@ static void mistakes_without_gpu(struct object *object)
     (void)answered("use_memory", USE(object->mem, .cpu_data = some, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK), absent);
 }
 
-/* Wrong calls on an object, which must not change it. */
+/* Wrong calls on an object, which must not change it. The library decides which of several mistakes it reports. */
 static void mistake_of_object(struct object *object, unsigned which)
 {
-    const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT);
+    const unsigned fixed = object->root || object->views_with_bytes > 0 ? one(SYNCED_MEM_ERR_INVALID_STATE) : 0;
+    const unsigned refused = one(SYNCED_MEM_ERR_INVALID_ARGUMENT) | fixed;
     static unsigned char some[BLOCK_SIZE];
     switch (which) {
     case 0:
@@ -368,10 +431,10 @@ static void mistake_of_object(struct object *object, unsigned which)
         (void)answered("resize", synced_mem_resize(object->mem, SIZE_MAX), refused);
         break;
     default:
-        (void)answered("query", synced_mem_query(object->mem, NULL), refused);
+        (void)answered("query", synced_mem_query(object->mem, NULL), one(SYNCED_MEM_ERR_INVALID_ARGUMENT));
         break;
     }
-    if (!machine.gpu && object->alignment <= 1)
+    if (!machine.gpu && object->owner->alignment <= 1)
         mistakes_without_gpu(object);
     check_facts(object);
 }
@@ -388,6 +451,8 @@ bool play_mistake(const struct op *op)
         mistake_of_nothing(op->b % 6);
     else
         mistake_of_object(object, op->b % 5);
+    if (op->a % 3 == 2 && object->mem && op->object >= PLAIN && op->b / 5 % 3 == 0)
+        mistake_of_view(object, op->b / 15 % 6);
     call_ends(0, 0);
     return true;
 }

@@ -237,15 +237,16 @@ static int device_of_memory(const struct handing *handing)
     return other ? (own + 1) % machine.devices : own;
 }
 
-/* Memory, stream and object must be of one device. Objects whose sides share memory refuse the caller's. */
+/* Memory, stream and object must be of one device. Views, and objects whose sides share memory, refuse the
+ * caller's. */
 static unsigned handing_allowed(const struct handing *handing)
 {
     const struct object *const object = handing->object;
     const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
                        : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
-                                                      : object->device;
-    const bool elsewhere = object->device >= 0 && device != object->device;
-    if (object->placement != SYNCED_MEM_PLACEMENT_SEPARATE)
+                                                      : object->owner->device;
+    const bool elsewhere = object->owner->device >= 0 && device != object->owner->device;
+    if (object->root || object->placement != SYNCED_MEM_PLACEMENT_SEPARATE)
         return 1u << SYNCED_MEM_ERR_INVALID_STATE | (elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : 0);
     return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
 }
@@ -313,7 +314,11 @@ static void handed_in(const struct handing *handing)
     else if (handing->stream != NO_STREAM)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
-    object->copy[CPU].filling |= handing->filling;
+    for
+        EACH_PART(part, object)
+        {
+            part->filling |= handing->filling;
+        }
     if (handing->lock)
         object->copy[CPU].locked = object->copy[CPU].block->locked =
             object->copy[CPU].block->kind == PAGEABLE_BLOCK && object->size > 0;
@@ -321,12 +326,16 @@ static void handed_in(const struct handing *handing)
         return;
     object->device_data = handing->blocks[GPU]->data;
     const int stream = filler(handing, object->device);
-    if (object->size > 0)
-        *(handing->stream == NO_STREAM ? &object->loose_writing : &object->writing) |= in_set(stream);
-    if (handing->stream == NO_STREAM && stream % PLACES != LEGACY)
-        object->loose_writer = stream;
-    if (handing->stream == NO_STREAM && !handing->sides[CPU])
-        object->writer = NO_STREAM;
+    for
+        EACH_PART(part, object)
+        {
+            if (object->size > 0)
+                *(handing->stream == NO_STREAM ? &part->loose_writing : &part->writing) |= in_set(stream);
+            if (handing->stream == NO_STREAM && stream % PLACES != LEGACY)
+                part->loose_writer = stream;
+            if (handing->stream == NO_STREAM && !handing->sides[CPU])
+                part->writer = NO_STREAM;
+        }
 }
 
 static void hand_over(struct handing *handing)
@@ -339,7 +348,7 @@ static void hand_over(struct handing *handing)
         if (handing->blocks[side])
             handing->blocks[side]->poisoned = false;
     print_handing(handing);
-    call_begins(object->placement ? NULL : object, handing->op->code, handing->stream);
+    call_begins(object->placement && !ref_is_in_parts(object) ? NULL : object, handing->op->code, handing->stream);
     if (answered(op_name(handing->op->code), hand_in(handing, cpu, gpu), allowed))
         handed_in(handing);
     else
@@ -361,7 +370,7 @@ bool play_set(const struct op *op)
                               .lock = machine.gpu && which % 3 != 1 && (op->a >> 7) % 5 == 1,
                               .stream = NO_STREAM,
                               .pattern = op->b % 250 + 1};
-    if (!object->mem || object->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
+    if (!object->mem || object->owner->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
     if (!machine.gpu && (which >= 6 || handing.sides[GPU]))
         return false;

@@ -70,10 +70,14 @@ static synced_mem_stats stats_of_library(void)
     return stats;
 }
 
-/* One call hits a cell for each kind of work in flight. */
+/* One call hits a cell for each kind of work in flight. On an object in parts it hits a cell of views. */
 void call_meets(const struct object *object, int code, int stream)
 {
-    struct cell cell = {.head = (unsigned char)object->head};
+    struct cell cell = {.head = (unsigned char)ref_head(object)};
+    if (ref_is_in_parts(object)) {
+        ++*view_cell_count(&(struct view_cell){(unsigned char)code, cell.head, (unsigned char)ref_shape(object)});
+        return;
+    }
     if (!cell_of(code, stream, &cell))
         return;
     const int from = cell.domain == DOMAIN_HOST ? HOST : cell.domain == DOMAIN_NO_STREAM ? NO_STREAM : stream;
@@ -104,9 +108,10 @@ static bool lets_go(int code)
 
 static void mark_going(const struct object *object, bool going)
 {
+    const struct object *const root = object->root ? object->root : object;
     for (int side = 0; side < SIDES; side++)
-        if (object->copy[side].block)
-            object->copy[side].block->going = going;
+        if (root->copy[side].block)
+            root->copy[side].block->going = going;
 }
 
 void call_begins(const struct object *object, int code, int stream)
@@ -127,17 +132,43 @@ static void check_moves(const char *way, uint64_t made, int expected)
         fail("%llu transfers %s, not %d", (unsigned long long)made, way, expected);
 }
 
+static bool has_divided(void)
+{
+    for (int i = 0; i < FIRST_VIEW; i++)
+        if (world.objects[i].mem && world.objects[i].divided)
+            return true;
+    return false;
+}
+
 /* After a single transfer its bytes show whether it took several chunks. Without staging, only pushes of more than a
- * buffer are staged, and transfers of memory that is page-locked in part. */
+ * buffer are staged, transfers of memory that is page-locked in part, and those of objects with views. */
 static void check_staged(const synced_mem_stats *after, uint64_t ups, uint64_t downs)
 {
     const uint64_t staged = after->staged_transfers - before.staged_transfers;
     const uint64_t up_bytes = after->h2d_bytes - before.h2d_bytes;
     const uint64_t bytes = up_bytes + after->d2h_bytes - before.d2h_bytes;
-    if (!world.staged && sharers_before == 0 && (staged > ups || staged * STAGING_BUFFER > up_bytes))
+    if (!world.staged && sharers_before == 0 && !has_divided() && (staged > ups || staged * STAGING_BUFFER > up_bytes))
         fail("%llu transfers were staged", (unsigned long long)staged);
     shared->staged += staged;
     shared->chunked += staged == 1 && ups + downs == 1 && bytes > STAGING_BUFFER;
+}
+
+/* Adjacent parts may be moved together. */
+static void check_bytes(const char *way, uint64_t made, uint64_t bytes, int most, size_t expected)
+{
+    if (bytes != expected || (made == 0) != (expected == 0) || made > (uint64_t)most)
+        fail("%llu bytes went %s in %llu transfers, not %zu in at most %d", (unsigned long long)bytes, way,
+             (unsigned long long)made, expected, most);
+}
+
+void call_moved(int most, size_t up_bytes, size_t down_bytes)
+{
+    const synced_mem_stats after = stats_of_library();
+    check_bytes("to the device", after.h2d_transfers - before.h2d_transfers, after.h2d_bytes - before.h2d_bytes, most,
+                up_bytes);
+    check_bytes("to the host", after.d2h_transfers - before.d2h_transfers, after.d2h_bytes - before.d2h_bytes, most,
+                down_bytes);
+    call_ends(-1, -1);
 }
 
 void call_ends(int up, int down)
@@ -201,12 +232,13 @@ bool answered(const char *what, synced_mem_status status, unsigned allowed)
 
 void take_device(struct object *object, int device, bool must)
 {
+    struct object *const owner = object->owner;
     const int said = synced_mem_device(object->mem);
-    if (object->device >= 0 || (said < 0 && !must))
+    if (owner->device >= 0 || (said < 0 && !must))
         return;
     if (said != device)
         fail("the object took device %d, not %d", said, device);
-    object->device = said;
+    owner->device = said;
 }
 
 /* Such memory holds no contents; only its source shows it. */
@@ -219,14 +251,15 @@ static void keep_capacity(struct copy *copy, synced_mem_source source)
 
 void call_failed(struct object *object, int device)
 {
+    struct object *const owner = object->owner;
     take_device(object, device, false);
-    keep_capacity(&object->copy[CPU], synced_mem_cpu_source(object->mem));
-    keep_capacity(&object->copy[GPU], synced_mem_gpu_source(object->mem));
+    keep_capacity(&owner->copy[CPU], synced_mem_cpu_source(owner->mem));
+    keep_capacity(&owner->copy[GPU], synced_mem_gpu_source(owner->mem));
 }
 
-static void check_source(const struct object *object, enum side which, synced_mem_source source, size_t capacity)
+static void check_source(const struct object *owner, enum side which, synced_mem_source source, size_t capacity)
 {
-    const struct copy *const copy = &object->copy[which];
+    const struct copy *const copy = &owner->copy[which];
     const char *const side = which == CPU ? "host" : "device";
     static const unsigned expected[] = {
         [NONE] = 1u << SYNCED_MEM_SOURCE_NONE,
@@ -237,11 +270,11 @@ static void check_source(const struct object *object, enum side which, synced_me
     unsigned allowed = expected[copy->origin];
     if (copy->origin == OWN && world.allocated[which])
         allowed |= 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
-    if (copy->origin == OWN && object->allocated[which])
+    if (copy->origin == OWN && owner->allocated[which])
         allowed = 1u << SYNCED_MEM_SOURCE_ALLOCATOR;
-    if (copy->origin == OWN && is_shared(object))
-        allowed = 1u << (object->placement == SYNCED_MEM_PLACEMENT_MAPPED ? SYNCED_MEM_SOURCE_MAPPED
-                                                                          : SYNCED_MEM_SOURCE_MANAGED);
+    if (copy->origin == OWN && is_shared(owner))
+        allowed = 1u << (owner->placement == SYNCED_MEM_PLACEMENT_MAPPED ? SYNCED_MEM_SOURCE_MAPPED
+                                                                         : SYNCED_MEM_SOURCE_MANAGED);
     if (!(allowed & (1u << source)))
         fail("the %s copy's source is %d", side, source);
     if (copy->origin == NONE && capacity != 0)
@@ -250,39 +283,66 @@ static void check_source(const struct object *object, enum side which, synced_me
         fail("the callback of adopted memory came while the object uses it");
 }
 
-void check_facts(struct object *object)
+static void check_one(const struct object *object)
 {
     const synced_mem *const mem = object->mem;
-    mark_going(object, false);
-    if ((unsigned)synced_mem_head(mem) != object->head)
-        fail("the head is %d, not %u", synced_mem_head(mem), object->head);
+    const unsigned head = ref_head(object);
+    if ((unsigned)synced_mem_head(mem) != head)
+        fail("the head is %d, not %u", synced_mem_head(mem), head);
     if (synced_mem_size(mem) != object->size)
         fail("the size is %zu, not %zu", synced_mem_size(mem), object->size);
-    if (synced_mem_device(mem) != object->device)
-        fail("the device is %d, not %d", synced_mem_device(mem), object->device);
+    if (synced_mem_device(mem) != object->owner->device)
+        fail("the device is %d, not %d", synced_mem_device(mem), object->owner->device);
     const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
-    if (is_shared(object) && (synced_mem_placement(mem) != object->placement || room[CPU] != room[GPU]))
+    if (is_shared(object) && (synced_mem_placement(mem) != object->owner->placement || room[CPU] != room[GPU]))
         fail("the placement is %d, with room for %zu and %zu bytes", (int)synced_mem_placement(mem), room[CPU],
              room[GPU]);
-    check_source(object, CPU, synced_mem_cpu_source(mem), room[CPU]);
-    check_source(object, GPU, synced_mem_gpu_source(mem), room[GPU]);
+    check_source(object->owner, CPU, synced_mem_cpu_source(mem), room[CPU]);
+    check_source(object->owner, GPU, synced_mem_gpu_source(mem), room[GPU]);
     for (unsigned side = CPU; side < SIDES; side++)
-        if ((object->head & (1u << side)) && room[side] < object->size)
+        if ((head & (1u << side)) && head != SYNCED_MEM_MIXED && room[side] < object->size)
             fail("a copy with the contents has room for %zu of %zu bytes", room[side], object->size);
 }
 
+/* Checks the object, and all that have bytes of the same root. */
+void check_facts(struct object *object)
+{
+    const struct object *const root = object->root ? object->root : object;
+    mark_going(object, false);
+    check_one(object);
+    if (!ref_is_in_parts(object))
+        return;
+    ref_join(object->owner);
+    check_one(root);
+    for (int i = FIRST_VIEW; i < OBJECTS; i++) {
+        const struct object *const view = &world.objects[i];
+        if (!view->mem || view->root != root)
+            continue;
+        check_one(view);
+        if (synced_mem_root(view->mem) != root->mem || synced_mem_offset(view->mem) != view->root_offset)
+            fail("the view begins at %zu of its root, not at %zu", synced_mem_offset(view->mem), view->root_offset);
+    }
+}
+
+/* Compares the parts that are known. */
 void check_contents(const struct object *object, const void *data, const char *what)
 {
-    if (!object->defined || object->size == 0)
-        return;
-    gpu_note_host_read(data, object->size);
-    if (memcmp(data, object->bytes, object->size) == 0)
-        return;
-    const unsigned char *const got = data;
-    size_t at = 0;
-    while (got[at] == object->bytes[at])
-        at++;
-    fail("%s: byte %zu of %zu is 0x%02x, not 0x%02x", what, at, object->size, got[at], object->bytes[at]);
+    for
+        EACH_PART(part, object)
+        {
+            const size_t offset = part->begin - object->offset, size = part_size(part);
+            const unsigned char *const got = (const unsigned char *)data + offset;
+            const unsigned char *const expected = object->owner->bytes + part->begin;
+            size_t at = 0;
+            if (!part->defined || size == 0)
+                continue;
+            gpu_note_host_read(got, size);
+            if (memcmp(got, expected, size) == 0)
+                continue;
+            while (got[at] == expected[at])
+                at++;
+            fail("%s: byte %zu of %zu is 0x%02x, not 0x%02x", what, offset + at, object->size, got[at], expected[at]);
+        }
 }
 
 /* ---- One operation ---- */
@@ -291,7 +351,8 @@ void check_contents(const struct object *object, const void *data, const char *w
 static bool play_one(const struct op *op)
 {
     return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_size(op) ||
-           play_life(op) || play_stream(op) || play_setting(op) || play_mistake(op) || play_failing(op) || play_act(op);
+           play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
+           play_failing(op) || play_act(op);
 }
 
 void perform(const struct op *op)
@@ -398,7 +459,7 @@ void play(struct source *from, unsigned schedule, bool print_code)
     shared->logged = 0;
     shared->message[0] = '\0';
     (void)gpu_start(schedule);
-    memset(&world, 0, sizeof world);
+    ref_begin();
     synced_mem_set_error_handler(note_error, &told);
     if (machine.gpu)
         gpu_make_current(0);

@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { OBJECTS = 6, DEVICES = 2, THREADS = 3, MAX_SIZE = 140000 };
+/* The places of objects: some never have views, some may have them, and the rest are places of views. */
+enum { PLAIN = 6, ROOTS = 2, VIEWS = 8, FIRST_VIEW = PLAIN + ROOTS, OBJECTS = FIRST_VIEW + VIEWS };
+enum { DEVICES = 2, THREADS = 3, MAX_SIZE = 140000 };
 
 /* ---- Streams: places in a table, each with one stream of its kind at any time ---- */
 
@@ -47,6 +49,7 @@ static inline int device_of_stream(int stream)
     X(CREATE, create)                                                                                                  \
     X(CREATE_ALLOCATED, create_allocated)                                                                              \
     X(CREATE_SHARED, create_shared)                                                                                    \
+    X(VIEW, view)                                                                                                      \
     X(RETAIN, retain)                                                                                                  \
     X(RELEASE, release)                                                                                                \
     X(DESTROY, destroy)                                                                                                \
@@ -197,8 +200,16 @@ struct cell {
 };
 enum { HEADS = 4, MOST_OPS = 400000, MESSAGE = 1000, CELL_GOAL = 100 };
 
+/* The cells of views, and of objects in parts. A view may have one part or several. */
+enum shape { ONE_PART, PARTS, ROOT_IN_PARTS, SHAPES };
+struct view_cell {
+    unsigned char code, head, shape;
+};
+enum { VIEW_HEADS = SYNCED_MEM_MIXED + 1, VIEW_CELL_GOAL = 20 };
+
 struct shared {
     unsigned cells[HEADS][CELL_ACCESSES][DOMAINS][FLIGHTS];
+    unsigned view_cells[OP_CODES][VIEW_HEADS][SHAPES];
     unsigned long calls;      /* of the library */
     unsigned long active;     /* those of them that moved bytes or waited */
     unsigned long asked;      /* calls before which the test queried whether device work was pending */
@@ -232,6 +243,12 @@ bool cell_rarest(uint64_t *random, unsigned enough, struct cell *out);
 /* Prints the report. Returns whether every possible cell was hit often enough. */
 bool cells_report(bool all, unsigned goal);
 
+/* The same for the cells of views. view_cell_is_impossible() is true also if the operation has no such cells. */
+bool view_cell_is_impossible(const struct view_cell *cell);
+unsigned *view_cell_count(const struct view_cell *cell);
+bool view_cell_rarest(uint64_t *random, unsigned enough, struct view_cell *out);
+bool view_cells_report(bool all, unsigned goal);
+
 /* Finds the access and domain of an operation. Returns false if the operation belongs to no cell. */
 bool cell_of(int code, int stream, struct cell *out);
 /* Returns an operation of the access in the domain. */
@@ -257,7 +274,7 @@ struct generator {
     uint64_t random;
     unsigned long calls; /* how many are still to be made */
     unsigned long excluded[2];
-    struct op queue[32];
+    struct op queue[64];
     int queued, taken;
     int object;
     int thread;

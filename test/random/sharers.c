@@ -79,7 +79,7 @@ bool play_share(const struct op *op)
         play_release(op, sharer);
         return true;
     }
-    struct block *const block = object->mem ? object->copy[CPU].block : NULL;
+    struct block *const block = object->mem && !object->root ? object->copy[CPU].block : NULL;
     if (!block || block->kind != PAGEABLE_BLOCK)
         return false;
     const size_t edges[EDGES] = {0, object->size / 2, object->size, block->size};

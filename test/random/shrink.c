@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 10, MOST_S = 240, MOST_RUNS = 500, SCHEDULES = 3 };
+enum { PATIENCE_S = 10, MOST_S = 240, MOST_RUNS = 500, SCHEDULES = 3, LAST = 20 };
 
 static int runs;
 static char failure[MESSAGE];
@@ -156,7 +156,9 @@ void shrink(unsigned schedule)
     (void)printf("shrinking a sequence of %d operations\n", count);
     (void)fflush(stdout);
     if (!still_fails(ops, count, &schedule)) {
-        (void)printf("it does not fail again\n");
+        const int last = count < LAST ? count : LAST;
+        (void)printf("it does not fail again; the last operations were:\n");
+        print_ops(ops + count - last, last, schedule);
         free(ops);
         return;
     }

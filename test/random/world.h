@@ -39,37 +39,60 @@ struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
     bool locked;         /* pageable memory that was page-locked for the object */
-    /* Streams of transfers that bring its contents, and that read them, unless the host has waited for them. */
-    stream_set arriving, reading;
-    stream_set filling; /* streams on which the caller's own work writes the contents to host memory */
 };
 
-struct object {
-    synced_mem *mem; /* NULL: no object */
-    unsigned references;
-    size_t size;
-    int device;
-    size_t alignment;
-    bool named;
-    synced_mem_placement_kind placement; /* the requested placement */
-    bool allocated[SIDES];               /* memory that is not handed in comes from a user allocator */
+/* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object with
+ * views has several parts. */
+struct part {
+    size_t begin, end; /* in the root */
     unsigned head;
     bool defined; /* the contents are known: false after an overwrite, until all of them are written */
-    struct copy copy[SIDES];
 
     /* The pointers that are valid: for the host, to read or also to write; for streams. */
-    void *host;
     bool host_reads, host_writes;
-    void *device_data;
-    void *old;  /* a pointer requested without a stream: kernels may read through it until the memory is released */
-    int writer; /* a stream, NO_STREAM, or NOBODY */
+    bool old;           /* a pointer requested without a stream: kernels may read until the memory is released */
+    int writer;         /* a stream, NO_STREAM, or NOBODY */
     stream_set readers; /* NO_STREAM is one of them */
+
+    /* Streams of transfers that bring the contents of a side, and that read them, unless the host has waited for them.
+     * Streams on which the caller's own work writes the contents to host memory. */
+    stream_set arriving[SIDES], leaving[SIDES], filling;
 
     /* Streams with kernels that may be pending; "loose" ones use pointers requested without a stream. */
     stream_set writing, reading, loose_writing, loose_reading;
     /* The caller itself orders loose kernels. These are the ones since the last loose kernel on the legacy stream. */
     int loose_writer;
     stream_set loose_readers;
+};
+enum { MOST_PARTS = 128 };
+
+struct object {
+    synced_mem *mem; /* NULL: no object */
+    unsigned references;
+    size_t size;
+    bool named;
+
+    /* The object that has the memory and the parts: the object itself, or the root of a view with bytes. */
+    struct object *owner;
+    size_t offset; /* in the owner */
+
+    /* Of a view. */
+    struct object *root;
+    size_t root_offset;
+
+    /* Of an object that is no view. After the last reference is gone, it lives as long as its views. */
+    int views, views_with_bytes;
+    bool divided; /* it had views with bytes, or was copied with such an object: the library may still keep parts */
+
+    /* Of an owner. */
+    int device;
+    size_t alignment;
+    synced_mem_placement_kind placement; /* the requested placement */
+    bool allocated[SIDES];               /* memory that is not handed in comes from a user allocator */
+    struct copy copy[SIDES];
+    unsigned char *host, *device_data; /* the pointers that accesses return */
+    int parts;
+    struct part part[MOST_PARTS];
 
     unsigned char bytes[MAX_SIZE];
 };
@@ -101,20 +124,72 @@ int device_for(const struct object *object);
 /* Returns whether one memory is both copies. Without a GPU the host has its own memory. */
 bool is_shared(const struct object *object);
 
+/* ---- Parts ---- */
+
+/* Each part of an object. */
+#define EACH_PART(part, object)                                                                                        \
+    (struct part *part = ref_first_part(object), *part##_end = part + ref_count_parts(object); part < part##_end;      \
+     part++)
+struct part *ref_first_part(const struct object *object);
+int ref_count_parts(const struct object *object);
+static inline size_t part_size(const struct part *part)
+{
+    return part->end - part->begin;
+}
+
+/* Returns whether the object is a view, or has views or several parts. */
+bool ref_is_in_parts(const struct object *object);
+enum shape ref_shape(const struct object *object);
+/* Returns how many transfers an access makes at most. The library may keep apart what is one part here, because the work
+ * in flight differs. */
+int ref_most_transfers(const struct object *object);
+unsigned ref_head(const struct object *object);
+/* Return whether all parts have the head; whether any has it. */
+bool ref_all_at(const struct object *object, unsigned head);
+bool ref_any_at(const struct object *object, unsigned head);
+bool ref_is_defined(const struct object *object);
+/* Returns the expected contents. Undefined ones have any value. */
+unsigned char *ref_bytes(const struct object *object);
+
+struct range {
+    size_t offset, size; /* in an object */
+};
+/* Uses of the pointers. Each part may permit other uses. */
+enum use { HOST_READS, HOST_WRITES, STREAM_READS, STREAM_WRITES };
+/* Shortens the range of an object to the first bytes that permit the use. Those to be read are defined. Returns false
+ * if there are none. */
+bool ref_permits(const struct object *object, enum use use, int stream, struct range *range);
+
+void ref_viewed(struct object *view, synced_mem *mem, struct object *root, size_t offset, size_t size);
+/* The view is released. */
+void ref_unviewed(struct object *view);
+/* Makes a border of parts in the object. */
+void ref_cut(struct object *object, size_t at);
+/* Joins parts that are equal, and that no view separates. */
+void ref_join(struct object *root);
+/* Returns whether two objects have bytes in common. */
+bool ref_overlap(const struct object *one, const struct object *other);
+
+/* Begins without objects. */
+void ref_begin(void);
+
 /* ---- Effects of calls that succeed ---- */
 
 void ref_created(struct object *object, synced_mem *mem, size_t size);
-/* ref_work() returns the work of an access. Call it before the access. */
-enum work { NOTHING, ZERO, MOVE };
-enum work ref_work(const struct object *object, enum side side, enum mode mode);
+/* Returns whether transfers of the host copy's memory end in the call. */
+bool ref_host_is_pageable(const struct object *owner);
+/* Returns how many bytes an access moves. Call it before the access. */
+size_t ref_moved_by_access(const struct object *object, enum side side, enum mode mode);
 void ref_cpu(struct object *object, enum mode mode, void *data);
 void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
 void ref_pull(struct object *object, int stream);
 void ref_cleared(struct object *object);
-/* Return where the contents are read and written in a copy to the side. */
-enum side ref_copied_from(const struct object *from, enum side side);
-enum side ref_copied_to(const struct object *to, enum side side);
+/* Return how many bytes a push, or else a pull, moves; how many a release of the side's memory moves. */
+size_t ref_moved_by_transfer(const struct object *object, bool push);
+size_t ref_moved_by_release(const struct object *object, enum side side);
+/* Adds the bytes that a copy to the side moves to the device, and to the host. */
+void ref_moved_by_copy(const struct object *to, const struct object *from, enum side side, size_t moved[SIDES]);
 /* stream HOST: to the host. */
 void ref_copied(struct object *to, struct object *from, enum side side, int stream);
 void ref_end_use_on(struct object *object, int stream);
@@ -122,29 +197,33 @@ void ref_forget_stream(int stream);
 /* The place now has a new stream. */
 void ref_stream_renewed(int stream);
 void ref_waited(struct object *object);
-void ref_let_go(struct object *object, enum side side);
+void ref_let_go(struct object *owner, enum side side);
 /* Hands in memory, borrowed or adopted. It holds the pattern. */
-void ref_set(struct object *object, const bool sides[SIDES], struct block *const blocks[SIDES], bool adopted,
+void ref_set(struct object *owner, const bool sides[SIDES], struct block *const blocks[SIDES], bool adopted,
              unsigned pattern);
+/* Gives the side memory of the object's own, if it has none. */
+void ref_obtain(struct object *owner, enum side side);
+void ref_arrived(struct part *part, enum side side);
 void ref_resized(struct object *object, size_t size, unsigned head, const size_t capacity[SIDES]);
 void ref_discarded(struct object *object, size_t size, const size_t capacity[SIDES]);
-void ref_released(struct object *object, enum side side);
+void ref_released(struct object *owner, enum side side);
 void ref_no_pointers(struct object *object);
 
 /* ---- Acts of the caller ---- */
 
-bool ref_may_read(const struct object *object, int stream);
-bool ref_may_write(const struct object *object, int stream);
-void ref_kernel(struct object *object, int stream, bool writes);
-void ref_wrote(struct object *object, size_t offset, size_t size, unsigned pattern);
+void ref_kernel(struct object *object, struct range range, int stream, bool writes);
+/* The contents of the range are known now. */
+void ref_defined(struct object *object, struct range range);
+void ref_wrote(struct object *object, struct range range, unsigned pattern);
 /* A kernel reads through the pointer that was requested without a stream, even if the host has read since. Call it just
  * before the memory is released. */
-void late_kernel(const struct op *op, const struct object *object);
+void late_kernel(const struct object *owner);
 void ref_stream_synced(int stream);
 void ref_device_synced(int device);
 
 /* ---- Work in flight ---- */
 
+/* For an object that is not in parts. */
 bool in_flight(const struct object *object, enum access access, int stream, enum flight flight);
 
 /* ---- Blocks ---- */
@@ -188,6 +267,8 @@ extern bool code_wanted;
 void call_meets(const struct object *object, int code, int stream);
 void call_begins(const struct object *object, int code, int stream);
 void call_ends(int up, int down);
+/* Ends a call that moves so many bytes, in so many transfers at most. */
+void call_moved(int most, size_t up_bytes, size_t down_bytes);
 /* Returns whether the call succeeded. Fails if the status is not in the allowed set, 1 << status each. */
 bool answered(const char *what, synced_mem_status status, unsigned allowed);
 /* Memory that a failed call has obtained may stay as capacity, and its device too. */
@@ -199,6 +280,10 @@ void check_contents(const struct object *object, const void *data, const char *w
 
 enum { OK_ONLY = 1u << SYNCED_MEM_OK };
 
+/* Returns the second argument of the operation that makes a view. */
+uint32_t view_arguments(int of, size_t size, uint32_t options);
+void mistake_of_view(const struct object *of, unsigned which);
+
 bool play_access(const struct op *op);
 bool play_transfer(const struct op *op);
 bool play_copy(const struct op *op);
@@ -206,6 +291,7 @@ bool play_set(const struct op *op);
 bool play_share(const struct op *op);
 bool play_size(const struct op *op);
 bool play_life(const struct op *op);
+bool play_view(const struct op *op);
 bool play_stream(const struct op *op);
 bool play_setting(const struct op *op);
 bool play_mistake(const struct op *op);
