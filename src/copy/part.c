@@ -115,17 +115,40 @@ static bool are_writes_alike(const struct sm_copy *one, const struct sm_copy *ot
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
     return are_writes_alike(one, other) && !one->untracked && !other->untracked &&
-           are_uses_alike(one->reads, other->reads) && are_uses_alike(one->covered, other->covered);
+           are_uses_alike(one->reads, other->reads);
+}
+
+static void poll_fences(const struct sm_use *uses)
+{
+    for (; uses; uses = uses->next)
+        if (uses->fence)
+            (void)sm_fence_pending(uses->fence);
+}
+
+void sm_part_poll(struct sm_copy *part)
+{
+    if (part->write)
+        (void)sm_fence_pending(part->write);
+    if (part->writer_fence)
+        (void)sm_fence_pending(part->writer_fence);
+    poll_fences(part->reads);
+    poll_fences(part->covered);
+    sm_inflight_prune(part);
 }
 
 bool sm_part_is_idle(const struct sm_copy *part)
 {
     return !part->write && !part->writer && !part->writer_fence && !part->untracked && !skip_ended(part->reads) &&
-           !skip_ended(part->covered);
+           !part->covered;
 }
 
-void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other)
+void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
 {
+    struct sm_use **end = &part->covered;
+    while (*end)
+        end = &(*end)->next;
+    *end = other->covered;
+    other->covered = NULL;
     part->streamless = part->streamless || other->streamless;
     part->given += other->given;
     part->arrivals = part->arrivals > other->arrivals ? part->arrivals : other->arrivals;

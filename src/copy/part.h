@@ -28,11 +28,15 @@ void sm_part_end_at(struct sm_copy *part, size_t size);
 /* Returns whether two records are alike. Both must be pruned. */
 bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
 
+/* Polls all work in flight, and forgets what is over. */
+void sm_part_poll(struct sm_copy *part);
+
 /* Returns whether nothing is in flight on a pruned record. */
 bool sm_part_is_idle(const struct sm_copy *part);
 
-/* Takes over what the left one of two alike parts does not know of the other. */
-void sm_part_absorb(struct sm_copy *part, const struct sm_copy *other);
+/* Takes over what the left one of two alike parts does not know of the other, such as covered transfers: only a call that
+ * hands all of the memory back waits for those. */
+void sm_part_absorb(struct sm_copy *part, struct sm_copy *other);
 
 /* Gives up a part. Ignores NULL. */
 void sm_part_give(struct sm_copy *part);

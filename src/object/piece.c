@@ -265,13 +265,6 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     return SYNCED_MEM_OK;
 }
 
-static void prune_parts(const struct synced_mem *piece)
-{
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(piece, side))
-            sm_inflight_prune(sm_copy_of(piece, side));
-}
-
 /* A part on which nothing is in flight can be made again: it then inherits what is in flight on the root's memory. */
 static bool are_parts_alike(const struct sm_copy *one, const struct sm_copy *other)
 {
@@ -280,23 +273,36 @@ static bool are_parts_alike(const struct sm_copy *one, const struct sm_copy *oth
     return sm_part_is_alike(one, other);
 }
 
-static bool can_join(const struct synced_mem *left, const struct synced_mem *right)
+static void for_each_part(const struct synced_mem *piece, void (*act)(struct sm_copy *part))
 {
-    if (right->holders > 0 || sm_head(left) != sm_head(right))
-        return false;
-    prune_parts(left);
-    prune_parts(right);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(piece, side))
+            act(sm_copy_of(piece, side));
+}
+
+static bool are_all_alike(const struct synced_mem *left, const struct synced_mem *right,
+                          void (*update)(struct sm_copy *part))
+{
     bool alike = true;
+    for_each_part(left, update);
+    for_each_part(right, update);
     for (enum sm_side side = SM_CPU; side < SM_SIDES && alike; side++)
         alike = are_parts_alike(sm_copy_of(left, side), sm_copy_of(right, side));
     return alike;
+}
+
+/* Polls only what has to be polled. */
+static bool can_join(const struct synced_mem *left, const struct synced_mem *right)
+{
+    return right->holders == 0 && sm_head(left) == sm_head(right) &&
+           (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
 
 /* Joins the parts of a side. One that the other piece lacks is given up. */
 static void join_parts(struct synced_mem *left, const struct synced_mem *right, enum sm_side side)
 {
     struct sm_copy *const part = sm_copy_of(left, side);
-    const struct sm_copy *const other = sm_copy_of(right, side);
+    struct sm_copy *const other = sm_copy_of(right, side);
     struct sm_copy *const memory = sm_copy_of(left->root, side);
     if (part && other) {
         sm_part_absorb(part, other);

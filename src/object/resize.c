@@ -4,6 +4,7 @@
 #include "memory/guard.h"
 #include "object/access.h"
 #include "object/fetch.h"
+#include "object/piece.h"
 #include "object/reclaim.h"
 #include "object/replace.h"
 #include "object/span.h"
@@ -251,28 +252,64 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     }
 }
 
-/* A root in pieces without views becomes whole once all pieces are alike. */
-static synced_mem_status make_whole(struct synced_mem *mem)
+static synced_mem_status fail_with_views(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
+}
+
+static void discard_contents(struct synced_mem *mem)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        sm_close_write(each);
+        sm_set_head(each, SYNCED_MEM_UNINITIALIZED);
+    }
+}
+
+/* Makes the pieces of a root alike, whose contents are on the host alone or do not matter. What is in flight on a copy
+ * that has no contents goes to the root's record, as nobody needs the copy's pieces. */
+static synced_mem_status gather_work(struct sm_transaction *transaction, bool keep)
+{
+    struct synced_mem *const mem = transaction->mem;
+    if (!sm_is_divided(mem))
+        return SYNCED_MEM_OK;
+    if (mem->holders > 0)
+        return fail_with_views();
+    for (enum sm_side side = keep ? SM_GPU : SM_CPU; side < SM_SIDES && !(keep && sm_shared_copy(mem)); side++)
+        SM_TRY(sm_gather_parts(mem, side));
+    if (!keep)
+        discard_contents(mem);
+    for (enum sm_side side = keep ? SM_GPU : SM_CPU; side < SM_SIDES && !(keep && sm_shared_copy(mem)); side++)
+        sm_drop_parts(mem, side);
+    return SYNCED_MEM_OK;
+}
+
+/* Makes a root without views, which may still be in pieces, whole. */
+static synced_mem_status make_whole(struct synced_mem *mem, bool keep)
 {
     struct sm_transaction transaction;
     void *data;
-    SM_TRY(sm_enter(&transaction, mem));
+    SM_TRY(sm_lock_first(mem));
     const bool is_divided = sm_is_divided(mem);
     const bool has_views = is_divided && mem->holders > 0;
-    (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    sm_unlock_last(mem);
     if (has_views)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
-    return is_divided ? sm_access(mem, SM_CPU, SM_MUTABLE, &data) : SYNCED_MEM_OK;
+        return fail_with_views();
+    if (!is_divided)
+        return SYNCED_MEM_OK;
+    if (keep)
+        SM_TRY(sm_access(mem, SM_CPU, SM_MUTABLE, &data));
+    SM_TRY(sm_enter(&transaction, mem));
+    return sm_leave(&transaction, gather_work(&transaction, keep));
 }
 
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
-    SM_TRY(make_whole(mem));
+    SM_TRY(make_whole(mem, keep));
     SM_TRY(sm_enter(&transaction, mem));
     if (sm_is_divided(mem))
-        return sm_leave(&transaction, sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "another call has made a view meanwhile"));
+        return sm_leave(&transaction, fail_with_views());
     synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);

@@ -183,6 +183,44 @@ START_TEST(memory_that_was_just_obtained)
 }
 END_TEST
 
+static void *read_the_busy_view(void *out)
+{
+    *(const void **)out = synced_mem_cpu_data(it.busy);
+    return NULL;
+}
+
+/* A thread waits to read a view. Another call replaces or releases the root's memory, and does not wait. */
+START_TEST(replaced_while_another_waits)
+{
+    static unsigned char other[ROOT];
+    pthread_t thread;
+    const void *got = NULL;
+    if (!gpu_expected())
+        return;
+    begin(false);
+    kernel_is_held();
+    ck_assert_int_eq(pthread_create(&thread, NULL, read_the_busy_view, &got), 0);
+    (void)usleep(A_WHILE_US);
+    pattern_write(other, ROOT, 9);
+    if (_i == 0)
+        OK(synced_mem_set_cpu_data(it.root, other));
+    else if (_i == 1)
+        OK(synced_mem_release_data(it.root));
+    else
+        OK(synced_mem_clear(it.root));
+    expect(it.root, _i == 0 ? 9 : 0);
+    ck_assert_int_eq(synced_mem_head(it.free), _i == 0 ? SYNCED_MEM_AT_CPU : SYNCED_MEM_UNINITIALIZED);
+    synced_mem *const inner = view_of(it.busy, 10, 20);
+    let_go();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_ptr_nonnull(got);
+    ck_assert_ptr_eq(got, synced_mem_cpu_data(it.busy));
+    ck_assert(bytes_are_right(it.busy, got));
+    OK(synced_mem_release(inner));
+    finish();
+}
+END_TEST
+
 /* The last of all releases comes while a kernel writes. The memory outlives the kernel, and nobody waits. */
 START_TEST(released_while_busy)
 {
@@ -218,6 +256,7 @@ Suite *suite(void)
     add(halves, end_of_a_use, 8);
     TCase *const memory = add_case(made, "memory");
     add(memory, memory_that_was_just_obtained, 1);
+    add(memory, replaced_while_another_waits, 3);
     add(memory, released_while_busy, 1);
     return made;
 }

@@ -166,6 +166,37 @@ START_TEST(a_part_does_not_arrive)
 }
 END_TEST
 
+/* A staged transfer of a view fails after the view was cut: neither half has the contents on the host. */
+START_TEST(a_cut_transfer_fails)
+{
+    const synced_mem_staging staging = {
+        .struct_size = sizeof staging, .threads = 1 + (unsigned)_i % 2, .buffer_bytes = 65536, .minimum_bytes = 1};
+    OK(synced_mem_set_staging(&staging));
+    begin(true, false);
+    device_writes(it.parts[2], 7, it.stream);
+    gpu_hold(it.stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false);
+    OK(synced_mem_async_cpu_pull(it.parts[2], it.stream));
+    synced_mem *const left = view_of(it.parts[2], 0, PART / 3), *const right = view_of(it.parts[2], PART / 3, PART / 3);
+    if (_i / 2)
+        OK(synced_mem_release(left));
+    gpu_unhold();
+    gpu_sync_device(0);
+    (void)synced_mem_wait(right);
+    emu_fail_clear();
+    (void)synced_mem_wait(it.parts[2]);
+    ck_assert_uint_eq(emu_failures(), 1);
+    HEAD(it.parts[2], AT_GPU);
+    HEAD(right, AT_GPU);
+    ck_assert(host_reads_right(right));
+    ck_assert(host_reads_right(it.parts[2]));
+    OK(synced_mem_release(right));
+    if (!(_i / 2))
+        OK(synced_mem_release(left));
+    finish();
+}
+END_TEST
+
 /* ---- A lost device ---- */
 
 static void break_device(void)
@@ -255,6 +286,7 @@ Suite *suite(void)
     TCase *const fails = add_case(made, "failures");
     tcase_add_loop_test(fails, each_call_fails, 0, 8 * CALLS);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
+    tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, device_lost, 0, 2);
     tcase_add_test(lost, lost_on_the_way);

@@ -3,6 +3,8 @@
 
 #include "views_kit.h"
 
+#include <pthread.h>
+
 enum { HALF = ROOT / 2 };
 
 static struct {
@@ -154,12 +156,12 @@ static void live_in_child(const void *unused)
 {
     (void)unused;
     synced_mem *const root = make(ROOT), *const view = view_of(root, 10, 1000);
-    memset(expected, 0, sizeof expected);
     pattern_write(given(synced_mem_mutable_cpu_data(view)), 1000, 3);
     HEAD(root, MIXED);
-    pattern_write(expected + 10, 1000, 3);
-    ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(root)), expected, ROOT), 0);
-    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data(view));
+    const unsigned char *const data = given(synced_mem_cpu_data(root));
+    ck_assert(pattern_is(data, 10, 0));
+    ck_assert(pattern_is(data + 10, 1000, 3));
+    ck_assert(pattern_is(data + 1010, ROOT - 1010, 0));
     OK(synced_mem_release(root));
     OK(synced_mem_release(view));
 }
@@ -189,6 +191,61 @@ START_TEST(a_parent_with_gpu)
 }
 END_TEST
 
+/* ---- Forks while a thread divides objects ---- */
+
+static atomic_bool enough;
+
+/* Uses no assertions of Check, which are for the main thread. */
+static void *divide_again_and_again(void *unused)
+{
+    for (unsigned i = 0; !atomic_load(&enough); i++) {
+        synced_mem *view = NULL, *inner = NULL;
+        SOUND(synced_mem_view(&view, it.root, i * 7 % HALF, 1 + i % 1000, NULL) == SYNCED_MEM_OK);
+        SOUND(synced_mem_view(&inner, view, 0, 1, NULL) == SYNCED_MEM_OK);
+        SOUND(synced_mem_release(view) == SYNCED_MEM_OK);
+        SOUND(synced_mem_release(inner) == SYNCED_MEM_OK);
+    }
+    return unused;
+}
+
+static void live_with_views(const void *unused)
+{
+    live_in_child(unused);
+    read_or_not(it.at_cpu);
+    release_the_objects(2);
+    live_in_child(unused);
+}
+
+START_TEST(forks_during_calls)
+{
+    pthread_t thread;
+    const int forks = forks_of_a_schedule();
+    const bool with_device = gpu_expected() && _i == 0;
+    if (with_device) {
+        prepare();
+    } else {
+        it.root = make(ROOT);
+        it.at_cpu = view_of(it.root, 0, HALF);
+        it.at_gpu = view_of(it.root, HALF, 10);
+        it.across = view_of(it.root, 5, HALF);
+        it.piece = view_of(it.root, ROOT - 1, 1);
+        memset(expected, 0, sizeof expected);
+        host_writes(it.root, 1);
+    }
+    ck_assert_int_eq(pthread_create(&thread, NULL, divide_again_and_again, NULL), 0);
+    for (int i = 0; i < forks; i++)
+        ck_assert(child_succeeds(live_with_views, NULL));
+    atomic_store(&enough, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+    ck_assert(host_reads_right(it.root));
+    release_the_objects(0);
+    if (with_device)
+        close_stream(it.stream);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("views and forks");
@@ -196,5 +253,6 @@ Suite *suite(void)
     tcase_add_test(host, a_parent_without_gpu);
     TCase *const device = add_case(made, "device");
     tcase_add_loop_test(device, a_parent_with_gpu, 0, 4);
+    tcase_add_loop_test(device, forks_during_calls, 0, 2);
     return made;
 }

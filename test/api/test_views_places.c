@@ -1,24 +1,9 @@
-/*
- * Checks views in other places: of memory that both sides use, of memory from the caller's allocators, on other
- * devices; and views for which the host has no memory.
- */
+/* Checks views in other places: of memory that both sides use, from the caller's allocators, on other devices. */
 #include "views_kit.h"
 
 #include "heap.h"
 
 enum { HALF = ROOT / 2, TRIES = 4 };
-
-static int fail_calloc_in; /* the number of further allocations until all fail; 0: none fails */
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (fail_calloc_in == 1)
-        return NULL;
-    fail_calloc_in -= fail_calloc_in > 1;
-    return __real_calloc(count, size);
-}
 
 /* ---- Memory that both sides use ---- */
 
@@ -250,97 +235,6 @@ START_TEST(device_of_a_view)
 }
 END_TEST
 
-/* ---- No memory on the host ---- */
-
-/* All allocations of making views fail, from one of them on. What was there stays as it was, and nothing is left behind. */
-START_TEST(no_memory_for_a_view)
-{
-    enum { VIEWS = 700 };
-    static synced_mem *views[VIEWS];
-    const bool named = _i % 2;
-    int failures = 0;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.name = named ? "part" : NULL;
-    for (int nth = 1; nth < 12; nth++) {
-        synced_mem *const root = make_root(false), *const first = view_of(root, 100, 5000);
-        host_writes(first, 1);
-        if (gpu_expected())
-            device_writes(root, 2, NULL);
-        else
-            host_writes(root, 2);
-        void *const data = given(synced_mem_mutable_cpu_data(first));
-        const struct facts of_root = facts_of(root), of_first = facts_of(first);
-        fail_calloc_in = nth;
-        int made = 0;
-        synced_mem_status status = SYNCED_MEM_OK;
-        while (made < VIEWS && status == SYNCED_MEM_OK) {
-            views[made] = root;
-            status = synced_mem_view(&views[made], made % 3 ? root : first, (size_t)made * 7, 30, &options);
-            if (status == SYNCED_MEM_OK)
-                made++;
-        }
-        fail_calloc_in = 0;
-        if (made < VIEWS) {
-            failures++;
-            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-            ck_assert_ptr_null(views[made]);
-        }
-        ck_assert_uint_eq(stats_now().objects, 2 + (unsigned)made);
-        check_unchanged(root, &of_root);
-        check_unchanged(first, &of_first);
-        for (int i = 0; i < made; i += 50)
-            ck_assert(host_reads_right(views[i]));
-        ck_assert_ptr_eq(synced_mem_mutable_cpu_data(first), data);
-        ck_assert(host_reads_right(first));
-        release_all(views, made);
-        synced_mem *const again = view_of(first, 10, 10);
-        ck_assert(host_reads_right(again));
-        ck_assert(host_reads_right(root));
-        OK(synced_mem_release(again));
-        OK(synced_mem_release(first));
-        OK(synced_mem_resize(root, ROOT + 1)); /* no view is left */
-        OK(synced_mem_release(root));
-        OK(synced_mem_shutdown());
-    }
-    ck_assert_int_gt(failures, 1);
-}
-END_TEST
-
-/* The same for the first view of an object, which divides it, with work in flight. */
-START_TEST(no_memory_for_the_first_view)
-{
-    for (int nth = 1; nth < 6; nth++) {
-        OK(synced_mem_shutdown());
-        synced_mem *const root = make_root(_i % 2);
-        synced_mem *view = root;
-        host_writes(root, 1);
-        if (gpu_expected()) {
-            device_writes(root, 2, NULL);
-            OK(synced_mem_async_cpu_pull(root, NULL));
-        }
-        const struct facts before = facts_of(root);
-        fail_calloc_in = nth;
-        const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
-        fail_calloc_in = 0;
-        check_unchanged(root, &before);
-        if (nth == 1) /* the slab of the parts is empty after a shutdown */
-            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-        if (status != SYNCED_MEM_OK) {
-            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
-            ck_assert_ptr_null(view);
-            ck_assert_uint_eq(stats_now().objects, 1);
-            OK(synced_mem_resize(root, ROOT)); /* it has no view */
-        } else {
-            ck_assert(host_reads_right(view));
-            OK(synced_mem_release(view));
-        }
-        ck_assert(host_reads_right(root));
-        OK(synced_mem_release(root));
-    }
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("places of views");
@@ -353,8 +247,5 @@ Suite *suite(void)
     tcase_add_loop_test(callers, divided_meanwhile, 0, 4);
     TCase *const others = add_case(made, "devices");
     tcase_add_test(others, device_of_a_view);
-    TCase *const memory = add_case(made, "no memory");
-    tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
-    tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
     return made;
 }

@@ -4,7 +4,7 @@
  */
 #include "views_kit.h"
 
-enum { VIEWS = 10, STEPS = 120, RUNS = 10, STREAMS = 2 };
+enum { VIEWS = 10, STEPS = 120, RUNS = 15, STREAMS = 2 };
 
 #define CPU ((unsigned)SYNCED_MEM_AT_CPU)
 #define GPU ((unsigned)SYNCED_MEM_AT_GPU)
@@ -13,6 +13,7 @@ static synced_mem *mems[1 + VIEWS]; /* the root, and its views; NULL: no view */
 static unsigned char heads[ROOT];   /* of each byte */
 static synced_mem_stream streams[1 + STREAMS];
 static unsigned char *memory; /* of the test's, page-locked if there is a device */
+static bool unified;          /* both sides use one memory: nothing is transferred */
 static unsigned patterns;
 static uint64_t up, down; /* the bytes that the next call is to transfer */
 static uint64_t state;
@@ -220,14 +221,14 @@ static void copy(void)
 /* Replaces or releases the root's memory. */
 static void change_memory(void)
 {
-    switch (draw(12)) {
+    switch (draw(unified ? 3 : 12)) {
     case 0:
         OK(synced_mem_release_data(mems[0]));
         memset(heads, 0, ROOT);
         expect(mems[0], 0);
         break;
     case 1:
-        if (!gpu_expected() || synced_mem_cpu_source(mems[0]) == SYNCED_MEM_SOURCE_NONE)
+        if (unified || !gpu_expected() || synced_mem_cpu_source(mems[0]) == SYNCED_MEM_SOURCE_NONE)
             break;
         transfer_bytes(mems[0], CPU);
         for (size_t i = 0; i < ROOT; i++)
@@ -235,7 +236,7 @@ static void change_memory(void)
         OK(synced_mem_release_cpu_data(mems[0]));
         break;
     case 2:
-        if (!gpu_expected() || synced_mem_gpu_source(mems[0]) == SYNCED_MEM_SOURCE_NONE)
+        if (unified || !gpu_expected() || synced_mem_gpu_source(mems[0]) == SYNCED_MEM_SOURCE_NONE)
             break;
         transfer_bytes(mems[0], GPU);
         for (size_t i = 0; i < ROOT; i++)
@@ -284,6 +285,8 @@ static void play_step(void)
     up = down = 0;
     calls[call]();
     const synced_mem_stats after = stats_now();
+    if (unified)
+        up = down = 0;
     ck_assert_msg(after.h2d_bytes - before.h2d_bytes == up && after.d2h_bytes - before.d2h_bytes == down,
                   "call %u: %zu bytes up, not %zu; %zu down, not %zu", call,
                   (size_t)(after.h2d_bytes - before.h2d_bytes), (size_t)up,
@@ -295,13 +298,37 @@ static void play_step(void)
                           synced_mem_size(mems[i]), synced_mem_offset(mems[i]), expected_head(mems[i]));
 }
 
+/* A root whose memory is separate, mapped or managed. */
+static synced_mem *make_kind(int kind)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    unified = gpu_expected() && kind > 0;
+    options.device = gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT;
+    options.placement = unified ? (synced_mem_placement_kind)kind : SYNCED_MEM_PLACEMENT_SEPARATE;
+    OK(synced_mem_create(&mem, ROOT, &options));
+    if (!unified || synced_mem_cpu_data(mem)) {
+        OK(synced_mem_clear(mem));
+        return mem;
+    }
+    ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_INVALID_STATE); /* this machine lacks the placement */
+    OK(synced_mem_release(mem));
+    return make_kind(0);
+}
+
 START_TEST(run)
 {
+    synced_mem_staging staging = {.struct_size = sizeof staging};
+    OK(synced_mem_get_staging(&staging));
+    staging.minimum_bytes = _i % 3 == 0 ? 1 : staging.minimum_bytes;
+    staging.threads = (unsigned)_i % 4;
+    OK(synced_mem_set_staging(&staging));
     state = (uint64_t)_i * 1000 + fixture_schedule();
     memory = gpu_expected() && _i % 2 ? gpu_pinned_alloc(ROOT) : malloc(ROOT);
     for (int i = 1; i <= STREAMS && gpu_expected(); i++)
         streams[i] = open_stream(i % 2 ? NON_BLOCKING : BLOCKING);
-    mems[0] = make_root(false);
+    mems[0] = make_kind(_i % 5 < 3 ? 0 : _i % 5 - 2);
     for (int i = 0; i < STEPS; i++)
         play_step();
     for (int i = 0; i <= VIEWS; i++)

@@ -114,7 +114,17 @@ static inline void *make_call(void *unused)
     return unused;
 }
 
-/* Makes the call in a thread, which waits until the stream is let go. */
+/* Cuts all bytes, and joins most of them again. Returns a view that is left. */
+static inline synced_mem *come_and_go(void)
+{
+    synced_mem *const early = view_of(it.root, BUSY_BEGIN + 500, 2000), *const late = view_of(it.root, 2000, 12000);
+    synced_mem *const whole = view_of(it.root, 0, ROOT), *const left = view_of(late, 600, 5000);
+    synced_mem *const mems[] = {late, early, whole};
+    release_all(mems, 3);
+    return left;
+}
+
+/* Makes the call in a thread, which waits until the stream is let go. Meanwhile views are made and released. */
 static inline void check_waits(synced_mem *mem, enum way way)
 {
     pthread_t thread;
@@ -125,10 +135,13 @@ static inline void check_waits(synced_mem *mem, enum way way)
     (void)usleep(A_WHILE_US);
     ck_assert(!atomic_load(&call.done));
     host_read(); /* beside a thread that waits */
+    synced_mem *const left = come_and_go();
     ck_assert(!atomic_load(&call.done));
     gpu_unhold();
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert(atomic_load(&call.done));
+    ck_assert(host_reads_right(left));
+    OK(synced_mem_release(left));
 }
 
 #endif

@@ -19,8 +19,8 @@ enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
 
 /* ---- Replacements of the library's functions and the runtime's (--wrap) ---- */
 
-/* Called once, with nothing locked, before the host waits. The object belongs to the test. */
-static void (*meanwhile)(synced_mem *mem);
+/* Called once in the thread of the test, with nothing locked, before that thread waits. Copy threads wait too. */
+static _Thread_local void (*meanwhile)(synced_mem *mem);
 static synced_mem *meanwhile_of;
 
 static void let_others(void)

@@ -1,0 +1,221 @@
+/* Checks views, and calls on objects in parts, for whose records the host has no memory. */
+#include "views_kit.h"
+
+static int fail_calloc_in; /* the number of further allocations until all fail; 0: none fails */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (fail_calloc_in == 1)
+        return NULL;
+    fail_calloc_in -= fail_calloc_in > 1;
+    return __real_calloc(count, size);
+}
+
+/* ---- Making views ---- */
+
+/* All allocations of making views fail, from one of them on. What was there stays as it was, and nothing is left behind. */
+START_TEST(no_memory_for_a_view)
+{
+    enum { VIEWS = 700 };
+    static synced_mem *views[VIEWS];
+    const bool named = _i % 2;
+    int failures = 0;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = named ? "part" : NULL;
+    for (int nth = 1; nth < 12; nth++) {
+        synced_mem *const root = make_root(false), *const first = view_of(root, 100, 5000);
+        host_writes(first, 1);
+        if (gpu_expected())
+            device_writes(root, 2, NULL);
+        else
+            host_writes(root, 2);
+        void *const data = given(synced_mem_mutable_cpu_data(first));
+        const struct facts of_root = facts_of(root), of_first = facts_of(first);
+        fail_calloc_in = nth;
+        int made = 0;
+        synced_mem_status status = SYNCED_MEM_OK;
+        while (made < VIEWS && status == SYNCED_MEM_OK) {
+            views[made] = root;
+            status = synced_mem_view(&views[made], made % 3 ? root : first, (size_t)made * 7, 30, &options);
+            if (status == SYNCED_MEM_OK)
+                made++;
+        }
+        fail_calloc_in = 0;
+        if (made < VIEWS) {
+            failures++;
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+            ck_assert_ptr_null(views[made]);
+        }
+        ck_assert_uint_eq(stats_now().objects, 2 + (unsigned)made);
+        check_unchanged(root, &of_root);
+        check_unchanged(first, &of_first);
+        for (int i = 0; i < made; i += 50)
+            ck_assert(host_reads_right(views[i]));
+        ck_assert_ptr_eq(synced_mem_mutable_cpu_data(first), data);
+        ck_assert(host_reads_right(first));
+        release_all(views, made);
+        synced_mem *const again = view_of(first, 10, 10);
+        ck_assert(host_reads_right(again));
+        ck_assert(host_reads_right(root));
+        OK(synced_mem_release(again));
+        OK(synced_mem_release(first));
+        OK(synced_mem_resize(root, ROOT + 1)); /* no view is left */
+        OK(synced_mem_release(root));
+        OK(synced_mem_shutdown());
+    }
+    ck_assert_int_gt(failures, 1);
+}
+END_TEST
+
+/* The same for the first view of an object, which divides it, with work in flight. */
+START_TEST(no_memory_for_the_first_view)
+{
+    for (int nth = 1; nth < 6; nth++) {
+        OK(synced_mem_shutdown());
+        synced_mem *const root = make_root(_i % 2);
+        synced_mem *view = root;
+        host_writes(root, 1);
+        if (gpu_expected()) {
+            device_writes(root, 2, NULL);
+            OK(synced_mem_async_cpu_pull(root, NULL));
+        }
+        const struct facts before = facts_of(root);
+        fail_calloc_in = nth;
+        const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
+        fail_calloc_in = 0;
+        check_unchanged(root, &before);
+        if (nth == 1) /* the slab of the parts is empty after a shutdown */
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        if (status != SYNCED_MEM_OK) {
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+            ck_assert_ptr_null(view);
+            ck_assert_uint_eq(stats_now().objects, 1);
+            OK(synced_mem_resize(root, ROOT)); /* it has no view */
+        } else {
+            ck_assert(host_reads_right(view));
+            OK(synced_mem_release(view));
+        }
+        ck_assert(host_reads_right(root));
+        OK(synced_mem_release(root));
+    }
+}
+END_TEST
+
+/* ---- Calls on objects in parts ---- */
+
+enum { PARTS = 400, PART = ROOT / PARTS };
+
+static synced_mem *parts[PARTS];
+
+/* Every third part is written by a kernel, the others by the host. */
+static synced_mem *make_parts(bool fresh)
+{
+    synced_mem *const root = make_root(false);
+    for (size_t i = 0; i < PARTS; i++) {
+        parts[i] = view_of(root, i * PART, PART);
+        if (fresh)
+            continue;
+        if (gpu_expected() && i % 3 == 0)
+            device_writes(parts[i], 1 + (unsigned)i, NULL);
+        else if (i % 3 != 1)
+            host_writes(parts[i], 1 + (unsigned)i);
+    }
+    return root;
+}
+
+enum call { HOST_READ, HOST_WRITE, DEVICE_READ, PUSH, PULL, SET_HOST, FREE_HOST, FREE_DEVICE, FREE_ALL, CALLS };
+
+static synced_mem_status judge(const void *data)
+{
+    return data ? SYNCED_MEM_OK : synced_mem_last_error();
+}
+
+static synced_mem_status make_call(enum call call, synced_mem *root)
+{
+    static unsigned char memory[ROOT];
+    switch (call) {
+    case HOST_READ:
+        return judge(synced_mem_cpu_data(root));
+    case HOST_WRITE:
+        return judge(synced_mem_mutable_cpu_data(root));
+    case DEVICE_READ:
+        return judge(synced_mem_gpu_data_on(root, NULL));
+    case PUSH:
+        return synced_mem_async_gpu_push(root, NULL);
+    case PULL:
+        return synced_mem_async_cpu_pull(root, NULL);
+    case SET_HOST:
+        memcpy(memory, expected, ROOT);
+        return synced_mem_set_cpu_data(root, memory);
+    case FREE_HOST:
+        return synced_mem_release_cpu_data(root);
+    case FREE_DEVICE:
+        return synced_mem_release_gpu_data(root);
+    case FREE_ALL:
+        return synced_mem_release_data(root);
+    case CALLS:
+        break;
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* All allocations fail from the nth on. A call that fails changes nothing, and succeeds when there is memory. Returns
+ * whether the call failed. */
+static bool fails_from(enum call call, bool fresh, int nth)
+{
+    synced_mem_state heads[PARTS];
+    synced_mem *const root = make_parts(fresh);
+    for (int i = 0; i < PARTS; i++)
+        heads[i] = synced_mem_head(parts[i]);
+    const synced_mem_state head = synced_mem_head(root);
+    fail_calloc_in = nth;
+    const synced_mem_status status = make_call(call, root);
+    fail_calloc_in = 0;
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_msg(status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "call %d: %s", (int)call,
+                      synced_mem_last_error_message());
+        for (int i = 0; i < PARTS; i++)
+            ck_assert_int_eq(synced_mem_head(parts[i]), heads[i]);
+        ck_assert_int_eq(synced_mem_head(root), head);
+        OK(make_call(call, root));
+    }
+    if (call == FREE_ALL)
+        memset(expected, 0, sizeof expected);
+    ck_assert(host_reads_right(root));
+    for (int i = 0; i < PARTS; i += 7)
+        ck_assert(host_reads_right(parts[i]));
+    release_all(parts, PARTS);
+    OK(synced_mem_release(root));
+    OK(synced_mem_shutdown());
+    return status != SYNCED_MEM_OK;
+}
+
+START_TEST(no_memory_for_a_call)
+{
+    enum { MOST = 10000 };
+    const enum call call = (enum call)(_i % CALLS);
+    const bool fresh = _i / CALLS;
+    const bool with_device =
+        call == DEVICE_READ || call == PUSH || call == PULL || call == FREE_DEVICE || call == FREE_HOST;
+    const bool with_contents = call == PUSH || call == PULL;
+    if ((with_device && !gpu_expected()) || (with_contents && fresh))
+        return;
+    int nth = 1;
+    while (nth < MOST && fails_from(call, fresh, nth))
+        nth += 1 + nth / 6;
+    ck_assert_int_lt(nth, MOST);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("views without memory");
+    TCase *const memory = add_case(made, "no memory");
+    tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
+    tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
+    tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
+    return made;
+}
