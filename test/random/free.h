@@ -1,4 +1,4 @@
-/* What the threads that play at the same time have in common. */
+/* Functions of the threads that play at the same time. */
 #ifndef FREE_H
 #define FREE_H
 

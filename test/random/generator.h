@@ -10,7 +10,7 @@ bool one_in(struct generator *generator, uint32_t n);
 int place_of(struct generator *generator, enum domain domain);
 enum domain domain_by_chance(struct generator *generator);
 
-/* Add an operation on the generator's object; the use of a call's pointer; a call with what belongs to it. */
+/* Add an operation on the generator's object; the use of a call's pointer; a call with its preparations and uses. */
 void enqueue(struct generator *generator, int code, int stream, uint32_t a, uint32_t b);
 void enqueue_use(struct generator *generator, int code, int stream);
 void enqueue_call(struct generator *generator, int code, int stream);

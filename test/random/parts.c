@@ -1,4 +1,4 @@
-/* Views and the parts of contents. A part is what all accesses up to now have treated alike. */
+/* Views, and the parts of contents. All accesses up to now have treated the bytes of a part alike. */
 #include "world.h"
 
 #include <string.h>

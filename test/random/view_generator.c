@@ -105,7 +105,7 @@ static void enqueue_other_use(struct generator *generator, int stream)
     generator->object = object;
 }
 
-/* Adds what the call needs, and uses of other pointers that it leaves valid. */
+/* Adds the call with its preparations, and uses of other pointers that it leaves valid. */
 static void enqueue_rare(struct generator *generator, int code)
 {
     const struct object *const object = &world.objects[generator->object];

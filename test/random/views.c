@@ -1,7 +1,8 @@
 /* Plays the making of views, and wrong calls on them. */
 #include "world.h"
 
-/* The arguments of the operation: the offset, the size, the object or view that the view is made of, and options. */
+/* An operation's first argument is the offset. The second is the size, the place of the object or view that is viewed,
+ * and options. */
 enum { OPTIONS = 4 };
 
 uint32_t view_arguments(int of, size_t size, uint32_t options)

@@ -140,8 +140,8 @@ static inline size_t part_size(const struct part *part)
 /* Returns whether the object is a view, or has views or several parts. */
 bool ref_is_in_parts(const struct object *object);
 enum shape ref_shape(const struct object *object);
-/* Returns how many transfers an access makes at most. The library may keep apart what is one part here, because the work
- * in flight differs. */
+/* Returns how many transfers an access makes at most. The library may keep bytes apart that are one part here, because
+ * the work in flight on them differs. */
 int ref_most_transfers(const struct object *object);
 unsigned ref_head(const struct object *object);
 /* Return whether all parts have the head; whether any has it. */
