@@ -98,10 +98,29 @@ static void move(const struct lane *lane, const struct view *view, bool push)
                 : synced_mem_async_cpu_pull(view->mem, lane->stream));
 }
 
+/* Copies some of the common bytes, which other threads read meanwhile. A copy that failed may have lost the contents. */
+static void copy_common(struct lane *lane, const struct view *view)
+{
+    if (view->size > COMMON)
+        return;
+    const size_t begin = THREADS * LANE + random_below(&lane->random, (uint32_t)(COMMON - view->size) + 1);
+    const bool on_host = !machine.gpu || random_below(&lane->random, 2) == 0;
+    synced_mem *from;
+    synced_mem_status status;
+    must(synced_mem_view(&from, lane->all, begin - lane->begin, view->size, NULL) == SYNCED_MEM_OK, "no view");
+    do
+        status =
+            on_host ? synced_mem_cpu_copy(view->mem, from) : synced_mem_async_gpu_copy(view->mem, from, lane->stream);
+    while (again(status == SYNCED_MEM_OK));
+    must(status == SYNCED_MEM_OK, "a view was not copied");
+    memcpy(expected + view->begin, expected + begin, view->size);
+    let_go(from);
+}
+
 static void use(struct lane *lane, const struct view *view)
 {
     int pending;
-    switch (random_below(&lane->random, machine.gpu ? 14 : 4)) {
+    switch (random_below(&lane->random, machine.gpu ? 15 : 5)) {
     case 0:
     case 1:
     case 2:
@@ -112,9 +131,12 @@ static void use(struct lane *lane, const struct view *view)
         memset(expected + view->begin, 0, view->size);
         break;
     case 4:
+        copy_common(lane, view);
+        break;
     case 5:
     case 6:
     case 7:
+    case 14:
         use_on_device(lane, view, random_below(&lane->random, 3));
         break;
     case 8:
