@@ -431,6 +431,7 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
         *link = sm_part_make(memory, each->offset, sm_size(each));
         if (!*link) {
             sm_give_parts(*list);
+            *list = NULL;
             return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
         }
         link = &(*link)->next;

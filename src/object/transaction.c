@@ -40,10 +40,22 @@ bool sm_object_is_valid(const struct synced_mem *mem)
     return valid;
 }
 
-/* Only this function writes the head. A copy without the contents has none arriving. A trace has roots, not pieces. */
+/* A trace has roots and the bytes of their parts, not pieces. */
+static void trace_head(const struct synced_mem *record, unsigned head)
+{
+    sm_trace_head(&(struct sm_trace_head){.object = sm_owner(record),
+                                          .name = sm_object_name(record),
+                                          .before = sm_head(record),
+                                          .after = head,
+                                          .part = record->kind == SM_PIECE,
+                                          .offset = sm_begin_of(record),
+                                          .bytes = sm_size(record)});
+}
+
+/* Only this function writes the head. A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
-    sm_trace_head(sm_owner(mem), sm_object_name(mem), sm_head(mem), head);
+    trace_head(mem, head);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
@@ -73,7 +85,7 @@ void sm_object_init(struct synced_mem *mem)
     mem->kind = SM_WHOLE;
     mem->holders = 0;
     mem->at = (struct sm_position){.first = NULL};
-    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    atomic_store_explicit(&mem->head, SYNCED_MEM_UNINITIALIZED, memory_order_relaxed);
     sm_publish_nothing(mem);
 }
 

@@ -262,15 +262,18 @@ void sm_trace_close_wait(uint64_t since, int device, uint64_t serial)
     record_caller_event(&event);
 }
 
-void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after)
+void sm_trace_write_head(const struct sm_trace_head *head)
 {
     struct sm_trace_event event = sm_trace_event_now(SM_TRACE_HEAD);
-    event.from = (unsigned char)before;
-    event.to = (unsigned char)after;
+    event.from = (unsigned char)head->before;
+    event.to = (unsigned char)head->after;
+    event.part = head->part;
+    event.after = head->offset;
+    event.bytes = head->bytes;
     sm_lock(&trace.lock);
-    struct sm_traced *const record = identify_object(object, name, &event.who);
+    struct sm_traced *const record = identify_object(head->object, head->name, &event.who);
     for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
-        if (before & ~after & sm_bit(side))
+        if (head->before & ~head->after & sm_bit(side))
             record->lost_by[side] = event.who.by;
     append_event(&event);
     sm_unlock(&trace.lock);

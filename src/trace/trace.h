@@ -118,16 +118,27 @@ static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const str
 
 /* ---- Events at one moment ---- */
 
-void sm_trace_write_head(const void *object, const char *name, unsigned before, unsigned after);
+/* A change of a head, of an object or of a part of one. */
+struct sm_trace_head {
+    const void *object;
+    const char *name; /* the object's */
+    unsigned before;
+    unsigned after;
+    bool part; /* the next members say which bytes */
+    size_t offset;
+    size_t bytes;
+};
+
+void sm_trace_write_head(const struct sm_trace_head *head);
 void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from);
 void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after);
 void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream);
 void sm_trace_write_staged(unsigned direction, size_t bytes, struct sm_trace_who *who);
 
-static inline void sm_trace_head(const void *object, const char *name, unsigned before, unsigned after)
+static inline void sm_trace_head(const struct sm_trace_head *head)
 {
-    if (sm_trace_on() && before != after)
-        sm_trace_write_head(object, name, before, after);
+    if (sm_trace_on() && head->before != head->after)
+        sm_trace_write_head(head);
 }
 
 /* Records an allocation. from: its origin. */

@@ -20,7 +20,7 @@ struct sm_trace_event {
     uint64_t thread;     /* the system's number of the thread */
     uint64_t bytes;
     uint64_t stream; /* serial of the event's stream; 0: none */
-    uint64_t after;  /* of a wait: serial of the stream that is waited for */
+    uint64_t after;  /* of a wait: serial of the stream that is waited for; of a head: offset of the part */
     synced_mem_stream handle;
     const char *stream_kind;
     const char *what; /* of an allocation: its origin */
@@ -29,7 +29,7 @@ struct sm_trace_event {
     unsigned char kind;
     unsigned char direction; /* enum sm_direction */
     unsigned char from, to;  /* sources, or heads */
-    bool part;               /* of a staged transfer */
+    bool part;               /* of a staged transfer, or of an object; its size is in bytes */
     bool timed;              /* begin and end are the device's times */
 };
 

@@ -237,8 +237,12 @@ static void write_head(const struct sm_trace_event *event)
 {
     char what[64];
     (void)snprintf(what, sizeof what, "%s \xe2\x86\x92 %s", sm_head_name(event->from), sm_head_name(event->to));
-    write_on_thread(event, what, "head", false, ",\"before\":\"%s\",\"after\":\"%s\"", sm_head_name(event->from),
-                    sm_head_name(event->to));
+    char part[64] = "";
+    if (event->part)
+        (void)snprintf(part, sizeof part, ",\"offset\":%llu,\"bytes\":%llu", (unsigned long long)event->after,
+                       (unsigned long long)event->bytes);
+    write_on_thread(event, what, "head", false, ",\"before\":\"%s\",\"after\":\"%s\"%s", sm_head_name(event->from),
+                    sm_head_name(event->to), part);
 }
 
 void sm_trace_file_write(const struct sm_trace_event *event)

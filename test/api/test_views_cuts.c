@@ -53,36 +53,81 @@ START_TEST(a_writer_goes_on)
 }
 END_TEST
 
+/* Writes a half by the host, or by a kernel of another stream. In both cases the stream comes after the kernel that
+ * reads the half. */
+static void write_after_the_reader(synced_mem *half, bool by_host)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    if (by_host) {
+        host_writes(half, 6);
+        OK(synced_mem_async_gpu_push(half, stream));
+    } else {
+        device_writes(half, 7, stream);
+    }
+    ck_assert(!gpu_stream_is_idle(stream));
+    OK(synced_mem_forget_stream(stream));
+    gpu_stream_destroy(stream);
+}
+
 /* Kernels read a view that is cut and released. Later writers of the halves come after them. */
 START_TEST(halves_inherit_a_read)
 {
+    unsigned char then[BUSY], now[BUSY];
     if (!gpu_expected())
         return;
     begin(false);
     gpu_hold(it.held);
     read_into_seen(it.busy, it.held);
-    unsigned char *const then = malloc(BUSY);
-    ck_assert_ptr_nonnull(then);
     memcpy(then, expected + BUSY_BEGIN, BUSY);
     synced_mem *const left = view_of(it.busy, 0, BUSY / 2), *const right = view_of(it.busy, BUSY / 2, BUSY / 2);
     OK(synced_mem_release(it.busy));
     it.busy = view_of(it.root, 0, 0);
-    host_writes(left, 6);
-    OK(synced_mem_async_gpu_push(left, it.other));
-    ck_assert(!gpu_stream_is_idle(it.other));
-    device_writes(right, 7, it.other);
+    write_after_the_reader(left, _i % 2);
+    write_after_the_reader(right, _i / 2);
     let_go();
     gpu_stream_sync(it.held);
-    unsigned char *const now = malloc(BUSY);
-    ck_assert_ptr_nonnull(now);
     gpu_read(now, it.seen, BUSY);
     ck_assert_int_eq(memcmp(then, now, BUSY), 0);
     ck_assert(device_reads_right(left));
     OK(synced_mem_release(left));
     OK(synced_mem_release(right));
     finish();
-    free(then);
-    free(now);
+}
+END_TEST
+
+/* Memory whose pointer was given without a stream stays marked in both halves: pushes come after kernels that read by
+ * the pointer. */
+START_TEST(halves_inherit_the_mark)
+{
+    unsigned char then[BUSY], now[BUSY];
+    if (!gpu_expected())
+        return;
+    begin(false);
+    synced_mem_stream blocking = open_stream(BLOCKING);
+    const void *const data = given(synced_mem_gpu_data(it.busy));
+    if (_i / 2) { /* ends the use, but not the mark */
+        host_writes(it.busy, 5);
+        OK(synced_mem_async_gpu_push(it.busy, it.other));
+        gpu_sync_device(0);
+        OK(synced_mem_wait(it.busy));
+    }
+    ck_assert(host_reads_right(it.busy));
+    memcpy(then, expected + BUSY_BEGIN, BUSY);
+    synced_mem *const left = view_of(it.busy, 0, BUSY / 2), *const right = view_of(it.busy, BUSY / 2, BUSY / 2);
+    synced_mem *const half = _i % 2 ? left : right;
+    host_writes(half, 6);
+    gpu_hold(blocking);
+    gpu_copy(it.seen, data, BUSY, blocking);
+    OK(synced_mem_async_gpu_push(half, it.other));
+    ck_assert(!gpu_stream_is_idle(it.other));
+    gpu_unhold();
+    gpu_stream_sync(blocking);
+    gpu_read(now, it.seen, BUSY);
+    ck_assert_int_eq(memcmp(then, now, BUSY), 0);
+    OK(synced_mem_release(left));
+    OK(synced_mem_release(right));
+    finish();
+    close_stream(blocking);
 }
 END_TEST
 
@@ -251,7 +296,8 @@ Suite *suite(void)
     TCase *const halves = add_case(made, "halves");
     add(halves, halves_inherit_an_open_write, 8);
     add(halves, a_writer_goes_on, 2);
-    add(halves, halves_inherit_a_read, 1);
+    add(halves, halves_inherit_a_read, 4);
+    add(halves, halves_inherit_the_mark, 4);
     add(halves, halves_inherit_a_pull, 4);
     add(halves, end_of_a_use, 8);
     TCase *const memory = add_case(made, "memory");

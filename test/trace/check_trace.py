@@ -38,8 +38,12 @@ def check(path):
         if event.get('cat') == 'head':
             who = event['args']['object']
             before = last.get(who, event['args']['before'])
+            if 'bytes' in event['args']: # of a part of the object
+                before = event['args']['before']
+                last.pop(who, None)
+            else:
+                last[who] = event['args']['after']
             assert before == event['args']['before'] != event['args']['after'], event
-            last[who] = event['args']['after']
     assert not closed or events[-1]['name'] == 'end of the trace'
     assert not closed or events[-1]['args']['events_lost'] == 0
     return len(events)
