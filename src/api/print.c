@@ -226,7 +226,7 @@ static struct view read_object_view(const synced_mem *mem)
     view.status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)
         return view;
-    transaction.ends_nothing = true;
+    transaction.restores_nothing = true;
     view.size = sm_size(mem);
     if (mem->kind == SM_VIEW) {
         view.root = sm_name_text(sm_object_name(sm_root(mem)));

@@ -155,6 +155,13 @@ void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
     part->writes = part->writes > other->writes ? part->writes : other->writes;
 }
 
+/* The count of calls that gave out the pointer never falls, so that a call notices that another one has. */
+void sm_part_return(struct sm_copy *owner, const struct sm_copy *part)
+{
+    owner->streamless = owner->streamless || part->streamless;
+    owner->given += part->given + 1;
+}
+
 void sm_part_give(struct sm_copy *part)
 {
     if (!part)

@@ -38,6 +38,9 @@ bool sm_part_is_idle(const struct sm_copy *part);
  * hands all of the memory back waits for those. */
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other);
 
+/* Takes over from an idle part, which is about to be given up, what a part that is made later must know. */
+void sm_part_return(struct sm_copy *owner, const struct sm_copy *part);
+
 /* Gives up a part. Ignores NULL. */
 void sm_part_give(struct sm_copy *part);
 

@@ -353,7 +353,7 @@ synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    transaction.ends_nothing = true;
+    transaction.restores_nothing = true;
     return sm_leave(&transaction, end_stream_use(mem, handle));
 }
 
@@ -407,7 +407,7 @@ synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pend
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    transaction.ends_nothing = true;
+    transaction.restores_nothing = true;
     const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
         return sm_leave_and_reap(&transaction, lost, wait);

@@ -369,7 +369,7 @@ static synced_mem_status obtain_from_allocator(const struct batch *batch)
     struct sm_fence *again;
     struct synced_mem *const to = sm_owner(batch->without->to);
     SM_TRY(sm_enter(&transaction, to));
-    transaction.ends_nothing = true;
+    transaction.restores_nothing = true;
     return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
 

@@ -117,7 +117,7 @@ struct synced_mem {
      * piece count in both. */
     unsigned holders;
     union {
-        struct sm_position at; /* of an object */
+        struct sm_position at;       /* of an object */
         struct sm_neighbours beside; /* of a piece */
     };
     /* Constant. While the cell is free, the slab's link is here. */

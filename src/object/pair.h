@@ -21,8 +21,8 @@ struct sm_pair {
     struct synced_mem *from;
     size_t of;     /* the index of the caller's pair */
     size_t offset; /* in the caller's pair */
-    bool done;   /* the contents are in to, or arrive without the host */
-    bool queued; /* the transfer is queued on the caller's stream and not entered */
+    bool done;     /* the contents are in to, or arrive without the host */
+    bool queued;   /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
     /* The copy that was read; NULL: none. With its count of writes then. */

@@ -307,7 +307,7 @@ static void join_parts(struct synced_mem *left, const struct synced_mem *right, 
     if (part && other) {
         sm_part_absorb(part, other);
     } else if (part || other) {
-        memory->streamless = memory->streamless || (part ? part : other)->streamless;
+        sm_part_return(memory, part ? part : other);
         sm_part_give(sm_take_copy(left, side));
     }
 }

@@ -482,7 +482,7 @@ static synced_mem_status obtain_from_allocator(const struct batch *batch, struct
     struct sm_transaction transaction;
     struct sm_fence *again;
     SM_TRY(sm_enter(&transaction, mem));
-    transaction.ends_nothing = true;
+    transaction.restores_nothing = true;
     return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
 

@@ -103,25 +103,28 @@ void sm_unlock_last(struct synced_mem *owner)
     sm_process_leave();
 }
 
-/* Until then the hot path returns the pointers that were valid when the lock was taken. Joins first what this call has
- * made alike. */
-void sm_publish_object(struct synced_mem *mem)
+/* Until then the hot path returns the pointers that were valid when the lock was taken. */
+static void publish_records(struct synced_mem *mem)
 {
-    if (sm_is_divided(mem)) {
-        sm_join_records(mem);
-        sm_publish_from_piece(mem);
-    }
+    sm_publish_from_piece(mem);
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_publish(each);
+    assert(sm_object_is_valid(mem));
+}
+
+/* A call that fails later takes back what it has made valid. So it joins nothing before its end. */
+void sm_publish_object(struct synced_mem *mem)
+{
+    sm_join_records(mem);
+    publish_records(mem);
     if (mem->kind == SM_WHOLE && mem->at.first)
         sm_undivide(mem);
-    assert(sm_object_is_valid(mem));
 }
 
 void sm_unlock_object(struct synced_mem *mem)
 {
     struct synced_mem *const owner = sm_owner(mem);
-    sm_publish_object(mem);
+    publish_records(mem);
     sm_unlock_last(owner);
 }
 
@@ -281,14 +284,10 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
- * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. Device
- * pointers that were returned earlier are still good, so their uses are open again. */
-static void restore_record(const struct sm_transaction *transaction, struct synced_mem *record,
-                           const struct sm_before *before)
+ * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. */
+static void restore_head(struct synced_mem *record, const struct sm_before *before)
 {
     unsigned head = sm_head(record);
-    if (sm_copy_of(record, SM_GPU) && !transaction->ends_nothing)
-        sm_inflight_reopen(sm_copy_of(record, SM_GPU));
     const bool still = (head & before->head) == before->head;
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
         if (!(before->head & sm_bit(side)) && before->given[side] == count_given(record, side))
@@ -296,17 +295,30 @@ static void restore_record(const struct sm_transaction *transaction, struct sync
     sm_set_head(record, head);
 }
 
-/* A record that was cut meanwhile has the state that the whole had. */
+/* Returns whether another call has joined records that had different states. It has used their contents, so what is valid
+ * stays valid. */
+static bool was_joined(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last)
+{
+    return before < last && before[1].offset < sm_begin_of(record) + sm_size(record);
+}
+
+/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are still
+ * good, so their uses are open again. */
 static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
     const struct sm_before *const last = before + transaction->records - 1;
     drop_lost_contents(mem, NULL);
+    if (transaction->restores_nothing)
+        return;
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
-        restore_record(transaction, each, before);
+        if (sm_copy_of(each, SM_GPU))
+            sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+        if (!was_joined(each, before, last))
+            restore_head(each, before);
     }
 }
 
@@ -337,7 +349,9 @@ void sm_retire_detached(struct sm_transaction *transaction)
 
 static void leave_object(struct sm_transaction *transaction)
 {
-    sm_unlock_object(transaction->mem);
+    struct synced_mem *const owner = sm_owner(transaction->mem);
+    sm_publish_object(transaction->mem);
+    sm_unlock_last(owner);
     sm_retire_detached(transaction);
 }
 
