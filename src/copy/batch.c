@@ -60,13 +60,10 @@ synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_strea
                                    const struct sm_batch_copy *copy)
 {
     const uintptr_t begin = (uintptr_t)copy->to;
-    if (may_overlap(batch, begin, begin + copy->size, copy->of_user))
-        SM_TRY(sm_batch_send(batch, stream));
-    const bool extended = extend_last_copy(batch, stream, copy);
-    if (!extended && batch->count == batch->room)
+    if (batch->count == batch->room || may_overlap(batch, begin, begin + copy->size, copy->of_user))
         SM_TRY(sm_batch_send(batch, stream));
     extend_range(&batch->ranges[copy->of_user], begin, begin + copy->size);
-    if (extended)
+    if (extend_last_copy(batch, stream, copy))
         return SYNCED_MEM_OK;
     batch->to[batch->count] = copy->to;
     batch->from[batch->count] = copy->from;

@@ -26,11 +26,9 @@ static struct sm_use *clone_use(struct sm_stream *by, struct sm_fence *fence)
     return use;
 }
 
-/* Appends the same uses to the list, in their order. */
+/* Makes a list of the same uses, in their order. */
 static bool clone_uses(struct sm_use **list, const struct sm_use *uses)
 {
-    while (*list)
-        list = &(*list)->next;
     for (; uses; uses = uses->next, list = &(*list)->next) {
         *list = clone_use(uses->by, uses->fence);
         if (!*list)

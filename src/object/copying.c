@@ -402,13 +402,12 @@ static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status 
     return sm_outcome_end(&outcome);
 }
 
-/* The same as end_source_writes(), with nothing locked. Entering cannot fail, as all objects were entered before. */
+/* The same as end_source_writes(), with nothing locked. Locking cannot fail, as all objects were locked before. */
 static void enter_and_end_source_writes(const struct batch *batch)
 {
     for (size_t i = 0; i < batch->list.length; i++) {
         struct synced_mem *const from = batch->list.pairs[i].from;
-        if (sm_lock_first(from) != SYNCED_MEM_OK)
-            continue;
+        (void)sm_lock_first(from);
         sm_pair_end_source_write(&batch->common, &batch->list.pairs[i]);
         sm_unlock_object(from);
     }
@@ -474,7 +473,7 @@ static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_m
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&batch, &one, 1);
-    struct mention *const mentions = count > 1 ? malloc(count * sizeof *mentions) : NULL;
+    struct mention *const mentions = count > 1 ? calloc(count, sizeof *mentions) : NULL;
     if (count > 1 && !mentions)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
     const synced_mem_status status = copy_batch(&batch, mentions ? mentions : &mention, handle, failed);

@@ -118,7 +118,7 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
     SM_TRY(align_all(list));
     const size_t length = count_pairs(list);
     struct sm_pair first;
-    struct sm_pair *const block = length > 1 ? malloc(length * sizeof *block) : NULL;
+    struct sm_pair *const block = length > 1 ? calloc(length, sizeof *block) : NULL;
     struct sm_pair *const pairs = length > 1 ? block : &first;
     if (!pairs)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", length);

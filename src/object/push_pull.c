@@ -407,23 +407,29 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
     return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
 }
 
+/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts are
+ * taken back too. */
+static void leave_again(const struct batch *batch, const struct entry *entry, struct sm_transaction *transaction,
+                        synced_mem_status status)
+{
+    const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
+    const bool arrived = !is_taken_back && has_arrived(batch, entry);
+    if (is_taken_back)
+        transaction->one = entry->transaction.one;
+    if (arrived && is_pull(batch))
+        sm_close_write(transaction->mem);
+    (void)sm_leave(transaction, arrived ? SYNCED_MEM_OK : status);
+}
+
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. If a part of a single object has failed, the other parts are taken
- * back too. An object that became divided meanwhile may be impossible to enter. */
+ * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
     for (size_t i = 0; i < batch->entry_count; i++) {
         struct sm_transaction transaction;
-        if (sm_enter(&transaction, batch->entries[i].transaction.mem) != SYNCED_MEM_OK)
-            continue;
-        const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
-        const bool arrived = !is_taken_back && has_arrived(batch, &batch->entries[i]);
-        if (is_taken_back)
-            transaction.one = batch->entries[i].transaction.one;
-        if (arrived && is_pull(batch))
-            sm_close_write(transaction.mem);
-        (void)sm_leave(&transaction, arrived ? SYNCED_MEM_OK : status);
+        if (sm_enter(&transaction, batch->entries[i].transaction.mem) == SYNCED_MEM_OK)
+            leave_again(batch, &batch->entries[i], &transaction, status);
     }
     sm_detail_set(&first);
 }
@@ -557,7 +563,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
         return SYNCED_MEM_OK;
     lay_out(&batch, &one, 1);
     if (count > 1)
-        batch.owners.list = malloc(count * sizeof *batch.owners.list);
+        batch.owners.list = calloc(count, sizeof *batch.owners.list);
     if (!batch.owners.list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
     const synced_mem_status status = move_batch(&batch, handle, failed);

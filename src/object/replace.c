@@ -12,28 +12,23 @@
 
 /* ---- Handing back ---- */
 
-/* Memory with a share is unregistered, so the caller's stream must have filled it. */
+/* Finds the wait for borrowed memory, or a part of it. Memory with a share is unregistered, so the caller's stream must
+ * have filled it. */
+static synced_mem_status find_last_work(struct sm_copy *copy, bool pin_held, struct sm_fence **wait)
+{
+    SM_TRY(sm_inflight_retrack(copy));
+    *wait = sm_inflight_transfer(copy);
+    if (!*wait && pin_held && sm_fence_is_open(copy->writer_fence))
+        *wait = copy->writer_fence;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
 {
     *wait = NULL;
     if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
         return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_inflight_retrack(copy);
-    if (status == SYNCED_MEM_OK)
-        *wait = sm_inflight_transfer(copy);
-    if (status == SYNCED_MEM_OK && !*wait && copy->pin_held && sm_fence_is_open(copy->writer_fence))
-        *wait = copy->writer_fence;
-    return status;
-}
-
-/* Finds the wait for one part of borrowed memory. */
-static synced_mem_status find_wait_of_part(const struct sm_copy *memory, struct sm_copy *part, struct sm_fence **wait)
-{
-    SM_TRY(sm_inflight_retrack(part));
-    *wait = sm_inflight_transfer(part);
-    if (!*wait && memory->pin_held && sm_fence_is_open(part->writer_fence))
-        *wait = part->writer_fence;
-    return SYNCED_MEM_OK;
+    return find_last_work(copy, copy->pin_held, wait);
 }
 
 /* Finds the wait for memory that the object gives up on the side, if it is borrowed. */
@@ -45,7 +40,7 @@ static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enu
         return SYNCED_MEM_OK;
     for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
         if (sm_copy_of(each, side))
-            SM_TRY(find_wait_of_part(memory, sm_copy_of(each, side), wait));
+            SM_TRY(find_last_work(sm_copy_of(each, side), memory->pin_held, wait));
     return SYNCED_MEM_OK;
 }
 

@@ -272,8 +272,6 @@ static synced_mem_status gather_work(struct sm_transaction *transaction, bool ke
     struct synced_mem *const mem = transaction->mem;
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
-    if (mem->holders > 0)
-        return fail_with_views();
     for (enum sm_side side = keep ? SM_GPU : SM_CPU; side < SM_SIDES && !(keep && sm_shared_copy(mem)); side++)
         SM_TRY(sm_gather_parts(mem, side));
     if (!keep)
@@ -308,9 +306,9 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
     struct growth growth = {.larger = NULL};
     SM_TRY(make_whole(mem, keep));
     SM_TRY(sm_enter(&transaction, mem));
-    if (sm_is_divided(mem))
-        return sm_leave(&transaction, fail_with_views());
-    synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
+    synced_mem_status status =
+        sm_is_divided(mem) ? fail_with_views() : resize_object(&transaction, size, keep, &growth);
+    status = sm_leave(&transaction, status);
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by(false);

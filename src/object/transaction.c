@@ -244,7 +244,7 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
         transaction->one = get_state(sm_first_record(mem));
         return SYNCED_MEM_OK;
     }
-    transaction->every = malloc(transaction->records * sizeof *transaction->every);
+    transaction->every = calloc(transaction->records, sizeof *transaction->every);
     if (!transaction->every)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
                        transaction->records);
