@@ -342,9 +342,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
 
 /** As synced_mem_async_gpu_push() for each of count objects of the stream's device, with one event for all transfers:
  * an access to one object waits until all have arrived. An object may be listed more than once. Staged transfers have
- * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime, and then are not ordered.
+ * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime; then they are in no order.
  * Blocking, ownership: as synced_mem_async_gpu_push(), for each object. Threads: safe. Errors: the first object's, in
- * the order given, or that of the one call; no head has changed then, though some transfers may have been made. If a
+ * the order given, or those of the one call. No head has changed then, though some transfers may have been made. If a
  * staged transfer fails, the other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count
  * above 0. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,

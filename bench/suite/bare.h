@@ -37,7 +37,7 @@ void bare_copy_down(void *host, const void *device, size_t size);
 void bare_queue_up(void *device, const void *host, size_t size, synced_mem_stream stream);
 void bare_queue_down(void *host, const void *device, size_t size, synced_mem_stream stream);
 void bare_queue_across(void *to, const void *from, size_t size, synced_mem_stream stream); /* on the device */
-/* cudaMemcpyPeerAsync; and cudaDeviceEnablePeerAccess in both directions, if possible, which makes it fast */
+/* cudaMemcpyPeerAsync, and cudaDeviceEnablePeerAccess in both directions if possible: it makes the copy fast */
 void bare_queue_peer(void *to, int to_device, const void *from, int from_device, size_t size, synced_mem_stream stream);
 void bare_let_reach(int device, int peer);
 /* cudaMemcpyBatchAsync, from or to page-locked memory; and whether runtime and driver have it */

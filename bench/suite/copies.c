@@ -38,7 +38,7 @@ static double copy_bare_peer(void *state)
     return seconds_now() - begin;
 }
 
-/* Copies through the host, as without synced_mem_async_gpu_copy(). */
+/* Copies through the host, as a program without synced_mem_async_gpu_copy() does. */
 static double copy_through_host(void *state)
 {
     const struct pair *const pair = state;

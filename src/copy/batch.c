@@ -13,10 +13,16 @@ bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream
     return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
 }
 
-/* Compares a target that is user memory with the batch's targets. The library's memory overlaps no other. */
-static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t to)
+static bool is_apart(const struct sm_target_range *range, uintptr_t from, uintptr_t to)
 {
-    if (from >= batch->high || to <= batch->low)
+    return from >= range->high || to <= range->low;
+}
+
+/* Compares a target with the batch's targets. The caller may give one memory to several objects, also memory that the
+ * library has obtained for another object. Two targets in the library's memory do not overlap. */
+static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t to, bool of_user)
+{
+    if (is_apart(&batch->ranges[true], from, to) && (!of_user || is_apart(&batch->ranges[false], from, to)))
         return false;
     bool overlaps = batch->count > MOST_COMPARED;
     for (size_t i = 0; i < batch->count && !overlaps; i++) {
@@ -26,21 +32,20 @@ static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t 
     return overlaps;
 }
 
-static void note_target_of_user(struct sm_batch *batch, uintptr_t from, uintptr_t to)
+static void extend_range(struct sm_target_range *range, uintptr_t from, uintptr_t to)
 {
-    const bool first = batch->low == batch->high;
-    batch->low = first || from < batch->low ? from : batch->low;
-    batch->high = first || to > batch->high ? to : batch->high;
+    const bool first = range->low == range->high;
+    range->low = first || from < range->low ? from : range->low;
+    range->high = first || to > range->high ? to : range->high;
 }
 
 synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
                                    size_t size, bool of_user)
 {
     const uintptr_t begin = (uintptr_t)to;
-    if (batch->count == batch->room || (of_user && may_overlap(batch, begin, begin + size)))
+    if (batch->count == batch->room || may_overlap(batch, begin, begin + size, of_user))
         SM_TRY(sm_batch_send(batch, stream));
-    if (of_user)
-        note_target_of_user(batch, begin, begin + size);
+    extend_range(&batch->ranges[of_user], begin, begin + size);
     batch->to[batch->count] = to;
     batch->from[batch->count] = from;
     batch->sizes[batch->count++] = size;
@@ -60,8 +65,7 @@ static void count_transfers(const struct sm_batch *batch)
 void sm_batch_empty(struct sm_batch *batch)
 {
     batch->count = 0;
-    batch->low = 0;
-    batch->high = 0;
+    batch->ranges[false] = batch->ranges[true] = (struct sm_target_range){.low = 0};
 }
 
 synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream)

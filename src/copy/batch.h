@@ -24,18 +24,19 @@ struct sm_batch {
     size_t room; /* entries of each array; 0: the batch collects nothing */
     size_t count;
     enum sm_direction direction;
-    /* Targets in user memory lie from low to high. Several objects may use one memory. */
-    uintptr_t low;
-    uintptr_t high;
+    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). */
+    struct sm_target_range {
+        uintptr_t low;
+        uintptr_t high;
+    } ranges[2];
 };
 
 /* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
 bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
                     bool pinned);
 
-/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target may overlap another one. The batch is
- * sent first if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not
- * collected. */
+/* Collects the copy, which sm_batch_takes() has accepted. of_user: the target is user memory. The batch is sent first
+ * if it is full, or if the target may overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
 synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream, void *to, const void *from,
                                    size_t size, bool of_user);
 

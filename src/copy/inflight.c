@@ -29,6 +29,12 @@ struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
     return sm_fence_state(arrival) == SM_FENCE_LOST ? arrival : NULL;
 }
 
+struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy)
+{
+    struct sm_fence *const arrival = sm_inflight_arrival(copy);
+    return sm_fence_is_open(arrival) && arrival->device != copy->device ? arrival : NULL;
+}
+
 static bool is_transfer(const struct sm_use *use)
 {
     return !use->by;

@@ -40,6 +40,9 @@ extern struct sm_stream *const sm_ended_use;
 struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
 /* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
+/* Returns the arrival's fence if it is open, and of another device than the memory's; else NULL. Streams of the
+ * memory's device need not notice the loss of the other device. */
+struct sm_fence *sm_inflight_arrival_from_elsewhere(const struct sm_copy *copy);
 
 /* Gives a fence to each open use that an access has to wait for: to the open write, and if conflicting to the readers.
  * Leaves out uses by the stream by; NULL: the host or a transfer accesses. Does not block. On failure the uses that

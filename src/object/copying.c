@@ -28,8 +28,9 @@ struct batch {
     struct name *names;      /* room */
     struct synced_mem *failed;
     /* Found in one round, for the time when nothing is locked. */
-    struct sm_pair_wait wait; /* its fence is held */
-    struct sm_pair *without;  /* a pair whose target needs memory from an allocator; NULL: none */
+    struct sm_pair_wait wait;    /* its fence is held */
+    struct sm_pair *without;     /* a pair whose target needs memory from an allocator; NULL: none */
+    struct sm_stream *allocates; /* that memory is usable in this stream's order; NULL: host memory */
 };
 
 /* ---- Objects and locks ---- */
@@ -160,7 +161,7 @@ static synced_mem_status obtain_targets(struct batch *batch)
         SM_TRY(sm_pair_obtain(&batch->common, &batch->pairs[i], &without));
         if (without) {
             batch->without = &batch->pairs[i];
-            break;
+            return sm_pair_allocation_stream(&batch->common, batch->without, &batch->allocates);
         }
     }
     return SYNCED_MEM_OK;
@@ -213,7 +214,22 @@ static void keep_fresh_copies(struct batch *batch)
             sm_pair_keep_fresh(&batch->common, &batch->pairs[i]);
 }
 
-/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. */
+static bool is_complete(const struct batch *batch)
+{
+    size_t i = 0;
+    while (i < batch->count && batch->pairs[i].done)
+        i++;
+    return i == batch->count;
+}
+
+static void end_source_writes(const struct batch *batch)
+{
+    for (size_t i = 0; i < batch->count; i++)
+        sm_pair_end_source_write(&batch->common, &batch->pairs[i]);
+}
+
+/* Copies nothing until all checks have passed, all memory is obtained, and the host need not wait. Open writes end only
+ * after the last pair has succeeded: pointers stay valid if the call fails. */
 static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream handle)
 {
     synced_mem_status status = check_batch(batch, handle);
@@ -223,6 +239,8 @@ static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream
         status = find_first_wait(batch);
     if (status == SYNCED_MEM_OK && !batch->without && !batch->wait.fence)
         status = enter_queued_transfers(batch, copy_pairs(batch));
+    if (status == SYNCED_MEM_OK && is_complete(batch))
+        end_source_writes(batch);
     keep_fresh_copies(batch);
     return status;
 }
@@ -243,15 +261,11 @@ static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
 static synced_mem_status obtain_from_allocator(const struct batch *batch)
 {
     struct sm_transaction transaction;
-    struct sm_stream *stream = NULL;
     struct sm_fence *again;
-    const struct sm_pair *const pair = batch->without;
-    (void)sm_enter(&transaction, pair->to);
+    struct synced_mem *const to = batch->without->to;
+    (void)sm_enter(&transaction, to);
     transaction.ends_nothing = true;
-    synced_mem_status status = sm_pair_allocation_stream(&batch->common, pair, &stream);
-    if (status == SYNCED_MEM_OK)
-        status = sm_user_allocator_obtain(pair->to, batch->common.side, stream, &again);
-    return sm_leave(&transaction, status);
+    return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
 
 /* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */
@@ -283,12 +297,15 @@ static synced_mem_status follow_arrivals(struct batch *batch, synced_mem_status 
     return sm_outcome_end(&outcome);
 }
 
-static bool is_complete(const struct batch *batch)
+/* The same as end_source_writes(), with nothing locked. Entering cannot fail, as all objects were entered before. */
+static void enter_and_end_source_writes(const struct batch *batch)
 {
-    size_t i = 0;
-    while (i < batch->count && batch->pairs[i].done)
-        i++;
-    return i == batch->count;
+    for (size_t i = 0; i < batch->count; i++) {
+        struct sm_transaction transaction;
+        (void)sm_enter(&transaction, batch->pairs[i].from);
+        sm_pair_end_source_write(&batch->common, &batch->pairs[i]);
+        (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    }
 }
 
 /* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
@@ -298,12 +315,15 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     batch->without = NULL;
     SM_TRY(enter_objects(batch));
     synced_mem_status status = run_locked_round(batch, handle);
+    const bool was_complete = is_complete(batch);
     leave_objects(batch, batch->objects, status);
     if (status == SYNCED_MEM_OK && batch->wait.fence)
         status = wait_for_fence(&batch->wait);
     else if (status == SYNCED_MEM_OK && batch->without)
         status = obtain_from_allocator(batch);
     status = follow_arrivals(batch, status);
+    if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
+        enter_and_end_source_writes(batch);
     sm_stream_drop(batch->common.stream);
     batch->common.stream = NULL;
     return status == SYNCED_MEM_OK ? status : reopen_objects(batch, status);

@@ -282,6 +282,10 @@ static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, e
         status = side == SM_CPU ? zero_host(mem, wait) : zero_device(mem, stream, wait);
         break;
     case SM_MOVE:
+        if (side == SM_CPU)
+            *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(mem, SM_GPU));
+        if (*wait)
+            return SYNCED_MEM_OK;
         status = sm_shared_copy(mem) ? move_shared_contents(mem, side, stream) : move_contents(mem, side, stream, wait);
         break;
     }

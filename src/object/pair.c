@@ -205,6 +205,10 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
         return SYNCED_MEM_OK;
     SM_TRY(query_pin_of_target(pairs, pair));
     const struct route route = choose_route(pairs, pair);
+    if (pairs->side == SM_CPU && route.direction == SM_D2H)
+        *wait = (struct sm_pair_wait){.fence = sm_inflight_arrival_from_elsewhere(route.source), .of_source = true};
+    if (wait->fence)
+        return SYNCED_MEM_OK;
     if (route.way == QUEUED)
         return find_queued_wait(&route, wait);
     SM_TRY(find_source_wait(pair, route.source, wait));
@@ -219,17 +223,25 @@ void sm_give_up_contents(struct synced_mem *mem)
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
 }
 
-/* Ends the open write of from, unless the writer is the caller's stream. */
-static void close_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
+static bool is_copy_untouched(const struct sm_copy *copy, const struct sm_copy *then, unsigned writes)
 {
-    const struct sm_copy *const gpu = sm_copy_of(pair->from, SM_GPU);
-    if (gpu && gpu == sm_pair_source(pairs, pair) && gpu->writer != pairs->stream)
+    return copy == then && copy->writes == writes;
+}
+
+/* If another call has let a stream write meanwhile, that open write is not this call's to end. */
+void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    struct sm_copy *const gpu = sm_copy_of(pair->from, SM_GPU);
+    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_copy_untouched(gpu, pair->source, pair->source_writes))
+        return;
+    if (gpu->writer == pairs->stream)
+        sm_inflight_reopen(gpu);
+    else
         sm_close_write(pair->from);
 }
 
 static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
 {
-    close_source_write(pairs, pair);
     sm_close_write(pair->to);
     sm_set_head(pair->to, sm_bit(pairs->side));
     pair->done = true;
@@ -268,24 +280,24 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
         sm_set_head(pair->to, rest);
     pair->arrival = sm_fence_hold(route->target->write);
     pair->target = route->target;
-    pair->source = route->source;
     pair->target_writes = route->target->writes;
-    pair->source_writes = route->source->writes;
+    pair->target_given = route->target->given;
     pair->size = route->size;
     pair->head = sm_head(pair->to);
     pair->fresh = NULL;
 }
 
-static bool is_copy_untouched(const struct sm_copy *copy, const struct sm_copy *then, unsigned writes)
+/* A pointer that was given out meanwhile may have been written through, by the host without a count of the write. */
+static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy *now)
 {
-    return copy == then && copy->writes == writes;
+    return is_copy_untouched(now, pair->target, pair->target_writes) && now->given == pair->target_given;
 }
 
 /* If the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
 static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     struct synced_mem *const to = pair->to;
-    const bool same = is_copy_untouched(sm_copy_of(to, pairs->side), pair->target, pair->target_writes);
+    const bool same = is_target_untouched(pair, sm_copy_of(to, pairs->side));
     const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
     if (status != SYNCED_MEM_OK && same && pair->kept)
         drop_target_contents(pairs, pair);
@@ -298,7 +310,7 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
     pair->done = as_left || pair->kept;
 }
 
-/* Entering cannot fail, as both objects were entered before. */
+/* Entering cannot fail, as the object was entered before. */
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     struct sm_transaction transaction;
@@ -307,12 +319,6 @@ void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_m
     if (pair->done)
         sm_close_write(pair->to);
     (void)sm_leave(&transaction, SYNCED_MEM_OK);
-    if (pair->done) {
-        (void)sm_enter(&transaction, pair->from);
-        if (is_copy_untouched(sm_copy_of(pair->from, SM_GPU), pair->source, pair->source_writes))
-            sm_close_write(pair->from);
-        (void)sm_leave(&transaction, SYNCED_MEM_OK);
-    }
     sm_fence_drop(pair->arrival);
     pair->arrival = NULL;
 }
@@ -323,6 +329,7 @@ static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pa
 {
     sm_guard_open(route->target);
     memcpy(sm_copy_data(route->target), sm_copy_data(route->source), route->size);
+    route->target->writes++;
     route->target->arriving = false;
     complete_pair(pairs, pair);
     return SYNCED_MEM_OK;
@@ -430,5 +437,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
         return SYNCED_MEM_OK;
     }
     const struct route route = choose_route(pairs, pair);
+    pair->source = route.source;
+    pair->source_writes = route.source->writes;
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
 }

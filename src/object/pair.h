@@ -23,13 +23,15 @@ struct sm_pair {
     bool queued; /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
-    /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the copies
+    /* The copy that was read; NULL: none. With its count of writes then. */
+    struct sm_copy *source;
+    unsigned source_writes;
+    /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
      * meanwhile. */
     struct sm_fence *arrival;
     struct sm_copy *target;
-    struct sm_copy *source;
     unsigned target_writes;
-    unsigned source_writes;
+    unsigned target_given;
     size_t size;   /* of to at the begin */
     unsigned head; /* of to after the begin */
     bool kept;     /* this head counts on the arriving contents */
@@ -80,9 +82,13 @@ void sm_pair_set_heads(const struct sm_pairs *pairs, struct sm_pair *pair, synce
 /* Enters the allocation of the target's new memory if nothing was queued to it. Ignores failures. */
 void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair);
 
-/* Ends a begun transfer, after the host has waited for it with this status. No lock may be held. Takes the locks of the
- * two objects, one after the other. Afterwards the pair is done, has failed, or must be redone. */
+/* Ends a begun transfer, after the host has waited for it with this status. No lock may be held. Takes the lock of to.
+ * Afterwards the pair is done, has failed, or must be redone. */
 void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status);
+
+/* Ends the open write of from that the call has settled; if the writer is the caller's stream, reopens it. For a call
+ * that has succeeded for all pairs. Needs the lock of from alone. */
+void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair);
 
 /* Gives up the object's contents: the head becomes UNINITIALIZED. The memory stays. */
 void sm_give_up_contents(struct synced_mem *mem);

@@ -164,9 +164,14 @@ bool sm_is_lost(const struct synced_mem *mem)
     return stays_lost(mem, SM_CPU) && sm_inflight_lost(sm_copy_of(mem, SM_CPU));
 }
 
-/* Returns whether contents never arrived on a device that still works: their staged transfer has failed. */
-static bool has_failed_to_arrive(enum sm_side side, struct sm_fence *lost)
+/* Returns whether contents never arrived on a device that may still work: another device was lost that brought them, or
+ * their staged transfer has failed. */
+static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, struct sm_fence *lost)
 {
+    if (side == SM_CPU && !sm_copy_is_shared(copy))
+        return false;
+    if (lost->device != copy->device)
+        return true;
     if (side == SM_CPU || !lost->work)
         return false;
     const struct sm_detail first = sm_detail_get();
@@ -177,8 +182,8 @@ static bool has_failed_to_arrive(enum sm_side side, struct sm_fence *lost)
 
 /* Takes contents that were lost on arrival out of the head; the copy that they came from is still valid. If there is no
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
- * the host's bit, as the host's side comes first. A staged transfer from another object can fail although its device
- * works. Then no copy is valid. */
+ * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
+ * memory works. Then no copy is valid. */
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -188,7 +193,9 @@ static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
             copy->arriving = stays_lost(mem, side);
-            if ((sm_head(mem) & ~sm_bit(side)) || has_failed_to_arrive(side, arrival))
+            if (has_failed_to_arrive(copy, side, arrival))
+                sm_set_head(mem, sm_head(mem) & ~sm_bits_of(mem, side));
+            else if (sm_head(mem) & ~sm_bit(side))
                 sm_set_head(mem, sm_head(mem) & ~sm_bit(side));
         }
     }

@@ -1,4 +1,4 @@
-/* Tests pushes and pulls of several objects, whose copies go to the runtime in one call if that is faster. */
+/* Tests pushes and pulls of several objects. Their copies go to the runtime in one call if that is faster. */
 #include "fixture.h"
 
 #include <stdlib.h>
@@ -163,7 +163,7 @@ END_TEST
 
 /* ---- Memory of the caller's ---- */
 
-/* Several objects use one memory, which a batch must not write twice. Any of their contents may stay. */
+/* Several objects use one memory. A batch must not write it twice. The contents of any object may stay. */
 START_TEST(one_memory_for_all)
 {
     enum { COUNT = 100, SIZE = 1000 };
@@ -201,6 +201,43 @@ START_TEST(one_memory_for_all)
 }
 END_TEST
 
+/* An object uses memory that the library has obtained for another one. */
+START_TEST(memory_of_another_object)
+{
+    enum { COUNT = 3, SIZE = 1000 };
+    synced_mem *mems[COUNT];
+    const bool pull = _i % 2;
+    const int owner = _i / 2;
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    for (int i = 0; i < COUNT; i++) {
+        mems[i] = make_on(SIZE, 0);
+        host_fill(synced_mem_overwrite_cpu_data(mems[i]), SIZE, (unsigned)i + 1);
+        OK(synced_mem_async_gpu_push(mems[i], NULL));
+    }
+    synced_mem *const guest = mems[owner == 0 ? 2 : 0];
+    if (pull)
+        OK(synced_mem_set_cpu_data(guest, synced_mem_overwrite_cpu_data(mems[owner])));
+    else
+        OK(synced_mem_set_gpu_data(guest, synced_mem_overwrite_gpu_data_on(mems[owner], stream)));
+    for (int i = 0; i < COUNT; i++)
+        if (pull)
+            gpu_fill(synced_mem_overwrite_gpu_data_on(mems[i], stream), SIZE, (unsigned)i + 1, stream);
+        else
+            host_fill(synced_mem_overwrite_cpu_data(mems[i]), SIZE, (unsigned)i + 1);
+    OK(move_n(pull, mems, COUNT, stream));
+    gpu_stream_sync(stream);
+    const unsigned char *const both = synced_mem_cpu_data(mems[owner]); /* the contents of either */
+    ck_assert(host_is(both, SIZE, (unsigned)owner + 1) || host_is(both, SIZE, owner == 0 ? 3 : 1));
+    OK(synced_mem_release(guest));
+    for (int i = 0; i < COUNT; i++)
+        if (mems[i] != guest)
+            OK(synced_mem_release(mems[i]));
+    close_stream(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("batch");
@@ -210,5 +247,6 @@ Suite *suite(void)
     tcase_add_test(tests, without_a_gpu);
     tcase_add_loop_test(tests, other_work_around, 0, STREAM_KINDS);
     tcase_add_loop_test(tests, one_memory_for_all, 0, 6);
+    tcase_add_loop_test(tests, memory_of_another_object, 0, 6);
     return made;
 }

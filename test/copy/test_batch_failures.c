@@ -152,7 +152,8 @@ START_TEST(an_older_driver)
 }
 END_TEST
 
-/* A driver that does not support batches gets no second one. While its version is unknown, there are none. */
+/* After a driver has refused a batch as unsupported, the library sends no second one. While the driver's version is
+ * unknown, it sends none. */
 START_TEST(a_driver_without)
 {
     static const cudaError_t codes[] = {cudaErrorNotSupported, cudaErrorCallRequiresNewerDriver};
@@ -232,7 +233,8 @@ END_TEST
 
 /* ---- When it is refused ---- */
 
-/* Any of its copies may run. The heads stay, the host waits for the copies, and the next call moves all objects. */
+/* Any copy of a refused batch may run. The heads stay. The host waits for the copies, and the next call moves all
+ * objects. */
 START_TEST(a_refused_batch)
 {
     synced_mem *mems[COUNT];
@@ -314,8 +316,8 @@ START_TEST(the_writer_of_a_refused_pull)
 }
 END_TEST
 
-/* If a later object fails, nothing of the batch is queued. The next use of device memory that was obtained for it comes
- * after the allocation. */
+/* If a later object fails, nothing of the batch is queued. The next use of device memory that was obtained for the batch
+ * comes after the allocation. */
 START_TEST(a_batch_that_is_not_sent)
 {
     synced_mem *mems[COUNT];
@@ -393,7 +395,8 @@ START_TEST(no_event_behind_a_refused_batch)
 }
 END_TEST
 
-/* If that wait fails too, the end of the copies is unknown. Memory that they may write is not used again. */
+/* If neither an event nor a wait is possible behind a refused batch, the end of its copies is unknown. Memory
+ * that they may write is not used again. */
 START_TEST(no_end_of_a_refused_batch)
 {
     synced_mem *mems[COUNT];

@@ -229,7 +229,7 @@ START_TEST(overlapping_host_memory)
     pattern_write(storage, sizeof storage, 1);
     OK(synced_mem_set_cpu_data(a, storage));
     OK(synced_mem_set_cpu_data(b, storage + SIZE));
-    OK(synced_mem_cpu_copy(a, b)); /* beside one another */
+    OK(synced_mem_cpu_copy(a, b)); /* no byte in common */
     ck_assert_int_eq(memcmp(storage, storage + SIZE, SIZE), 0);
     OK(synced_mem_set_cpu_data(c, storage + SIZE - 1));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy(a, c));
@@ -239,7 +239,7 @@ START_TEST(overlapping_host_memory)
     synced_mem *const into[] = {a, c}, *const x = make_at_cpu(SIZE, 4), *const same[] = {x, x};
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_cpu_copy_n(into, same, 2));
     synced_mem *const y = make(SIZE), *const targets[] = {x, y}, *const readers[] = {a, c};
-    OK(synced_mem_cpu_copy_n(targets, readers, 2)); /* both are read only */
+    OK(synced_mem_cpu_copy_n(targets, readers, 2)); /* both are only read */
     ck_assert_int_eq(memcmp(synced_mem_cpu_data(y), storage + SIZE - 1, SIZE), 0);
     synced_mem *const all[] = {a, b, c, x, y};
     for (int i = 0; i < 5; i++)

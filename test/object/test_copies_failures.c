@@ -1,11 +1,11 @@
 /*
- * Tests copies between objects in which something is refused, lost or forbidden, or other calls use the objects at the
- * same time. Afterwards an object that is to be overwritten is unchanged, has the contents, or has lost the contents
- * that the transfer had begun to overwrite.
+ * Tests copies between objects that fail, and copies while other calls use the objects. After a failure a target is
+ * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
 #include "fixture.h"
 
 #include "cudart_emu.h"
+#include "heap.h"
 
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@ enum { SIZE = 5000, LARGE = 300001, BUFFER = 65536 };
 
 /* ---- Replacements of the library's functions and the runtime's (--wrap) ---- */
 
-/* Called once, with nothing locked, before the host waits. The object belongs to the test. */
-static void (*meanwhile)(synced_mem *mem);
+/* Called once in the thread of the test, with nothing locked, before that thread waits. Copy threads wait too. */
+static _Thread_local void (*meanwhile)(synced_mem *mem);
 static synced_mem *meanwhile_of;
 
 static void let_others(void)
@@ -101,6 +101,20 @@ static void release_both(synced_mem *a, synced_mem *b)
 static synced_mem *make_there(unsigned pattern)
 {
     synced_mem *const mem = make_on(SIZE, 1);
+    gpu_make_current(1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
+    gpu_make_current(0);
+    return mem;
+}
+
+static synced_mem *make_managed_there(unsigned pattern)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = 1;
+    options.placement = SYNCED_MEM_PLACEMENT_MANAGED;
+    OK(synced_mem_create(&mem, SIZE, &options));
     gpu_make_current(1);
     gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
     gpu_make_current(0);
@@ -201,7 +215,7 @@ START_TEST(a_transfer_out_of_sight)
 }
 END_TEST
 
-/* The same for a pageable source without a bounce buffer. */
+/* Without a bounce buffer and without synchronization, the end of the transfer from a pageable source is unknown. */
 START_TEST(a_push_out_of_sight)
 {
     static unsigned char mine[SIZE];
@@ -236,6 +250,35 @@ START_TEST(a_lost_device_does_not_hold_back_the_host)
     ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_AT_CPU);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     release_both(to, from);
+    emu_reset(0);
+}
+END_TEST
+
+/* The source's device is lost before the contents have reached another device, which still works. The first call that
+ * waits for the contents reports the loss. */
+START_TEST(lost_on_the_way_to_another_device)
+{
+    const bool shared = _i & 1, has_both = _i & 2;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const to = shared ? make_managed_there(9) : make_there(9);
+    synced_mem *const from = make_on_device(SIZE, 1, stream);
+    synced_mem *const other = make_pinned(5);
+    if (has_both)
+        ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
+    gpu_sync_device(1);
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    emu_break_device(0, cudaErrorIllegalAddress);
+    if (_i / 4 == 0)
+        FAILS_NULL(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_cpu_data(to));
+    else
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, _i / 4 == 1 ? synced_mem_wait(to) : synced_mem_cpu_copy(other, to));
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 5));
+    release_both(to, from);
+    OK(synced_mem_release(other));
     emu_reset(0);
 }
 END_TEST
@@ -320,6 +363,12 @@ static void overwrite_host(synced_mem *mem)
     host_fill(synced_mem_overwrite_cpu_data(mem), synced_mem_size(mem), 5);
 }
 
+static void overwrite_host_and_clear(synced_mem *mem)
+{
+    overwrite_host(mem);
+    OK(synced_mem_clear(mem));
+}
+
 static void resize(synced_mem *mem)
 {
     OK(synced_mem_resize(mem, 100));
@@ -347,6 +396,7 @@ static const struct {
     {SYNCED_MEM_AT_CPU, overwrite_host, 5}, /* the call has waited for the contents */
     {SYNCED_MEM_AT_CPU, read_new_on_device, 1},
     {SYNCED_MEM_SYNCED, give_up_memory, 1},
+    {SYNCED_MEM_UNINITIALIZED, overwrite_host_and_clear, 1},
 };
 enum { BETWEEN = sizeof between / sizeof between[0] };
 
@@ -411,6 +461,31 @@ START_TEST(resized_meanwhile)
 }
 END_TEST
 
+/* The source is used while memory comes from an allocator. */
+static int enters;
+
+synced_mem_status __real_sm_enter(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem)
+{
+    if (enters > 0 && --enters == 0)
+        let_others();
+    return __real_sm_enter(transaction, mem);
+}
+
+START_TEST(source_given_up_before_the_allocator_is_called)
+{
+    synced_mem *const to = heaps_make(SIZE), *const from = make_pinned(1);
+    call_meanwhile(give_up_memory, from);
+    enters = 3; /* the two objects, and then the target alone */
+    OK(synced_mem_async_gpu_copy(to, from, NULL));
+    ck_assert(!meanwhile);
+    ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
+    release_both(to, from);
+    heaps_end();
+}
+END_TEST
+
 /* If the caller's stream cannot wait for the transfer, the host waits. */
 START_TEST(a_stream_that_can_not_wait)
 {
@@ -452,6 +527,31 @@ START_TEST(a_failed_wait_leaves_pointers)
 }
 END_TEST
 
+/* Pointers to the source of a pair stay valid after the copy of a later pair has failed. */
+START_TEST(a_failed_copy_leaves_pointers)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    synced_mem *to[2], *from[2];
+    for (int i = 0; i < 2; i++) {
+        to[i] = make_pinned(9);
+        from[i] = make_on(SIZE, 0);
+    }
+    void *const data = synced_mem_overwrite_gpu_data_on(from[0], stream);
+    gpu_fill(data, SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from[1], stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 2, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA,
+          _i ? synced_mem_cpu_copy_n(to, from, 2) : synced_mem_async_gpu_copy_n(to, from, 2, other));
+    gpu_delay(stream);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(from[0]), SIZE, 2));
+    for (int i = 0; i < 2; i++)
+        release_both(to[i], from[i]);
+    close_stream(stream);
+    close_stream(other);
+}
+END_TEST
+
 /* ---- Capture ---- */
 
 START_TEST(capturing)
@@ -488,17 +588,20 @@ Suite *suite(void)
     tcase_add_loop_test(failures, the_second_of_three_is_refused, 0, 2);
     tcase_add_test(failures, no_memory_for_records);
     tcase_add_loop_test(failures, a_failed_wait_leaves_pointers, 0, 2);
+    tcase_add_loop_test(failures, a_failed_copy_leaves_pointers, 0, 2);
     tcase_add_loop_test(failures, capturing, 0, 3);
     TCase *const others = add_case(made, "other calls");
     tcase_add_loop_test(others, used_while_contents_come_to_the_host, 0, BETWEEN);
     tcase_add_loop_test(others, used_while_a_copy_is_staged, 0, 6);
     tcase_add_test(others, one_of_two_is_redone);
     tcase_add_test(others, resized_meanwhile);
+    tcase_add_test(others, source_given_up_before_the_allocator_is_called);
     tcase_add_test(others, a_stream_that_can_not_wait);
     TCase *const lost = add_case_without_end(made, "lost");
     tcase_add_loop_test(lost, a_transfer_out_of_sight, 0, 8);
     tcase_add_loop_test(lost, a_push_out_of_sight, 0, 4);
     tcase_add_loop_test(lost, lost_contents_are_overwritten, 0, 2);
+    tcase_add_loop_test(lost, lost_on_the_way_to_another_device, 0, 12);
     tcase_add_test(lost, a_lost_device_does_not_hold_back_the_host);
     return made;
 }

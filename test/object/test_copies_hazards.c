@@ -190,6 +190,40 @@ START_TEST(open_write_of_the_source)
 }
 END_TEST
 
+static synced_mem *make_placed_on(synced_mem_placement_kind placement, int device)
+{
+    synced_mem *mem = NULL;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.device = device;
+    options.placement = placement;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+/* A copy on the writer's stream leaves the write open, also if the host or a stream of another device reads the mapped
+ * source. */
+START_TEST(open_write_of_a_mapped_source)
+{
+    const bool by_host = _i == 0;
+    if (devices() < 2)
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const from = make_placed_on(SYNCED_MEM_PLACEMENT_MAPPED, 0);
+    synced_mem *const to = by_host ? make_placed_on(SYNCED_MEM_PLACEMENT_MAPPED, 0) : make_on(SIZE, 1);
+    void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
+    gpu_fill(data, SIZE, 1, stream);
+    OK(synced_mem_async_gpu_copy(to, from, stream));
+    gpu_delay(stream);
+    gpu_fill(data, SIZE, 2, stream);
+    ck_assert(host_is(synced_mem_cpu_data(from), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+    close_stream(stream);
+}
+END_TEST
+
 /* The host does not wait for any of the work. */
 START_TEST(never_blocks)
 {
@@ -312,20 +346,9 @@ END_TEST
 
 /* ---- Placements ---- */
 
-static synced_mem *make_placed(synced_mem_placement_kind placement)
-{
-    synced_mem *mem = NULL;
-    synced_mem_options options;
-    synced_mem_options_init(&options);
-    options.device = 0;
-    options.placement = placement;
-    OK(synced_mem_create(&mem, SIZE, &options));
-    return mem;
-}
-
 static synced_mem *make_with_head(synced_mem_placement_kind placement, synced_mem_state head, unsigned pattern)
 {
-    synced_mem *const mem = make_placed(placement);
+    synced_mem *const mem = make_placed_on(placement, 0);
     if (head == SYNCED_MEM_AT_CPU)
         host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
     if (head & SYNCED_MEM_AT_GPU) {
@@ -480,6 +503,7 @@ Suite *suite(void)
     TCase *const flight = add_case(made, "in flight");
     tcase_add_loop_test(flight, hazard, 0, BUSY * AFTERS * 2);
     tcase_add_test(flight, open_write_of_the_source);
+    tcase_add_loop_test(flight, open_write_of_a_mapped_source, 0, 2);
     tcase_add_test(flight, never_blocks);
     tcase_add_loop_test(flight, pageable, 0, 32);
     tcase_add_loop_test(flight, work_behind_a_staged_copy, 0, 3);

@@ -8,7 +8,7 @@
 enum { SIZE = 5000 };
 
 /* Replaces the runtime's function (--wrap). */
-static bool forbids; /* the caller does, while the library lets the devices reach one another */
+static bool forbids; /* while the library allows the access, the caller forbids it */
 
 cudaError_t __real_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t count);
 cudaError_t __wrap_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t count);
@@ -120,7 +120,7 @@ START_TEST(refused_access)
     synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
     emu_fail("cudaMemPoolSetAccess", 1, cudaErrorUnknown, false);
     ck_assert_uint_eq(copy_between(to, from), 2);
-    ck_assert_uint_eq(copy_between(to, from), 1); /* once more */
+    ck_assert_uint_eq(copy_between(to, from), 1); /* the refused one again */
     ck_assert_uint_eq(copy_between(to, from), 0);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     release_both(to, from);
@@ -167,7 +167,7 @@ START_TEST(memory_of_the_callers)
 }
 END_TEST
 
-/* A stream of the other device is ordered before and after the transfer. */
+/* Earlier and later work on a stream of the other device is ordered with the transfer. */
 START_TEST(refused_order_between_devices)
 {
     static const char *const calls[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync"};
