@@ -75,9 +75,11 @@ static cudaError_t wait_for(struct CUevent_st *event)
         return cudaSuccess;
     emu_op_ref(op);
     emu_force(op);
-    emu_ghosts_seen(device, op->stream_id);
-    emu_host_saw(emu_clock_ref(op->clock));
-    emu_order_saw(op);
+    if (op->state == EMU_OP_DONE) { /* a wait that fails orders nothing */
+        emu_ghosts_seen(device, op->stream_id);
+        emu_host_saw(emu_clock_ref(op->clock));
+        emu_order_saw(op);
+    }
     emu_op_unref(op);
     emu_pools_synchronized();
     return emu.devices[device].sticky;

@@ -338,6 +338,15 @@ static void push(struct stack *stack, struct emu_op *op)
     stack->ops[stack->count++] = op;
 }
 
+/* Returns whether the device of a running function breaks. A wait does not last until the function ends then. */
+static bool breaks(const struct emu_op *op)
+{
+    struct emu_device *device = &emu.devices[op->device];
+    if (device->sticky == cudaSuccess)
+        device->sticky = device->break_code;
+    return device->sticky != cudaSuccess;
+}
+
 /* Runs the operation and its dependencies, nothing else. References keep the operations on the stack alive while the
  * lock is released for a function. */
 static void run_up_to(struct emu_op *op, bool wait)
@@ -358,7 +367,7 @@ static void run_up_to(struct emu_op *op, bool wait)
             push(&stack, dep);
         else if (head->state == EMU_OP_QUEUED)
             run(head);
-        else if (wait)
+        else if (wait && !breaks(head))
             pthread_cond_wait(&emu.ran, &emu.lock);
         else
             break;

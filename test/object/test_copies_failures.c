@@ -277,6 +277,7 @@ START_TEST(lost_on_the_way_to_another_device)
     ck_assert_int_eq(synced_mem_head(to), SYNCED_MEM_UNINITIALIZED);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), SIZE, 5));
+    gpu_unhold();
     release_both(to, from);
     OK(synced_mem_release(other));
     emu_reset(0);
