@@ -44,7 +44,7 @@ static void *run_body(void *unused)
 
 static atomic_int queries;
 
-/* Runs the second thread if the moment has come. The thread may have to wait for the first one. */
+/* Runs the second thread if the moment has come. The thread may have to wait for the first one: then it sleeps. */
 static void come_to(enum moment moment)
 {
     enum { A_WHILE = 200 };
@@ -54,7 +54,7 @@ static void come_to(enum moment moment)
         return;
     second.moment = NEVER;
     ck_assert_int_eq(pthread_create(&second.thread, NULL, run_body, NULL), 0);
-    for (int i = 0; i < A_WHILE && !atomic_load(&second.over); i++)
+    for (int i = 0; !atomic_load(&second.over) && (i < A_WHILE || !others_sleep()); i++)
         (void)usleep(STEP_US);
 }
 

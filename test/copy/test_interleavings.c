@@ -45,15 +45,15 @@ static void *run_body(void *unused)
     return NULL;
 }
 
-/* Runs the second thread if the moment has come. The thread may have to wait for the first one. */
+/* Runs the second thread if the moment has come. The thread may have to wait for the first one: then it sleeps. */
 static void come_to(enum moment moment)
 {
-    enum { PATIENCE = 200, STEP_US = 100 };
+    enum { A_WHILE = 200, STEP_US = 100 };
     if (second.moment != moment)
         return;
     second.moment = NEVER;
     ck_assert_int_eq(pthread_create(&second.thread, NULL, run_body, NULL), 0);
-    for (int i = 0; i < PATIENCE && !atomic_load(&second.over); i++)
+    for (int i = 0; !atomic_load(&second.over) && (i < A_WHILE || !others_sleep()); i++)
         (void)usleep(STEP_US);
 }
 

@@ -219,7 +219,6 @@ int __lsan_is_turned_off(void)
     return leaves_memory;
 }
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 static bool sleeps(const char *thread)
 {
     char path[64];
@@ -234,7 +233,7 @@ static bool sleeps(const char *thread)
     return name_end && strncmp(name_end, ") S", 3) == 0;
 }
 
-static bool others_sleep(void)
+static bool look_whether_others_sleep(void)
 {
     bool all = true;
     DIR *const threads = opendir("/proc/self/task");
@@ -246,19 +245,24 @@ static bool others_sleep(void)
     return all;
 }
 
-void let_others_sleep(void)
+bool others_sleep(void)
 {
     enum { LOOK_US = 1000, IN_A_ROW = 3 };
-    for (int slept = 0; slept < IN_A_ROW;) {
-        slept = others_sleep() ? slept + 1 : 0;
+    int slept = 0;
+    while (slept < IN_A_ROW && look_whether_others_sleep()) {
+        slept++;
         (void)usleep(LOOK_US);
     }
+    return slept == IN_A_ROW;
 }
-#else
+
 void let_others_sleep(void)
 {
-}
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    while (!others_sleep())
+        continue;
 #endif
+}
 
 bool in_a_child(void (*function)(const void *argument), const void *argument)
 {
