@@ -82,7 +82,8 @@ typedef enum synced_mem_state {
     SYNCED_MEM_AT_CPU = 1,        /**< the host copy only */
     SYNCED_MEM_AT_GPU = 2,        /**< the device copy only */
     SYNCED_MEM_SYNCED = 3,        /**< both; one of them may still be arriving */
-    /** Of an object in parts: neither copy holds all of the contents, but some bytes are initialized. No bit. */
+    /** Of an object in parts ("Views"): neither copy holds all of the contents, but some bytes are initialized. Has
+     * neither bit. Bytes that are not initialized read as zeros. */
     SYNCED_MEM_MIXED = 4
 } synced_mem_state;
 
@@ -208,26 +209,34 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Views ---- */
 /*
- * A view is an object whose bytes are a part of another object's. Its accesses, transfers, queries and waits concern
- * these bytes alone:
+ * A view is an object whose bytes are a part of another object's, its root's. It is used as any object. A call on it
+ * concerns these bytes alone, also a copy, synced_mem_clear(), synced_mem_query(), synced_mem_wait() and
+ * synced_mem_end_use_on(). A root is in parts while it has views, and then until its bytes are in one state again.
  *
  *    heads        The head is kept by bytes. The head of an object or view in parts has the bit of a side if all of its
  *                 bytes are valid there. If neither side has all, and some byte is initialized, it is MIXED.
- *    conflicts    Calls conflict if their bytes overlap. Views that overlap in no byte never wait for one another, but
- *                 for the lock of their root, which no call holds while it waits.
+ *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
+ *                 object. Otherwise they never wait for one another, but for the lock of their root, which no call
+ *                 holds while it waits.
+ *    threads      Threads may write through pointers to views of one root at the same time, if the bytes that one
+ *                 writes are used by no other. Otherwise it is the caller's race, as with one object.
  *    accesses     An access to an object in parts is that access to each of its parts, by the table below.
  *    push, pull   With head MIXED, a push moves the bytes that are AT_CPU, and a pull those that are AT_GPU. The other
  *                 bytes stay as they are. With any other head the rules are those of an object that is not in parts.
- *    failures     A failed call takes back, by bytes, what it has made valid.
- *    memory       Is the root's: the size, allocator, placement and device are. A view's pointer is the root's pointer
- *                 plus the view's offset. Set, used or released memory of the root is replaced for its views too; they
- *                 get their pointers by a new access.
+ *    failures     A failed call takes back, by bytes, what it has made valid. Any call on an object in parts, also its
+ *                 release, may return ERR_OUT_OF_HOST_MEMORY.
+ *    memory       Is the root's: the allocator, placement, alignment and device are. A view's pointer is the root's
+ *                 pointer plus the view's offset. Set, used or released memory of the root is replaced for its views
+ *                 too; they get their pointers by a new access.
+ *    pageable     Transfers of views, and of an object in parts, from and to pageable memory are always staged, also
+ *                 below synced_mem_staging.minimum_bytes. So a push waits on the host for earlier work on the device
+ *                 copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks until its bytes have arrived.
  *
  * These calls return ERR_INVALID_STATE: on a view synced_mem_resize(), synced_mem_resize_discard(),
  * synced_mem_set_cpu_data(), synced_mem_set_gpu_data(), synced_mem_use_memory(), synced_mem_release_cpu_data(),
- * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views the first two of them.
- * Pageable memory of an object with views is always moved by staged transfers (synced_mem_set_staging()).
- * A view of 0 bytes has no bytes of its root, and memory of its own.
+ * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views the first two of them. Views
+ * of 0 bytes do not prevent these two. A view of 0 bytes has memory of its own, for which it does not use the root's
+ * allocators, alignment and placement.
  */
 
 /** Makes a view of size bytes of an object, or of a view of it, from offset on. The view is one of the object's root,
@@ -240,7 +249,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  * @param options  NULL for none; only name and user may differ from the defaults
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
  * Threads: safe. Errors: ERR_INVALID_ARGUMENT (of is NULL, the part lies not within it, an option is not a default);
- * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+ * ERR_OUT_OF_HOST_MEMORY; ERR_FORKED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_view(synced_mem **out, synced_mem *of, size_t offset, size_t size,
                                                  const synced_mem_options *options);
 
@@ -423,7 +432,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
  * the host or mapped: until earlier work on both objects' memory is done.
  * Ownership: as synced_mem_async_gpu_push(), for both objects. Threads: safe; for races of the caller's see
  * synced_mem_mutable_cpu_data().
- * Errors: ERR_INVALID_ARGUMENT (the sizes differ, both are one object, memory of to overlaps memory of from);
+ * Errors: ERR_INVALID_ARGUMENT (the sizes differ, both are one object, bytes or memory of to overlap those of from);
  * ERR_CAPTURING (the stream captures); ERR_INVALID_DEVICE (the stream belongs to neither device); other GPU errors. If
  * a transfer fails after it has begun, and only the overwritten copy was valid, to becomes UNINITIALIZED.
  * @since 0.2 */
@@ -431,7 +440,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synce
 
 /** As synced_mem_async_gpu_copy() for each of count pairs: to[i] gets the contents of from[i]. The default streams
  * belong to the first pair's device.
- * @param to    none may be listed again in either array
+ * @param to    none may be listed again in either array, nor a view of its bytes
  * @param from  an object may be listed more than once
  * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
  * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
@@ -490,8 +499,8 @@ SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
  * until the library's transfers on it are done. Device work is queued on an internal stream, after the caller's.
  * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_OUT_OF_HOST_MEMORY; if device memory is
- * touched, GPU errors. @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
+ * views); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
 
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
@@ -505,7 +514,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
  * Unified placement: the head changes likewise, and the one memory stays until synced_mem_release_data().
  * Blocking: until that transfer, or one of an earlier push, has arrived, so that a failure loses nothing; and for the
  * memory as synced_mem_release(). Ownership: of the caller's memory as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
 /** Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. The object keeps
@@ -517,7 +526,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
 /** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED.
  * Blocking, ownership: as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_CUDA (a wait for borrowed memory failed). @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); ERR_CUDA (a wait for borrowed memory failed).
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
 /* ---- Memory handed in ---- */
@@ -546,8 +556,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * Ownership: the caller's throughout. The memory must stay until a call that replaces or releases the object's host
  * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
- * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (another thread enlarged the
- * object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
+ * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged
+ * the object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
@@ -766,7 +776,8 @@ typedef struct synced_mem_staging {
      * memory. Default: 2 MiB. */
     size_t buffer_bytes;
     /** Transfers of fewer bytes are not staged: pulls are left to the CUDA runtime, pushes are made through one buffer
-     * of their size. Pushes larger than a buffer are always staged. Default: 1 MiB. */
+     * of their size. Pushes larger than a buffer are always staged, and so are all transfers of views and of objects in
+     * parts. Default: 1 MiB. */
     size_t minimum_bytes;
 } synced_mem_staging;
 
@@ -951,12 +962,12 @@ SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
 /** The capacity of the host copy.
- * @return in bytes; 0 without a host copy, and for NULL
+ * @return in bytes, of a view its size; 0 without a host copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
 /** The capacity of the device copy.
- * @return in bytes; 0 without a device copy, and for NULL
+ * @return in bytes, of a view its size; 0 without a device copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
 
@@ -1025,7 +1036,8 @@ SYNCED_MEM_API int synced_mem_version(void);
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
- * source, the capacity, whether it has the contents, and the number of transfers to this memory.
+ * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
+ * line, with its root and offset.
  * @param file  open to write; flushed, not closed
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);

@@ -156,11 +156,13 @@ struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflic
     return NULL;
 }
 
-/* Lost work blocks nobody, as it has ended. An access that relies on the lost contents must fail. */
+/* Lost work blocks nobody, as it has ended. An access that relies on the lost contents must fail. A copy thread may close
+ * a fence as lost at any time, so that is checked last. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting)
 {
+    struct sm_fence *const unfinished = sm_inflight_unfinished(copy, conflicting);
     struct sm_fence *const lost = sm_inflight_lost(copy);
-    return lost ? lost : sm_inflight_unfinished(copy, conflicting);
+    return lost ? lost : unfinished;
 }
 
 static bool is_fence_queueing(const struct sm_fence *fence)
@@ -180,8 +182,9 @@ struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicti
 
 struct sm_fence *sm_inflight_unqueued(const struct sm_copy *copy, bool conflicting)
 {
+    struct sm_fence *const queueing = sm_inflight_queueing(copy, conflicting);
     struct sm_fence *const lost = sm_inflight_lost(copy);
-    return lost ? lost : sm_inflight_queueing(copy, conflicting);
+    return lost ? lost : queueing;
 }
 
 static synced_mem_status make_stream_wait_for_reads(const struct sm_copy *copy, struct sm_stream *stream,
@@ -539,13 +542,14 @@ static bool is_use_over(const struct sm_use *use)
     return !is_by_stream(use) && !sm_fence_is_open(use->fence);
 }
 
-static void prune_list(struct sm_use **list)
+static void prune_list(struct sm_copy *copy, struct sm_use **list)
 {
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
         if (is_use_over(use)) {
             *link = use->next;
+            sm_inflight_note_stray(copy, use->fence, SM_UNTRACKED_READ);
             free_use(use);
         } else {
             link = &use->next;
@@ -553,11 +557,20 @@ static void prune_list(struct sm_use **list)
     }
 }
 
-/* Lost work that was to write a shared copy is remembered: the host can use the memory, but it has no contents. */
+/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it has
+ * no contents. The state is read once, as a copy thread may change it. */
 static bool must_keep_fence(const struct sm_copy *copy, const struct sm_fence *fence)
 {
-    const bool lost = sm_fence_state(fence) == SM_FENCE_LOST;
-    return sm_fence_is_open(fence) || (lost && (sm_copy_is_shared(copy) || fence == sm_inflight_lost(copy)));
+    const enum sm_fence_state state = sm_fence_state(fence);
+    const bool needed = sm_copy_is_shared(copy) || fence == sm_inflight_arrival(copy);
+    return state == SM_FENCE_LOST ? needed : state != SM_FENCE_DONE;
+}
+
+/* The fence may have become a stray's since the strays were noted. */
+static void forget_write(struct sm_copy *copy, struct sm_fence **slot)
+{
+    sm_inflight_note_stray(copy, *slot, SM_UNTRACKED_WRITE);
+    replace_fence(slot, NULL);
 }
 
 void sm_inflight_prune(struct sm_copy *copy)
@@ -565,9 +578,9 @@ void sm_inflight_prune(struct sm_copy *copy)
     sm_inflight_note_strays(copy);
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!must_keep_fence(copy, copy->write))
-        replace_fence(&copy->write, NULL);
+        forget_write(copy, &copy->write);
     if (!copy->writer && !must_keep_fence(copy, copy->writer_fence))
-        replace_fence(&copy->writer_fence, NULL);
-    prune_list(&copy->reads);
-    prune_list(&copy->covered);
+        forget_write(copy, &copy->writer_fence);
+    prune_list(copy, &copy->reads);
+    prune_list(copy, &copy->covered);
 }

@@ -141,7 +141,9 @@ void sm_inflight_forget(struct sm_copy *copy);
 /* Marks the copy untracked: work is queued on it, and no event could be recorded behind it. stream: the work's; NULL:
  * of several or of a stream that is gone. */
 void sm_inflight_untrack(struct sm_copy *copy, enum sm_untracked how, struct sm_stream *stream);
-/* Marks the copy untracked if threads of the library have lost track of work on it. */
+/* Marks the copy untracked if threads of the library have lost track of the fence's work. */
+void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, enum sm_untracked how);
+/* Does so for all work on the copy. */
 void sm_inflight_note_strays(struct sm_copy *copy);
 /* Tries again to record an event behind untracked work. Does nothing for work on a stream of the caller's, which may be
  * gone. Does not block. On failure the copy stays untracked. */

@@ -15,19 +15,23 @@ static bool is_stray(const struct sm_fence *fence)
     return fence && sm_fence_state(fence) == SM_FENCE_LOST && atomic_load_explicit(&fence->stray, memory_order_relaxed);
 }
 
-static bool has_stray(const struct sm_use *list)
+void sm_inflight_note_stray(struct sm_copy *copy, const struct sm_fence *fence, enum sm_untracked how)
 {
-    while (list && !is_stray(list->fence))
-        list = list->next;
-    return list != NULL;
+    if (is_stray(fence))
+        sm_inflight_untrack(copy, how, NULL);
+}
+
+static void note_strays_among(struct sm_copy *copy, const struct sm_use *list)
+{
+    for (; list; list = list->next)
+        sm_inflight_note_stray(copy, list->fence, SM_UNTRACKED_READ);
 }
 
 void sm_inflight_note_strays(struct sm_copy *copy)
 {
-    if (is_stray(copy->write))
-        sm_inflight_untrack(copy, SM_UNTRACKED_WRITE, NULL);
-    if (has_stray(copy->reads) || has_stray(copy->covered))
-        sm_inflight_untrack(copy, SM_UNTRACKED_READ, NULL);
+    sm_inflight_note_stray(copy, copy->write, SM_UNTRACKED_WRITE);
+    note_strays_among(copy, copy->reads);
+    note_strays_among(copy, copy->covered);
 }
 
 /* The new fence stands for the untracked work and for the write that it replaces. */

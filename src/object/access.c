@@ -359,15 +359,20 @@ synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle
 
 /* ---- The library's own work ---- */
 
+/* A copy thread may close a fence as lost at any time, so that is checked last. */
+static struct sm_fence *find_transfer(const struct sm_copy *copy)
+{
+    struct sm_fence *const unfinished = sm_inflight_transfer(copy);
+    struct sm_fence *const lost = sm_inflight_lost(copy);
+    return lost ? lost : unfinished;
+}
+
 static struct sm_fence *find_record_transfer(const struct synced_mem *mem)
 {
     struct sm_fence *fence = NULL;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++) {
-        const struct sm_copy *const copy = sm_copy_of(mem, side);
-        fence = copy ? sm_inflight_lost(copy) : NULL;
-        if (copy && !fence)
-            fence = sm_inflight_transfer(copy);
-    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++)
+        if (sm_copy_of(mem, side))
+            fence = find_transfer(sm_copy_of(mem, side));
     return fence;
 }
 
