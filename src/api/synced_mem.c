@@ -211,7 +211,8 @@ static inline void *access_on_stream(synced_mem *mem, enum sm_mode mode, synced_
     if (mem) {
         const struct sm_stream *const on = atomic_load_explicit(&mem->on[mode != SM_READ], memory_order_acquire);
         if (atomic_load_explicit(&on->hot, memory_order_relaxed) == stream)
-            return sm_copy_data(atomic_load_explicit(&mem->copy[SM_GPU], memory_order_relaxed));
+            return atomic_load_explicit(atomic_load_explicit(&mem->gpu_data_at, memory_order_relaxed),
+                                        memory_order_relaxed);
     }
     return access_slowly_on(mem, stream, mode, function);
 }

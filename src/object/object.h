@@ -26,7 +26,11 @@
 #include "base/mutex.h"
 #include "object/transitions.h"
 
+#include <assert.h>
+#include <stddef.h>
 #include <stdint.h>
+
+_Static_assert(offsetof(struct sm_copy, data) == 0, "the hot path finds the pointer where a copy begins");
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
 struct sm_extras {
@@ -100,9 +104,16 @@ struct synced_mem {
             struct synced_mem *hot;  /* the objects that have its pointers published, linked by next_hot */
         };
     };
-    /* Written with the lock held; read without it on the hot path. Never NULL. A divided root has the memory here, and
-     * its pieces have the work in flight. Of a view only the device's is used, by the hot path. */
-    _Atomic(struct sm_copy *) copy[SM_SIDES];
+    /* Written with the lock held; the device's is read without it on the hot path. */
+    union {
+        /* Never NULL. A divided root has the memory here, and its pieces have the work in flight. */
+        _Atomic(struct sm_copy *) copy[SM_SIDES];
+        struct { /* of a view that has bytes; the records of its pieces may change while the hot path reads */
+            _Atomic(void *) gpu_data;
+            /* Where the hot path on a stream finds the pointer. A copy begins with its own. */
+            _Atomic(_Atomic(void *) *) gpu_data_at;
+        };
+    };
     struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
     atomic_uint references;
     atomic_size_t size;  /* written with the lock held */
@@ -196,6 +207,7 @@ static inline size_t sm_size(const struct synced_mem *mem)
 
 static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
 {
+    assert(mem->kind != SM_VIEW || !mem->at.first);
     struct sm_copy *const copy = atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
     return copy == &sm_no_copy ? NULL : copy;
 }

@@ -102,9 +102,8 @@ void sm_publish(struct synced_mem *record)
         return;
     }
     for (struct synced_mem *each = record->hot; each; each = each->at.next_hot) {
-        /* The root's slot has the memory of all. The hot path reads the part's pointer, which is the same. */
         if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
-            atomic_store_explicit(&each->copy[SM_GPU], sm_copy_of(record, SM_GPU), memory_order_relaxed);
+            atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);
         store_published(each, &chosen);
         store_head(each, sm_head(record));
     }

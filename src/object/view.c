@@ -35,6 +35,8 @@ static synced_mem_status cut_view(struct synced_mem *view, struct synced_mem *ro
     }
     root->holders++;
     view->at = (struct sm_position){.first = sm_find_piece(root, begin)};
+    atomic_store_explicit(&view->gpu_data, NULL, memory_order_relaxed);
+    atomic_store_explicit(&view->gpu_data_at, &view->gpu_data, memory_order_relaxed);
     sm_publish_nothing(view);
     return SYNCED_MEM_OK;
 }
@@ -78,6 +80,8 @@ void sm_view_end(struct synced_mem *view)
     struct synced_mem *const behind = find_behind(view);
     sm_withdraw(view);
     view->at.first = NULL;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_put_copy(view, side, NULL);
     root->holders--;
     sm_drop_border(behind);
     sm_drop_border(first);
