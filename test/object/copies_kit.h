@@ -4,6 +4,39 @@
 
 #include "fixture.h"
 
+/* Creates an object with contents in page-locked host memory. */
+static inline synced_mem *make_pinned(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_on(size, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, pattern);
+    return mem;
+}
+
+/* Creates an object that is AT_GPU and has host memory. */
+static inline synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
+{
+    synced_mem *const mem = make_on(size, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), size, 77);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), size, pattern, stream);
+    return mem;
+}
+
+/* Creates an object that is AT_GPU on the second device. */
+static inline synced_mem *make_there(size_t size, unsigned pattern)
+{
+    synced_mem *const mem = make_on(size, 1);
+    gpu_make_current(1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), size, pattern, NULL);
+    gpu_make_current(0);
+    return mem;
+}
+
+static inline void release_both(synced_mem *a, synced_mem *b)
+{
+    OK(synced_mem_release(a));
+    OK(synced_mem_release(b));
+}
+
 enum { OF_FROM = 1, OF_TO = 9 };
 
 /* Checks the transfers of a copy: to the device (up), to the host (down), or neither. */

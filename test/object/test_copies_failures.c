@@ -2,6 +2,7 @@
  * Tests copies between objects that fail, and copies while other calls use the objects. After a failure a target is
  * unchanged, has the contents, or has lost the contents that the transfer had begun to overwrite.
  */
+#include "copies_kit.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -75,37 +76,6 @@ void *__wrap_calloc(size_t count, size_t size)
 }
 
 /* ---- Objects ---- */
-
-static synced_mem *make_pinned(unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 0);
-    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
-    return mem;
-}
-
-/* Creates an object that is AT_GPU and has host memory. */
-static synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
-{
-    synced_mem *const mem = make_on(size, 0);
-    host_fill(synced_mem_overwrite_cpu_data(mem), size, 77);
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), size, pattern, stream);
-    return mem;
-}
-
-static void release_both(synced_mem *a, synced_mem *b)
-{
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
-}
-
-static synced_mem *make_there(unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 1);
-    gpu_make_current(1);
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
-    gpu_make_current(0);
-    return mem;
-}
 
 static synced_mem *make_managed_there(unsigned pattern)
 {
@@ -243,7 +213,7 @@ END_TEST
 START_TEST(a_lost_device_does_not_hold_back_the_host)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const to = make_on_device(SIZE, 9, stream), *const from = make_pinned(1);
+    synced_mem *const to = make_on_device(SIZE, 9, stream), *const from = make_pinned(SIZE, 1);
     OK(synced_mem_async_cpu_pull(to, stream));
     emu_break_device(0, cudaErrorIllegalAddress);
     OK(synced_mem_cpu_copy(to, from));
@@ -260,9 +230,9 @@ START_TEST(lost_on_the_way_to_another_device)
 {
     const bool shared = _i & 1, has_both = _i & 2;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const to = shared ? make_managed_there(9) : make_there(9);
+    synced_mem *const to = shared ? make_managed_there(9) : make_there(SIZE, 9);
     synced_mem *const from = make_on_device(SIZE, 1, stream);
-    synced_mem *const other = make_pinned(5);
+    synced_mem *const other = make_pinned(SIZE, 5);
     if (has_both)
         ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 9));
     gpu_sync_device(1);
@@ -289,7 +259,7 @@ START_TEST(lost_contents_are_overwritten)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     void *const mine = gpu_pinned_alloc(SIZE);
-    synced_mem *const to = make_on(SIZE, 0), *const from = _i ? make_there(1) : make_pinned(1);
+    synced_mem *const to = make_on(SIZE, 0), *const from = _i ? make_there(SIZE, 1) : make_pinned(SIZE, 1);
     gpu_sync_device(1);
     host_fill(mine, SIZE, 9);
     gpu_fill(gpu_alloc(0, SIZE), SIZE, 9, stream);
@@ -329,7 +299,7 @@ END_TEST
 
 START_TEST(no_memory_for_records)
 {
-    synced_mem *const a = make_pinned(1), *const b = make_pinned(2), *const c = make_pinned(3);
+    synced_mem *const a = make_pinned(SIZE, 1), *const b = make_pinned(SIZE, 2), *const c = make_pinned(SIZE, 3);
     synced_mem *const to[] = {a, b}, *const from[] = {c, c};
     no_memory = true;
     const synced_mem_status status = synced_mem_cpu_copy_n(to, from, 2);
@@ -438,8 +408,8 @@ END_TEST
 /* Pairs that are done are not copied again. */
 START_TEST(one_of_two_is_redone)
 {
-    synced_mem *const first = make_pinned(9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
-    synced_mem *const on_host = make_pinned(1), *const on_device = make_on_device(SIZE, 1, NULL);
+    synced_mem *const first = make_pinned(SIZE, 9), *const second = make_with_head(SIZE, SYNCED_MEM_SYNCED, 9);
+    synced_mem *const on_host = make_pinned(SIZE, 1), *const on_device = make_on_device(SIZE, 1, NULL);
     synced_mem *const to[] = {first, second}, *const from[] = {on_host, on_device};
     gpu_sync_device(0);
     call_meanwhile(read_old, second);
@@ -476,7 +446,7 @@ synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem)
 
 START_TEST(source_given_up_before_the_allocator_is_called)
 {
-    synced_mem *const to = heaps_make(SIZE), *const from = make_pinned(1);
+    synced_mem *const to = heaps_make(SIZE), *const from = make_pinned(SIZE, 1);
     call_meanwhile(give_up_memory, from);
     enters = 1; /* the target alone */
     OK(synced_mem_async_gpu_copy(to, from, NULL));
@@ -513,7 +483,7 @@ END_TEST
 START_TEST(a_failed_wait_leaves_pointers)
 {
     synced_mem_stream stream = open_stream(NON_BLOCKING);
-    synced_mem *const to = make_pinned(9), *const from = make_on(SIZE, 0);
+    synced_mem *const to = make_pinned(SIZE, 9), *const from = make_on(SIZE, 0);
     void *const data = synced_mem_overwrite_gpu_data_on(from, stream);
     gpu_fill(data, SIZE, 1, stream);
     emu_fail(_i ? "cudaStreamWaitEvent" : "cudaMemcpyAsync", 1, cudaErrorUnknown, false);
@@ -534,7 +504,7 @@ START_TEST(a_failed_copy_leaves_pointers)
     synced_mem_stream stream = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
     synced_mem *to[2], *from[2];
     for (int i = 0; i < 2; i++) {
-        to[i] = make_pinned(9);
+        to[i] = make_pinned(SIZE, 9);
         from[i] = make_on(SIZE, 0);
     }
     void *const data = synced_mem_overwrite_gpu_data_on(from[0], stream);

@@ -26,13 +26,6 @@ enum busy {
 static synced_mem_stream elsewhere, blocking;
 static void *seen;
 
-static synced_mem *make_pinned(unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 0);
-    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
-    return mem;
-}
-
 static void kernel_writes(synced_mem *mem, unsigned pattern)
 {
     gpu_delay(elsewhere);
@@ -145,7 +138,7 @@ START_TEST(hazard)
     blocking = open_stream(BLOCKING);
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     seen = gpu_alloc(0, SIZE);
-    synced_mem *const to = make_pinned(6), *const from = make_pinned(1);
+    synced_mem *const to = make_pinned(SIZE, 6), *const from = make_pinned(SIZE, 1);
     make_busy(busy, to, from);
     if (on_host)
         OK(synced_mem_cpu_copy(to, from));
@@ -231,7 +224,8 @@ START_TEST(never_blocks)
         return;
     synced_mem_stream stream = open_stream(NON_BLOCKING);
     elsewhere = open_stream(NON_BLOCKING);
-    synced_mem *const to = make_pinned(1), *const from = make_pinned(1), *const second = make_pinned(1);
+    synced_mem *const to = make_pinned(SIZE, 1), *const from = make_pinned(SIZE, 1),
+                      *const second = make_pinned(SIZE, 1);
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(to, elsewhere));
     gpu_fill(synced_mem_mutable_gpu_data_on(from, elsewhere), SIZE, 2, elsewhere);
     gpu_hold(elsewhere);
@@ -481,7 +475,7 @@ START_TEST(clear_while_busy)
     elsewhere = open_stream(NON_BLOCKING);
     blocking = open_stream(BLOCKING);
     seen = gpu_alloc(0, SIZE);
-    synced_mem *const to = make_pinned(6), *const from = make_pinned(1);
+    synced_mem *const to = make_pinned(SIZE, 6), *const from = make_pinned(SIZE, 1);
     make_busy(busy, to, from);
     OK(synced_mem_clear(to));
     OK(synced_mem_clear(from));

@@ -1,4 +1,5 @@
 /* Tests copies between two devices, with and without access to one another's memory. */
+#include "copies_kit.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -22,38 +23,7 @@ cudaError_t __wrap_cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMem
     return __real_cudaMemPoolSetAccess(pool, list, count);
 }
 
-static synced_mem *make_pinned(unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 0);
-    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, pattern);
-    return mem;
-}
-
-/* Creates an object that is AT_GPU and has host memory. */
-static synced_mem *make_on_device(size_t size, unsigned pattern, synced_mem_stream stream)
-{
-    synced_mem *const mem = make_on(size, 0);
-    host_fill(synced_mem_overwrite_cpu_data(mem), size, 77);
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), size, pattern, stream);
-    return mem;
-}
-
-static void release_both(synced_mem *a, synced_mem *b)
-{
-    OK(synced_mem_release(a));
-    OK(synced_mem_release(b));
-}
-
 /* ---- Devices that reach one another ---- */
-
-static synced_mem *make_there(unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 1);
-    gpu_make_current(1);
-    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, NULL), SIZE, pattern, NULL);
-    gpu_make_current(0);
-    return mem;
-}
 
 static unsigned copy_between(synced_mem *to, synced_mem *from)
 {
@@ -64,14 +34,14 @@ static unsigned copy_between(synced_mem *to, synced_mem *from)
 
 START_TEST(peers_are_let_in)
 {
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     ck_assert_uint_eq(copy_between(to, from), 2); /* both ways */
     ck_assert_uint_eq(copy_between(to, from), 0);
     ck_assert_uint_eq(copy_between(from, to), 0);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
     release_both(to, from);
     OK(synced_mem_shutdown());
-    synced_mem *const later = make_on_device(SIZE, 9, NULL), *const other = make_there(2);
+    synced_mem *const later = make_on_device(SIZE, 9, NULL), *const other = make_there(SIZE, 2);
     ck_assert_uint_eq(copy_between(later, other), 2); /* the pools are new */
     release_both(later, other);
 }
@@ -79,7 +49,7 @@ END_TEST
 
 START_TEST(what_the_caller_has_set_stays)
 {
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     OK(synced_mem_gpu_pool_allow_peer(0, 1, _i));
     ck_assert_uint_eq(copy_between(to, from), 1); /* the other way is unset */
     OK(synced_mem_gpu_pool_allow_peer(1, 0, 0));
@@ -93,7 +63,7 @@ END_TEST
 
 START_TEST(a_refused_setting_is_none)
 {
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     emu_fail("cudaMemPoolSetAccess", 1, cudaErrorUnknown, false);
     FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_gpu_pool_allow_peer(0, 1, 0));
     ck_assert_uint_eq(copy_between(to, from), 2);
@@ -105,7 +75,7 @@ START_TEST(out_of_reach)
 {
     emu_set_peer_access(0, 1, false);
     emu_set_peer_access(1, 0, false);
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     ck_assert_uint_eq(copy_between(to, from), 0);
     const unsigned asked = gpu_calls("cudaDeviceCanAccessPeer");
     ck_assert_uint_eq(copy_between(to, from), 0);
@@ -117,7 +87,7 @@ END_TEST
 
 START_TEST(refused_access)
 {
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     emu_fail("cudaMemPoolSetAccess", 1, cudaErrorUnknown, false);
     ck_assert_uint_eq(copy_between(to, from), 2);
     ck_assert_uint_eq(copy_between(to, from), 1); /* the refused one again */
@@ -129,7 +99,7 @@ END_TEST
 
 START_TEST(forbidden_meanwhile)
 {
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     forbids = true;
     (void)copy_between(to, from);
     ck_assert_uint_eq(copy_between(to, from), 0);
@@ -142,7 +112,7 @@ START_TEST(without_pools)
 {
     emu_set_pools_supported(0, false);
     emu_set_pools_supported(1, _i);
-    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(1);
+    synced_mem *const to = make_on_device(SIZE, 9, NULL), *const from = make_there(SIZE, 1);
     ck_assert_uint_eq(copy_between(to, from), (unsigned)_i);
     ck_assert_uint_eq(gpu_calls("cudaDeviceEnablePeerAccess"), 0);
     ck_assert(host_is(synced_mem_cpu_data(to), SIZE, 1));
@@ -172,7 +142,7 @@ START_TEST(refused_order_between_devices)
 {
     static const char *const calls[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync"};
     synced_mem_stream stream = gpu_stream_create(0, false);
-    synced_mem *const to = make_there(9), *const from = make_pinned(1);
+    synced_mem *const to = make_there(SIZE, 9), *const from = make_pinned(SIZE, 1);
     gpu_fill(synced_mem_mutable_gpu_data_on(from, stream), SIZE, 1, stream);
     host_fill(synced_mem_mutable_cpu_data(from), SIZE, 1);
     gpu_pause(stream);
