@@ -245,8 +245,9 @@ static void fill_other(synced_mem *other)
     memcpy(data, of_other, ROOT);
 }
 
-/* Checks that a refused copy has changed no source, and a target only by whole parts. It has changed nothing if its
- * lists of the parts were refused. Returns whether they were. */
+/* Checks that a refused copy has not changed its source, and its target only by whole parts. A refused list of parts
+ * leaves the target as it was. The record of a use may be refused after some parts were copied. Returns whether a list
+ * was refused. */
 static bool check_refused(synced_mem *root, synced_mem *other, bool to_parts)
 {
     const bool lists = strstr(synced_mem_last_error_message(), "the records of 400 copies") != NULL;
@@ -260,12 +261,13 @@ static bool check_refused(synced_mem *root, synced_mem *other, bool to_parts)
     return lists;
 }
 
-/* All allocations of a copy between an object in parts and one in one part fail, from the nth on. The copy succeeds when
- * there is memory. Returns whether it failed. */
+/* All allocations of a copy between an object in parts and an undivided one fail, from the nth on. The copy succeeds
+ * when there is memory. Returns whether it failed. */
 static bool copy_fails_from(enum copy copy, int nth, int *lists)
 {
     const bool to_parts = copy == TO_PARTS || copy == TO_PARTS_ON_DEVICE;
-    synced_mem *const root = make_parts(false), *const other = make_on(ROOT, gpu_expected() ? 0 : -1);
+    synced_mem *const root = make_parts(false), *const other =
+                                                    make_on(ROOT, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
     synced_mem *const to = to_parts ? root : other, *const from = to_parts ? other : root;
     fill_other(other);
     fail_calloc_in = nth;
