@@ -197,6 +197,67 @@ START_TEST(a_cut_transfer_fails)
 }
 END_TEST
 
+/* ---- Untracked work ---- */
+
+/* Makes a root with one view, and a transfer to the view's host memory that waits for gpu_unhold(). Nothing can record
+ * an event behind the transfer. */
+static void begin_with_untracked_part(void)
+{
+    it.stream = open_stream(NON_BLOCKING);
+    it.root = make_root(false);
+    it.across = view_of(it.root, PART, PART);
+    host_writes(it.root, 1);
+    device_writes(it.root, 2, it.stream);
+    gpu_hold(it.stream);
+    (void)given(synced_mem_mutable_gpu_data_on(it.across, it.stream));
+    emu_fail("cudaEventRecord", 2, cudaErrorUnknown, false); /* the first one is behind the caller's kernels */
+    emu_fail("cudaStreamSynchronize", 1, cudaErrorUnknown, false);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(it.across));
+    emu_fail_clear();
+    HEAD(it.root, AT_GPU);
+}
+
+static void release_with_untracked_part(void)
+{
+    ck_assert(host_reads_right(it.across));
+    ck_assert(host_reads_right(it.root));
+    OK(synced_mem_release(it.across));
+    OK(synced_mem_release(it.root));
+    close_stream(it.stream);
+}
+
+/* The host memory is given up as a whole. It has other contents only after the transfer to the part. */
+START_TEST(memory_with_an_untracked_part)
+{
+    begin_with_untracked_part();
+    OK(synced_mem_release_cpu_data(it.root));
+    synced_mem *const next = make_on(ROOT, 0);
+    host_fill(given(synced_mem_overwrite_cpu_data(next)), ROOT, 3);
+    gpu_unhold();
+    emu_run_all();
+    ck_assert(host_is(synced_mem_cpu_data(next), ROOT, 3));
+    ck_assert_uint_eq(stats_now().quarantined, 0);
+    OK(synced_mem_release(next));
+    release_with_untracked_part();
+}
+END_TEST
+
+/* No event can be recorded behind the transfer later either. The memory is not used again. */
+START_TEST(memory_with_a_part_untracked_for_ever)
+{
+    begin_with_untracked_part();
+    emu_fail("cudaEventRecord", 1, cudaErrorUnknown, false);
+    OK(synced_mem_release_cpu_data(it.root));
+    emu_fail_clear();
+    gpu_unhold();
+    ck_assert_uint_eq(stats_now().quarantined, 1);
+    release_with_untracked_part();
+    OK(synced_mem_shutdown());
+    ck_assert_uint_eq(stats_now().quarantined, 1);
+    emu_reset(0);
+}
+END_TEST
+
 /* ---- A lost device ---- */
 
 static void break_device(void)
@@ -287,7 +348,9 @@ Suite *suite(void)
     tcase_add_loop_test(fails, each_call_fails, 0, 8 * CALLS);
     tcase_add_loop_test(fails, a_part_does_not_arrive, 0, 2);
     tcase_add_loop_test(fails, a_cut_transfer_fails, 0, 4);
+    tcase_add_test(fails, memory_with_an_untracked_part);
     TCase *const lost = add_case_without_end(made, "lost");
+    tcase_add_test(lost, memory_with_a_part_untracked_for_ever);
     tcase_add_loop_test(lost, device_lost, 0, 2);
     tcase_add_test(lost, lost_on_the_way);
     return made;

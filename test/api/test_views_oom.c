@@ -210,6 +210,101 @@ START_TEST(no_memory_for_a_call)
 }
 END_TEST
 
+/* ---- Copies ---- */
+
+enum copy { TO_PARTS, FROM_PARTS, TO_PARTS_ON_DEVICE, FROM_PARTS_ON_DEVICE, COPIES };
+
+static synced_mem_status make_copy(enum copy copy, synced_mem *to, synced_mem *from)
+{
+    return copy < TO_PARTS_ON_DEVICE ? synced_mem_cpu_copy(to, from) : synced_mem_async_gpu_copy(to, from, NULL);
+}
+
+/* Checks that each part of the target has its old contents or the copy. Returns how many have the copy. */
+static int count_copied(synced_mem *to, const unsigned char *before, const unsigned char *copied)
+{
+    int count = 0;
+    const unsigned char *const data = given(synced_mem_cpu_data(to));
+    gpu_note_host_read(data, ROOT);
+    for (size_t at = 0; at < ROOT; at += PART) {
+        const bool is_copied = memcmp(data + at, copied + at, PART) == 0;
+        ck_assert(is_copied || memcmp(data + at, before + at, PART) == 0);
+        count += is_copied;
+    }
+    return count;
+}
+
+/* The contents of the object that is copied to or from the parts. They differ from all patterns. */
+static unsigned char of_other[ROOT];
+
+static void fill_other(synced_mem *other)
+{
+    void *const data = given(synced_mem_overwrite_cpu_data(other));
+    for (size_t i = 0; i < ROOT; i++)
+        of_other[i] = (unsigned char)(100 + 3 * i);
+    gpu_note_host_write(data, ROOT);
+    memcpy(data, of_other, ROOT);
+}
+
+/* Checks that a refused copy has not changed its source, and its target only by whole parts. A refused list of parts
+ * leaves the target as it was. The record of a use may be refused after some parts were copied. Returns whether a list
+ * was refused. */
+static bool check_refused(synced_mem *root, synced_mem *other, bool to_parts)
+{
+    const bool lists = strstr(synced_mem_last_error_message(), "the records of 400 copies") != NULL;
+    const int copied = to_parts ? count_copied(root, expected, of_other) : count_copied(other, of_other, expected);
+    ck_assert_int_lt(copied, PARTS);
+    ck_assert(copied == 0 || !lists);
+    if (to_parts)
+        ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(other)), of_other, ROOT), 0);
+    else
+        ck_assert(host_reads_right(root));
+    return lists;
+}
+
+/* All allocations of a copy between an object in parts and an undivided one fail, from the nth on. The copy succeeds
+ * when there is memory. Returns whether it failed. */
+static bool copy_fails_from(enum copy copy, int nth, int *lists)
+{
+    const bool to_parts = copy == TO_PARTS || copy == TO_PARTS_ON_DEVICE;
+    synced_mem *const root = make_parts(false), *const other =
+                                                    make_on(ROOT, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
+    synced_mem *const to = to_parts ? root : other, *const from = to_parts ? other : root;
+    fill_other(other);
+    fail_calloc_in = nth;
+    const synced_mem_status status = make_copy(copy, to, from);
+    fail_calloc_in = 0;
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        if (nth < 5 || nth % 2) /* otherwise the copy is repeated first */
+            *lists += check_refused(root, other, to_parts);
+        OK(make_copy(copy, to, from));
+    }
+    if (to_parts)
+        memcpy(expected, of_other, ROOT);
+    ck_assert(host_reads_right(root));
+    ck_assert(bytes_are_right(root, given(synced_mem_cpu_data(other))));
+    for (int i = 0; i < PARTS; i += 7)
+        ck_assert(host_reads_right(parts[i]));
+    release_all(parts, PARTS);
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(other));
+    OK(synced_mem_shutdown());
+    return status != SYNCED_MEM_OK;
+}
+
+START_TEST(no_memory_for_a_copy)
+{
+    enum { MOST = 10000 };
+    int nth = 1, lists = 0;
+    if (_i >= TO_PARTS_ON_DEVICE && !gpu_expected())
+        return;
+    while (nth < MOST && copy_fails_from((enum copy)_i, nth, &lists))
+        nth += 1 + nth / 6;
+    ck_assert_int_gt(lists, 0);
+    ck_assert_int_lt(nth, MOST);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("views without memory");
@@ -217,5 +312,6 @@ Suite *suite(void)
     tcase_add_loop_test(memory, no_memory_for_a_view, 0, 2);
     tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
     tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
+    tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
     return made;
 }

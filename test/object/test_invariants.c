@@ -76,6 +76,45 @@ START_TEST(invariants_of_both_copies)
 }
 END_TEST
 
+/* The same for views that have pointers published: each view's are checked, from the record of its bytes. */
+START_TEST(invariants_of_views)
+{
+    enum { SIZE = 1000 };
+    synced_mem *views[3];
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    char elsewhere = 0;
+    for (int i = 0; i < 3; i++) { /* two views of the same bytes, and one beside them */
+        OK(synced_mem_view(&views[i], mem, i < 2 ? 0 : SIZE / 2, SIZE / 2, NULL));
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(views[i]));
+    }
+    ck_assert(sm_object_is_valid(mem));
+    for (int i = 0; i < 3; i++) {
+        for (int writing = 0; writing < 2; writing++) {
+            void *const data = atomic_load(&views[i]->ready[SM_CPU][writing]);
+            ck_assert_ptr_nonnull(data);
+            atomic_store(&views[i]->ready[SM_CPU][writing], (void *)&elsewhere);
+            ck_assert(!sm_object_is_valid(views[i]));
+            ck_assert(!sm_object_is_valid(mem));
+            ck_assert_int_eq(sm_object_is_valid(views[0]), i == 2);
+            atomic_store(&views[i]->ready[SM_CPU][writing], data);
+            ck_assert(sm_object_is_valid(mem));
+        }
+        const size_t size = sm_size(views[i]);
+        atomic_store(&views[i]->size, size + 1); /* it has bytes beyond the record */
+        ck_assert(!sm_object_is_valid(views[i]));
+        atomic_store(&views[i]->size, size);
+        struct synced_mem *const first = views[i]->at.first;
+        views[i]->at.first = views[i < 2 ? 2 : 0]->at.first; /* from another record */
+        ck_assert(!sm_object_is_valid(mem));
+        views[i]->at.first = first;
+        ck_assert(sm_object_is_valid(mem));
+    }
+    for (int i = 0; i < 3; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
 /* Waits that fail in two threads at once can lose the contents of both copies. The object is then empty and has memory
  * with old bytes, but must read as zeros. */
 START_TEST(zeros_over_old_memory)
@@ -132,6 +171,7 @@ Suite *suite(void)
     TCase *const tests = add_case(made, "invariants");
     tcase_add_test(tests, invariants);
     tcase_add_test(tests, invariants_of_both_copies);
+    tcase_add_test(tests, invariants_of_views);
     tcase_add_test(tests, zeros_over_old_memory);
     tcase_add_test(tests, an_idle_object_is_small);
     return made;
