@@ -134,10 +134,14 @@ void sm_part_poll(struct sm_copy *part)
     sm_inflight_prune(part);
 }
 
+bool sm_part_is_written(const struct sm_copy *part)
+{
+    return !part->write && !part->writer && !part->writer_fence && !part->untracked;
+}
+
 bool sm_part_is_idle(const struct sm_copy *part)
 {
-    return !part->write && !part->writer && !part->writer_fence && !part->untracked && !skip_ended(part->reads) &&
-           !part->covered;
+    return sm_part_is_written(part) && !skip_ended(part->reads) && !part->covered;
 }
 
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)

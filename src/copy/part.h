@@ -31,6 +31,8 @@ bool sm_part_is_alike(const struct sm_copy *one, const struct sm_copy *other);
 /* Polls all work in flight, and forgets what is over. */
 void sm_part_poll(struct sm_copy *part);
 
+/* Returns whether no write is open or in flight on a pruned record. */
+bool sm_part_is_written(const struct sm_copy *part);
 /* Returns whether nothing is in flight on a pruned record. */
 bool sm_part_is_idle(const struct sm_copy *part);
 

@@ -119,7 +119,10 @@ struct synced_mem {
     atomic_size_t size;  /* written with the lock held */
     unsigned generation; /* of the process that created the object; constant */
     atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
-    atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views and pieces: unused */
+    union {
+        atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
+        bool at_rest;        /* of a piece: no write was open or in flight on its copies when it was published */
+    };
     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
      * divided root, that has no pointers published. */
     atomic_uchar head;

@@ -125,6 +125,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->beside = (struct sm_neighbours){.before = NULL};
     piece->hot = NULL;
     piece->holders = 0;
+    piece->at_rest = false;
     piece->generation = root->generation;
     piece->extras = NULL;
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
@@ -259,6 +260,7 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     }
     sm_withdraw_all(piece);
     set_piece_head(right, sm_head(piece));
+    right->at_rest = piece->at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
     protect_pieces(piece, right);
@@ -327,6 +329,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
         right->beside.after->beside.before = left;
     remove_from_tree(get_tree(left->root), right);
     const size_t size = sm_size(left) + sm_size(right);
+    left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
     set_piece_size(left, size);
 }
@@ -339,11 +342,26 @@ static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
     return true;
 }
 
+/* Of a piece that stays as it is, only one cache line is read. */
 void sm_join_records(struct synced_mem *mem)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        while (join_if_alike(each, sm_next_record(mem, each)))
+    struct synced_mem *each = sm_first_record(mem);
+    size_t behind = sm_size(mem) - sm_size(each);
+    bool joined = false;
+    while (behind > 0) {
+        struct synced_mem *const next = each->beside.after;
+        behind -= sm_size(next);
+        if (next->holders == 0 && join_if_alike(each, next)) {
+            joined = true;
             continue;
+        }
+        if (joined)
+            sm_publish(each);
+        joined = false;
+        each = next;
+    }
+    if (joined)
+        sm_publish(each);
 }
 
 /* ---- Holding ---- */

@@ -39,7 +39,7 @@ void sm_release_record(struct synced_mem *record);
 /* Returns the piece of a divided root that has the byte at the offset. */
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset);
 
-/* Joins the pieces of an object that can be joined. */
+/* Joins the pieces of an object that can be joined, and publishes those that it has joined. */
 void sm_join_records(struct synced_mem *mem);
 
 /* Gives a piece a copy on the side, which is a part of the root's, unless it has one. The root must have memory there.

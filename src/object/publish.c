@@ -2,6 +2,7 @@
 #include "object/publish.h"
 
 #include "copy/inflight.h"
+#include "copy/part.h"
 #include "memory/guard.h"
 #include "object/guarding.h"
 #include "object/span.h"
@@ -89,6 +90,14 @@ void sm_publish_nothing(struct synced_mem *mem)
         store_head(mem, SM_HEAD_OF_PIECES);
 }
 
+static bool is_at_rest(const struct synced_mem *record)
+{
+    bool rests = true;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        rests = rests && (!sm_copy_of(record, side) || sm_part_is_written(sm_copy_of(record, side)));
+    return rests;
+}
+
 void sm_publish(struct synced_mem *record)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -101,6 +110,7 @@ void sm_publish(struct synced_mem *record)
         store_published(record, &chosen);
         return;
     }
+    record->at_rest = is_at_rest(record);
     for (struct synced_mem *each = record->hot; each; each = each->at.next_hot) {
         if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
             atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);

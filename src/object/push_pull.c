@@ -2,7 +2,9 @@
 #include "object/push_pull.h"
 
 #include "object/fetch_parts.h"
+#include "object/mentions.h"
 #include "object/piece.h"
+#include "object/publish.h"
 #include "object/reclaim.h"
 #include "object/several.h"
 #include "object/span.h"
@@ -21,19 +23,13 @@ struct entry {
     unsigned writes; /* writes to the device copy when the head was set */
 };
 
-/* A record as one of the caller's objects has it. */
-struct mention {
-    struct synced_mem *record;
-    struct synced_mem *object;
-};
-
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
     struct sm_owners owners;
-    struct mention *mentions; /* in the order given */
-    size_t mention_count;
-    struct entry *entries; /* ordered by the records' addresses */
+    struct sm_mentions mentions;
+    const struct sm_fence *polled; /* the fence that was polled last; never read */
+    struct entry *entries;         /* ordered by the records' addresses */
     size_t entry_count;
     bool keeps;                    /* the entries' records are kept while nothing is locked */
     struct sm_transfer *transfers; /* queued */
@@ -56,7 +52,6 @@ struct batch {
 struct part {
     struct entry entry;
     struct sm_transfer transfer;
-    struct mention mention;
     struct sm_fence *arrival;
     void *to;
     const void *from;
@@ -68,8 +63,7 @@ static void lay_out(struct batch *batch, void *block, size_t room)
     batch->room = room;
     batch->entries = block;
     batch->transfers = (struct sm_transfer *)(void *)(batch->entries + room);
-    batch->mentions = (struct mention *)(void *)(batch->transfers + room);
-    batch->arrivals = (struct sm_fence **)(void *)(batch->mentions + room);
+    batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + room);
     batch->copies.to = (void **)(void *)(batch->arrivals + room);
     batch->copies.from = (const void **)(void *)(batch->copies.to + room);
     batch->copies.sizes = (size_t *)(void *)(batch->copies.from + room);
@@ -99,29 +93,13 @@ static int compare_entries(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static size_t count_mentions(const struct batch *batch)
+static void begin_entries(struct batch *batch)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        for (const struct synced_mem *each = sm_first_record(batch->mems[i]); each;
-             each = sm_next_record(batch->mems[i], each))
-            count++;
-    return count;
-}
-
-static synced_mem_status list_records(struct batch *batch)
-{
-    SM_TRY(make_room(batch, count_mentions(batch)));
-    batch->mention_count = 0;
-    for (size_t i = 0; i < batch->count; i++)
-        for (struct synced_mem *each = sm_first_record(batch->mems[i]); each;
-             each = sm_next_record(batch->mems[i], each)) {
-            batch->entries[batch->mention_count].transaction.mem = each;
-            batch->mentions[batch->mention_count++] = (struct mention){.record = each, .object = batch->mems[i]};
-        }
-    sm_sort_unless_sorted(batch->entries, batch->mention_count, sizeof *batch->entries, compare_entries);
+    for (size_t i = 0; i < batch->mentions.count; i++)
+        batch->entries[i].transaction.mem = batch->mentions.list[i].record;
+    sm_sort_unless_sorted(batch->entries, batch->mentions.count, sizeof *batch->entries, compare_entries);
     batch->entry_count = 0;
-    for (size_t i = 0; i < batch->mention_count; i++) {
+    for (size_t i = 0; i < batch->mentions.count; i++) {
         struct synced_mem *const record = batch->entries[i].transaction.mem;
         if (i > 0 && record == batch->entries[batch->entry_count - 1].transaction.mem)
             continue;
@@ -129,6 +107,14 @@ static synced_mem_status list_records(struct batch *batch)
         entry->moves = false;
         (void)sm_begin(&entry->transaction, record); /* cannot fail for one record */
     }
+}
+
+/* On failure the heads may have changed, as lost contents were taken out. */
+static synced_mem_status list_records(struct batch *batch)
+{
+    SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
+    SM_TRY(make_room(batch, batch->mentions.count));
+    begin_entries(batch);
     return SYNCED_MEM_OK;
 }
 
@@ -136,8 +122,11 @@ static synced_mem_status enter_objects(struct batch *batch)
 {
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
     const synced_mem_status status = list_records(batch);
-    if (status != SYNCED_MEM_OK)
-        sm_owners_unlock(&batch->owners);
+    if (status == SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    for (size_t i = 0; i < batch->count; i++)
+        sm_publish_object(batch->mems[i]);
+    sm_owners_unlock(&batch->owners);
     return status;
 }
 
@@ -149,8 +138,10 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
         sm_keep_record(batch->entries[i].transaction.mem);
     for (size_t i = 0; i < batch->entry_count; i++)
         sm_end(&batch->entries[i].transaction, status);
+    for (size_t i = 0; i < batch->entry_count; i++)
+        sm_publish(batch->entries[i].transaction.mem);
     for (size_t i = 0; i < batch->count; i++)
-        sm_publish_object(batch->mems[i]);
+        sm_publish_joined(batch->mems[i]);
     sm_owners_unlock(&batch->owners);
     for (size_t i = 0; i < batch->entry_count; i++)
         sm_retire_detached(&batch->entries[i].transaction);
@@ -229,28 +220,36 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
 }
 
 /* Checks everything that can be checked before a transfer is queued. */
-static synced_mem_status check_object_move(struct batch *batch, const struct synced_mem *mem, synced_mem_stream handle)
+static synced_mem_status check_object_move(struct batch *batch, size_t which, synced_mem_stream handle)
 {
-    const synced_mem_state head = (synced_mem_state)sm_head_of_records(mem);
-    if (head != SYNCED_MEM_SYNCED && head != SYNCED_MEM_MIXED &&
-        head != (is_pull(batch) ? SYNCED_MEM_AT_GPU : SYNCED_MEM_AT_CPU))
-        return fail_nothing_to_move(batch, head);
-    return find_stream(batch, mem, handle);
+    return which == batch->mentions.refused ? fail_nothing_to_move(batch, batch->mentions.refused_head)
+                                            : find_stream(batch, batch->mems[which], handle);
 }
 
-/* Returns whether the record has contents on the other side alone. Of an object in parts, other records stay. */
-static bool is_to_be_moved(const struct batch *batch, const struct synced_mem *record)
+/* Polls the fence, so that a record comes to rest. Many records have the same one. */
+static void poll_once(struct batch *batch, struct sm_fence *fence)
 {
-    return sm_head(record) == sm_bit(sm_other(batch->side));
+    if (fence && fence != batch->polled)
+        (void)sm_fence_pending(fence);
+    batch->polled = fence;
+}
+
+/* The stream comes after the arrival of contents that need no transfer. */
+static synced_mem_status follow_record(struct batch *batch, struct synced_mem *record)
+{
+    struct sm_copy *const copy = sm_copy_of(record, batch->side);
+    if (record->kind == SM_PIECE)
+        poll_once(batch, copy->write);
+    return sm_inflight_order(copy, false, batch->stream);
 }
 
 /* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
 static synced_mem_status move_record(struct batch *batch, size_t which)
 {
-    struct synced_mem *const record = batch->mentions[which].record;
+    struct synced_mem *const record = batch->mentions.list[which].record;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, batch->side), false))
-        return sm_inflight_order(sm_copy_of(record, batch->side), false, batch->stream);
-    if (!is_to_be_moved(batch, record))
+        return follow_record(batch, record);
+    if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
     struct entry *const entry = find_entry(batch, which, record);
     const synced_mem_status status = entry->moves ? SYNCED_MEM_OK : queue_record_move(batch, record);
@@ -313,34 +312,20 @@ static synced_mem_status send_and_set_heads(struct batch *batch)
     return status;
 }
 
-/* Makes the side of each record that moves usable. *moves: there is one. */
-static synced_mem_status make_records_usable(const struct batch *batch, const struct synced_mem *mem, bool *moves)
-{
-    synced_mem_status status = SYNCED_MEM_OK;
-    *moves = false;
-    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
-        if (!is_to_be_moved(batch, each))
-            continue;
-        *moves = true;
-        status = sm_make_usable(each, batch->side);
-    }
-    return status;
-}
-
-/* *without: an object without memory for the contents, and with an allocator. NULL: none. */
-static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *mem, struct synced_mem **without)
+/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory for
+ * the contents, and with an allocator. NULL: none. */
+static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *record,
+                                             struct synced_mem **without)
 {
     struct sm_fence *wait;
-    bool moves;
-    SM_TRY(make_records_usable(batch, mem, &moves));
-    if (!moves)
+    if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
-    if (sm_user_allocator_wanted(sm_owner(mem), batch->side))
-        *without = sm_owner(mem);
-    else
-        SM_TRY(sm_fetch_memory(mem, batch->side, batch->stream, &wait));
-    return SYNCED_MEM_OK;
+    SM_TRY(sm_make_usable(record, batch->side));
+    if (sm_user_allocator_wanted(sm_owner(record), batch->side)) {
+        *without = sm_owner(record);
+        return SYNCED_MEM_OK;
+    }
+    return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
 }
 
 /* Queues nothing until all checks have passed and all memory from allocators is there. */
@@ -350,16 +335,16 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     synced_mem_status status = SYNCED_MEM_OK;
     for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK; i++) {
         batch->failed = batch->mems[i];
-        status = check_object_move(batch, batch->mems[i], handle);
+        status = check_object_move(batch, i, handle);
     }
-    for (size_t i = 0; i < batch->count && status == SYNCED_MEM_OK && !*without; i++) {
-        batch->failed = batch->mems[i];
-        status = find_missing_memory(batch, batch->mems[i], without);
+    for (size_t i = 0; i < batch->mentions.count && status == SYNCED_MEM_OK && !*without; i++) {
+        batch->failed = batch->mentions.list[i].object;
+        status = find_missing_memory(batch, batch->mentions.list[i].record, without);
     }
     if (*without)
         return SYNCED_MEM_OK;
-    for (size_t i = 0; i < batch->mention_count && status == SYNCED_MEM_OK && !batch->wait; i++) {
-        batch->failed = batch->mentions[i].object;
+    for (size_t i = 0; i < batch->mentions.count && status == SYNCED_MEM_OK && !batch->wait; i++) {
+        batch->failed = batch->mentions.list[i].object;
         status = move_record(batch, i);
     }
     return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
@@ -369,7 +354,7 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
  * anything. */
 static synced_mem_status find_record_wait(const struct batch *batch, struct synced_mem *record, struct sm_fence **wait)
 {
-    if (is_to_be_moved(batch, record))
+    if (sm_is_to_be_moved(record, batch->side))
         return batch->entry_count > 1 ? sm_find_move_wait(record, batch->side, true, wait) : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
@@ -381,8 +366,8 @@ static synced_mem_status find_first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_fence *wait = NULL;
-    for (size_t i = 0; i < batch->mention_count && !wait && status == SYNCED_MEM_OK; i++)
-        status = find_record_wait(batch, batch->mentions[i].record, &wait);
+    for (size_t i = 0; i < batch->mentions.count && !wait && status == SYNCED_MEM_OK; i++)
+        status = find_record_wait(batch, batch->mentions.list[i].record, &wait);
     if (wait)
         batch->wait = sm_fence_hold(wait);
     return status;
@@ -562,12 +547,14 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     if (count == 0)
         return SYNCED_MEM_OK;
     lay_out(&batch, &one, 1);
+    sm_mentions_begin(&batch.mentions);
     if (count > 1)
         batch.owners.list = calloc(count, sizeof *batch.owners.list);
     if (!batch.owners.list)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
     const synced_mem_status status = move_batch(&batch, handle, failed);
     free(batch.block);
+    sm_mentions_end(&batch.mentions);
     if (count > 1)
         free(batch.owners.list);
     return status;

@@ -10,11 +10,8 @@ struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset)
 
 unsigned sm_head_of_records(const struct synced_mem *mem)
 {
-    unsigned all = SYNCED_MEM_SYNCED;
-    unsigned any = SYNCED_MEM_UNINITIALIZED;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        all &= sm_head(each);
-        any |= sm_head(each);
-    }
-    return all || !any ? all : SYNCED_MEM_MIXED;
+    struct sm_heads heads = SM_NO_HEADS;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_add_head(&heads, sm_head(each));
+    return sm_head_of_all(&heads);
 }

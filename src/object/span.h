@@ -37,6 +37,27 @@ static inline bool sm_has_one_record(const struct synced_mem *mem)
     return !sm_is_divided(mem) || sm_size(mem->at.first) == sm_size(mem);
 }
 
+/* The heads of several records: the bits that all have, and those that any has. */
+struct sm_heads {
+    unsigned all, any;
+};
+#define SM_NO_HEADS                                                                                                    \
+    {                                                                                                                  \
+        .all = SYNCED_MEM_SYNCED, .any = SYNCED_MEM_UNINITIALIZED                                                      \
+    }
+
+static inline void sm_add_head(struct sm_heads *heads, unsigned head)
+{
+    heads->all &= head;
+    heads->any |= head;
+}
+
+/* Returns the bits that all heads have; SYNCED_MEM_MIXED: none, but some record has contents. */
+static inline unsigned sm_head_of_all(const struct sm_heads *heads)
+{
+    return heads->all || !heads->any ? heads->all : (unsigned)SYNCED_MEM_MIXED;
+}
+
 /* Returns the bits that the heads of all records have; SYNCED_MEM_MIXED: none, but some record has contents. */
 unsigned sm_head_of_records(const struct synced_mem *mem);
 

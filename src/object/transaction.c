@@ -121,6 +121,20 @@ void sm_publish_object(struct synced_mem *mem)
         sm_undivide(mem);
 }
 
+void sm_publish_joined(struct synced_mem *mem)
+{
+    if (!sm_is_divided(mem))
+        return;
+    sm_join_records(mem);
+    if (sm_has_one_record(mem) && !mem->at.hot_link) {
+        sm_publish_from_piece(mem);
+        sm_publish(mem->at.first);
+    }
+    assert(sm_object_is_valid(mem));
+    if (mem->kind == SM_WHOLE)
+        sm_undivide(mem);
+}
+
 void sm_unlock_object(struct synced_mem *mem)
 {
     struct synced_mem *const owner = sm_owner(mem);

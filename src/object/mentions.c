@@ -1,0 +1,91 @@
+/* The records that a push or pull concerns. */
+#include "object/mentions.h"
+
+#include "base/status.h"
+#include "object/span.h"
+#include "object/transaction.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void sm_mentions_begin(struct sm_mentions *mentions)
+{
+    mentions->list = &mentions->one;
+    mentions->room = 1;
+    mentions->count = 0;
+}
+
+void sm_mentions_end(struct sm_mentions *mentions)
+{
+    if (mentions->list != &mentions->one)
+        free(mentions->list);
+}
+
+static synced_mem_status make_more_room(struct sm_mentions *mentions)
+{
+    const size_t room = 2 * mentions->room;
+    struct sm_mention *const list = calloc(room, sizeof *list);
+    if (!list)
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", room);
+    memcpy(list, mentions->list, mentions->count * sizeof *list);
+    sm_mentions_end(mentions);
+    mentions->list = list;
+    mentions->room = room;
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
+{
+    if (mentions->count == mentions->room)
+        SM_TRY(make_more_room(mentions));
+    mentions->list[mentions->count++] = (struct sm_mention){.record = record, .object = object};
+    return SYNCED_MEM_OK;
+}
+
+static bool is_concerned(const struct synced_mem *record, enum sm_side side)
+{
+    return record->kind != SM_PIECE || !record->at_rest || sm_is_to_be_moved(record, side);
+}
+
+static bool has_something_to_move(synced_mem_state head, enum sm_side side)
+{
+    return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
+}
+
+/* Of a piece that is left out only one cache line is read. */
+static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
+                                         synced_mem_state *head)
+{
+    struct synced_mem *each = sm_first_record(object);
+    struct sm_heads heads = SM_NO_HEADS;
+    size_t left = sm_size(object);
+    for (;;) {
+        if (is_concerned(each, side)) {
+            sm_drop_lost(each);
+            SM_TRY(mention(mentions, each, object));
+        }
+        sm_add_head(&heads, sm_head(each));
+        left -= sm_size(each);
+        if (left == 0)
+            break;
+        each = each->beside.after;
+    }
+    *head = (synced_mem_state)sm_head_of_all(&heads);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                   enum sm_side side)
+{
+    mentions->count = 0;
+    mentions->refused = count;
+    for (size_t i = 0; i < count; i++) {
+        synced_mem_state head;
+        SM_TRY(list_records_of(mentions, mems[i], side, &head));
+        if (mentions->refused < count || has_something_to_move(head, side))
+            continue;
+        mentions->refused = i;
+        mentions->refused_head = head;
+    }
+    return SYNCED_MEM_OK;
+}

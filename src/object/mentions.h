@@ -1,0 +1,39 @@
+/*
+ * The records that a push or pull of several objects concerns. An object in many pieces has few of them: a piece is left
+ * out if its contents need no transfer, and no write of them is open or in flight. A record is mentioned once for each
+ * object that has it. All functions need the owners' locks.
+ */
+#ifndef SM_MENTIONS_H
+#define SM_MENTIONS_H
+
+#include "object/object.h"
+
+/* A record as one of the caller's objects has it. */
+struct sm_mention {
+    struct synced_mem *record;
+    struct synced_mem *object;
+};
+
+struct sm_mentions {
+    struct sm_mention *list; /* in the order given */
+    size_t count;
+    size_t room;
+    struct sm_mention one; /* the list while it has one mention */
+    size_t refused;        /* the index of the first object that has nothing to move; the number of objects: none */
+    synced_mem_state refused_head;
+};
+
+/* Returns whether the record has contents on the other side alone. */
+static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_side side)
+{
+    return sm_head(record) == sm_bit(sm_other(side));
+}
+
+void sm_mentions_begin(struct sm_mentions *mentions);
+/* Takes lost contents out of the heads, and lists the records that a transfer of the objects to the side concerns. On
+ * failure some heads may have changed. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                   enum sm_side side);
+void sm_mentions_end(struct sm_mentions *mentions);
+
+#endif
