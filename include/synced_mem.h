@@ -445,8 +445,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synce
  * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
  * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
  * written overlaps a valid copy of another object in the call). Overlaps with objects outside the call are not
- * detected. Nothing is done if an argument, a state or an allocation is refused. If the runtime refuses a transfer,
- * each object of to has either its old contents or the copy. @since 0.2 */
+ * detected. Nothing is done if an argument, a state or memory for contents is refused. If a transfer is refused later,
+ * by the runtime or for lack of memory for its record, each object of to, and each part of one that has views, has either
+ * its old contents or the copy. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
                                                              size_t count, synced_mem_stream stream);
 

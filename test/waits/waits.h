@@ -14,7 +14,7 @@ void waits_run(int run);
 
 /* ---- Instances ---- */
 
-enum { MOST_INSTANCES = 1000, CHAINS_EACH = 60, NAME = 400 };
+enum { MOST_INSTANCES = 1000, CHAINS_EACH = 60, NAME = 1000 };
 
 /* A wait, named by the calls from a public function down to a call of the runtime that waits. Several call chains of
  * the test may lead there. */

@@ -100,7 +100,9 @@ static void name_instance(char *name, char *place, const struct emu_wait_place *
             deciding = true;
             (void)snprintf(place, NAME, "%s", name);
         }
-        if (is_public(address) || at >= NAME)
+        if (at >= NAME)
+            fail("the name of a wait is longer than %d characters: %s", NAME, name);
+        if (is_public(address))
             break;
     }
 }

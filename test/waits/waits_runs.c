@@ -9,8 +9,8 @@
 
 enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 30, MORE_CALLS = 30000 };
 
-static const struct scripts *const tables[] = {&transfer_scripts, &access_scripts, &failure_scripts, &release_scripts,
-                                               &copy_scripts};
+static const struct scripts *const tables[] = {&transfer_scripts, &access_scripts, &failure_scripts,
+                                               &release_scripts,  &copy_scripts,   &part_scripts};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static int count_scripts(void)
@@ -40,15 +40,16 @@ int waits_more_runs(void)
 }
 
 /* Excludes calls that set how the library works, as waits of copy threads and ages of pool memory vary between runs.
- * Excludes objects that page-lock a part of another one's memory, as its transfers are staged then. Excludes
- * allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a hint, so nothing
- * shows whether it comes in its turn. */
+ * Excludes objects that page-lock a part of another one's memory, and views, as transfers of parts of pageable memory
+ * are staged. Excludes allocators, as they wait themselves. Excludes memory that both sides use: its prefetch is only a
+ * hint, so nothing shows whether it comes in its turn. */
 static void run_sequence(uint64_t seed, unsigned long calls)
 {
     unsigned long excluded[2] = {0};
     struct generator generator;
     excluded[0] |= 1ul << OP_CREATE_ALLOCATED | 1ul << OP_CREATE_SHARED;
     excluded[OP_SHARE / 64] |= 1ul << (OP_SHARE % 64);
+    excluded[OP_VIEW / 64] |= 1ul << (OP_VIEW % 64);
     for (int code = OP_STAGING; code <= OP_ALLOCATORS; code++)
         excluded[code / 64] |= 1ul << (code % 64);
     play(source_random(&generator, seed, calls, excluded, THREADS), (unsigned)seed % 5, false);

@@ -33,7 +33,8 @@ struct scripts {
     const struct script *of;
     int count;
 };
-extern const struct scripts transfer_scripts, access_scripts, failure_scripts, release_scripts, copy_scripts;
+extern const struct scripts transfer_scripts, access_scripts, failure_scripts, release_scripts, copy_scripts,
+    part_scripts;
 
 /* ---- Parts of scripts ---- */
 
