@@ -211,32 +211,42 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 /*
  * A view is an object whose bytes are a part of another object's, its root's. It is used as any object. A call on it
  * concerns these bytes alone, also a copy, synced_mem_clear(), synced_mem_query(), synced_mem_wait() and
- * synced_mem_end_use_on(). A root is in parts while it has views, and then until its bytes are in one state again.
+ * synced_mem_end_use_on(). A root is in parts while it has views. So is an object during a copy to or from an object in
+ * parts. It stays in parts until all of its bytes have one head and the same work in flight, and a call notices that.
  *
  *    heads        The head is kept by bytes. The head of an object or view in parts has the bit of a side if all of its
  *                 bytes are valid there. If neither side has all, and some byte is initialized, it is MIXED.
  *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
- *                 object. Otherwise they never wait for one another, but for the lock of their root, which no call
- *                 holds while it waits.
+ *                 object. Otherwise they wait for one another only where separate objects do: their transfers may be
+ *                 queued on one internal stream of the library; and for the lock of their root. Calls hold the lock
+ *                 while the host copies or fills bytes, but not while they wait for other work.
  *    threads      Threads may write through pointers to views of one root at the same time, if the bytes that one
  *                 writes are used by no other. Otherwise it is the caller's race, as with one object.
  *    accesses     An access to an object in parts is that access to each of its parts, by the table below.
  *    push, pull   With head MIXED, a push moves the bytes that are AT_CPU, and a pull those that are AT_GPU. The other
  *                 bytes stay as they are. With any other head the rules are those of an object that is not in parts.
+ *                 A list may have a root and views of it, and views that overlap. Each byte then moves once.
+ *    copies       Each byte is copied from where the source has it valid, and uninitialized bytes become uninitialized.
+ *                 So one copy may be several transfers, and the target may become MIXED.
  *    failures     A failed call takes back, by bytes, what it has made valid. Any call on an object in parts, also its
  *                 release, may return ERR_OUT_OF_HOST_MEMORY.
  *    memory       Is the root's: the allocator, placement, alignment and device are. A view's pointer is the root's
- *                 pointer plus the view's offset. Set, used or released memory of the root is replaced for its views
- *                 too; they get their pointers by a new access.
+ *                 pointer plus the view's offset. The first access to a side obtains memory for all bytes of the root.
+ *                 A call that replaces or releases memory of the root does so for its views too. They get the new
+ *                 pointers by a new access. Borrowed memory is in use until the last view is released.
  *    pageable     Transfers of views, and of an object in parts, from and to pageable memory are always staged, also
  *                 below synced_mem_staging.minimum_bytes. So a push waits on the host for earlier work on the device
  *                 copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks until its bytes have arrived.
  *
  * These calls return ERR_INVALID_STATE: on a view synced_mem_resize(), synced_mem_resize_discard(),
  * synced_mem_set_cpu_data(), synced_mem_set_gpu_data(), synced_mem_use_memory(), synced_mem_release_cpu_data(),
- * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views the first two of them. Views
- * of 0 bytes do not prevent these two. A view of 0 bytes has memory of its own, for which it does not use the root's
- * allocators, alignment and placement.
+ * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views that have bytes
+ * synced_mem_resize() and synced_mem_resize_discard(). A resize of an object that is still in parts may move its
+ * contents to the host first, and blocks for that. A view of 0 bytes has a device and memory of its own, for which it
+ * does not use the root's allocators, alignment and placement.
+ *
+ * In a forked child that may not use the GPU, only the host copies that an accessor returned, and that were valid and
+ * in one part since, can be read.
  */
 
 /** Makes a view of size bytes of an object, or of a view of it, from offset on. The view is one of the object's root,
@@ -445,9 +455,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synce
  * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
  * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
  * written overlaps a valid copy of another object in the call). Overlaps with objects outside the call are not
- * detected. Nothing is done if an argument, a state or memory for contents is refused. If a transfer is refused later,
- * by the runtime or for lack of memory for its record, each object of to, and each part of one that has views, has either
- * its old contents or the copy. @since 0.2 */
+ * detected. Nothing is done if an argument, a state or memory for contents is refused. A transfer may be refused
+ * later, by the runtime or for lack of memory for its record. Each object of to then has either its old contents or
+ * the copy; in an object in parts each part has. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
                                                              size_t count, synced_mem_stream stream);
 
