@@ -32,7 +32,7 @@ bool batch_train(struct blob *batch, struct model *model, float rate, float deca
         .characters = batch->data,
         .stride = batch->shape[1],
         .rows = batch->shape[0],
-        .context = model->context,
+        .context = model->shape.context,
     };
     return model_train(model, &windows, rate, decay) && model->backend->done(batch->data);
 }

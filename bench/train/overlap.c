@@ -184,8 +184,8 @@ static void print_settings(const struct overlap *o)
 {
     const struct settings *const s = o->settings;
     printf("device      %s\n", o->backend->name);
-    printf("model       context %d, embedding %d, hidden %d, %d distinct characters\n", s->context, s->embed, s->hidden,
-           o->text->vocabulary);
+    printf("model       context %d, embedding %d, hidden %d x %d, %d distinct characters\n", s->context, s->embed,
+           s->layers, s->hidden, o->text->vocabulary);
     printf("rounds      %d of each kind in turn, %d steps of %d windows each; the host touches %d elements of a batch\n"
            "            before each push: filling it completely is not measured\n",
            ROUNDS, s->overlap, s->batch, TOUCHED);
@@ -221,7 +221,14 @@ static bool make_overlap(struct overlap *o)
     const struct settings *const s = o->settings;
     struct rng weights = rng_make(s->seed, RNG_WEIGHTS);
     o->rng = rng_make(s->seed, RNG_BATCHES);
-    return model_make(&o->model, o->backend, o->text->vocabulary, s->context, s->embed, s->hidden, &weights);
+    const struct model_shape shape = {
+        .vocabulary = o->text->vocabulary,
+        .context = s->context,
+        .embed = s->embed,
+        .hidden = s->hidden,
+        .layers = s->layers,
+    };
+    return model_make(&o->model, o->backend, &shape, &weights);
 }
 
 bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend)

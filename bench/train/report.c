@@ -19,8 +19,8 @@ static void print_text(const struct settings *settings, const struct text *text)
 static void print_run(const struct settings *s, const struct result *result)
 {
     const double characters = (double)s->steps * s->batch;
-    printf("model       context %d, embedding %d, hidden %d: %zu parameters\n", s->context, s->embed, s->hidden,
-           result->parameter_bytes / BLOB_ELEMENT);
+    printf("model       context %d, embedding %d, hidden %d x %d: %zu parameters\n", s->context, s->embed, s->layers,
+           s->hidden, result->parameter_bytes / BLOB_ELEMENT);
     printf("training    %d steps of %d, rate %g, decay %g, seed %" PRIu64 "; last loss %.4f\n", s->steps, s->batch,
            s->rate, s->decay, s->seed, result->training_loss);
     printf("time        %.2f s, %.0f characters/s\n", result->seconds,

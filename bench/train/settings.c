@@ -2,6 +2,7 @@
 #include "settings.h"
 
 #include "failure.h"
+#include "model.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,6 +17,7 @@ static const struct settings defaults = {
     .steps = 12000,
     .batch = 64,
     .context = 8,
+    .layers = 1,
     .hidden = 256,
     .embed = 16,
     .sample = 400,
@@ -84,9 +86,10 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         int min, max;
         int *value;
     } whole[] = {
-        {"--steps", 1, 1000000000, &s->steps},  {"--batch", 1, 65536, &s->batch}, {"--context", 1, 1024, &s->context},
-        {"--hidden", 1, 65536, &s->hidden},     {"--embed", 1, 4096, &s->embed},  {"--sample", 0, 1000000, &s->sample},
-        {"--overlap", 1, 1000000, &s->overlap},
+        {"--steps", 1, 1000000000, &s->steps},  {"--batch", 1, 65536, &s->batch},
+        {"--context", 1, 1024, &s->context},    {"--hidden", 1, 65536, &s->hidden},
+        {"--embed", 1, 4096, &s->embed},        {"--sample", 0, 1000000, &s->sample},
+        {"--overlap", 1, 1000000, &s->overlap}, {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
     };
     *known = true;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; ++i) {
@@ -132,7 +135,8 @@ static bool check_overlap(const struct settings *s)
 static bool check_sizes(const struct settings *s)
 {
     const double inputs = (double)s->context * s->embed;
-    if (inputs * s->batch > INT_MAX || inputs * s->hidden > INT_MAX || (double)s->batch * s->hidden > INT_MAX)
+    if (inputs * s->batch > INT_MAX || inputs * s->hidden > INT_MAX || (double)s->batch * s->hidden > INT_MAX ||
+        (s->layers > 1 && (double)s->hidden * s->hidden > INT_MAX))
         return fail("--batch, --context, --embed and --hidden are too large together");
     return true;
 }
@@ -185,7 +189,8 @@ void settings_help(void)
         "  --batch N           windows in a step (%d)\n"
         "  --context N         characters that the model sees (%d)\n"
         "  --embed N           numbers in the embedding of a character (%d)\n"
-        "  --hidden N          hidden units (%d)\n"
+        "  --layers N          hidden layers (%d)\n"
+        "  --hidden N          units of a hidden layer (%d)\n"
         "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
         "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
@@ -204,6 +209,6 @@ void settings_help(void)
         "shorter.\n"
         "\n"
         "Exit status: 0; 1 if the run failed; 2 for a wrong flag, file or device.\n",
-        (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.hidden,
-        defaults.rate, defaults.decay, defaults.sample);
+        (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.layers,
+        defaults.hidden, defaults.rate, defaults.decay, defaults.sample);
 }

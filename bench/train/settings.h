@@ -18,7 +18,8 @@ struct settings {
     int steps;
     int batch;
     int context;
-    int hidden;
+    int layers; /* hidden layers */
+    int hidden; /* units of each */
     int embed;
     int sample; /* characters to generate */
     double rate;

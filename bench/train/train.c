@@ -260,10 +260,17 @@ static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
-    if (!model_make(&run->model, run->backend, run->text->vocabulary, s->context, s->embed, s->hidden, &rng))
+    const struct model_shape shape = {
+        .vocabulary = run->text->vocabulary,
+        .context = s->context,
+        .embed = s->embed,
+        .hidden = s->hidden,
+        .layers = s->layers,
+    };
+    if (!model_make(&run->model, run->backend, &shape, &rng))
         return false;
     run->result->parameter_bytes = model_parameter_bytes(&run->model);
-    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+    for (int i = 0; i < run->model.count; ++i)
         count_up(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
     return true;
 }
