@@ -4,9 +4,12 @@
 
 #include <cblas.h>
 #include <math.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const float *reads(synced_mem *object)
 {
@@ -206,7 +209,7 @@ static bool cpu_softmax_loss(const struct windows *windows, int vocabulary, sync
         losses[row] = logf(exponentials) + most - from[target];
         *sum += (double)losses[row];
         if (to) {
-            softmax_gradient(from, vocabulary, most, exponentials, target, 1.0F / (float)windows->rows, to);
+            softmax_gradient(from, vocabulary, most, exponentials, target, 1.0F / (float)windows->mean_rows, to);
             to += vocabulary;
         }
     }
@@ -245,8 +248,25 @@ bool backend_cpu_built(void)
     return true;
 }
 
-bool backend_open_cpu(struct backend *backend)
+/* OpenBLAS alone has this function. */
+void openblas_set_num_threads(int threads) __attribute__((weak));
+
+/* By default OpenBLAS uses every core in each process. */
+static void share_cores(int processes)
 {
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    cpu_set_t own;
+    if (!openblas_set_num_threads || getenv("OPENBLAS_NUM_THREADS") || getenv("OMP_NUM_THREADS") ||
+        sched_getaffinity(0, sizeof own, &own) != 0)
+        return;
+    const long share = cores / processes < CPU_COUNT(&own) ? cores / processes : CPU_COUNT(&own);
+    openblas_set_num_threads(share > 1 ? (int)share : 1);
+}
+
+bool backend_open_cpu(struct backend *backend, int processes)
+{
+    if (processes > 1)
+        share_cores(processes);
     *backend = (struct backend){
         .name = "CPU",
         .device = SYNCED_MEM_DEVICE_CURRENT,

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <time.h>
 
 /* Each parameter begins at a multiple of this many elements, and so of 256 bytes: on the GPU a view is aligned as an
  * object is. */
@@ -182,13 +183,22 @@ static bool linear(struct model *model, int layer, struct blob *y)
            backend->add_bias(rows, outputs, bias_of(model, layer)->data, y->data);
 }
 
+/* Called when the gradient of the parameter is queued. */
+static bool complete(struct model *model, const struct blob *parameter)
+{
+    return !model->buckets || buckets_complete(model->buckets, (int)(parameter - model->parameters));
+}
+
+/* The gradients of the parameters come first, so that their reduction runs beside the gradient of x. */
 static bool linear_backward(struct model *model, int layer, struct blob *y)
 {
     const struct backend *const backend = model->backend;
     struct blob *const x = input_of(model, layer), *const weight = weight_of(model, layer);
+    struct blob *const bias = bias_of(model, layer);
     const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
     return backend->multiply(true, false, inputs, outputs, rows, x->data, y->grad, weight->grad) &&
-           backend->bias_backward(rows, outputs, y->grad, bias_of(model, layer)->grad) &&
+           complete(model, weight) && backend->bias_backward(rows, outputs, y->grad, bias->grad) &&
+           complete(model, bias) &&
            backend->multiply(false, true, rows, inputs, outputs, y->grad, weight->data, x->grad);
 }
 
@@ -227,7 +237,9 @@ static bool backward(struct model *model, const struct windows *windows)
         if (!backend->squash_backward(units->count, units->data, units->grad) || !linear_backward(model, layer, units))
             return false;
     }
-    return backend->embed_backward(windows, s->embed, s->vocabulary, model->input.grad, embedding_of(model)->grad);
+    struct blob *const embedding = embedding_of(model);
+    return backend->embed_backward(windows, s->embed, s->vocabulary, model->input.grad, embedding->grad) &&
+           complete(model, embedding);
 }
 
 static bool descend(struct model *model, float rate, float decay)
@@ -236,6 +248,8 @@ static bool descend(struct model *model, float rate, float decay)
         struct blob *const p = &model->parameters[i];
         /* Biases do not decay: they are few, and cannot memorize inputs. */
         const float kept = p->dims > 1 ? decay : 0.0F;
+        if (model->buckets && !buckets_wait(model->buckets, i))
+            return false;
         if (!model->backend->descend(p->count, rate, kept, p->grad, p->data))
             return false;
     }
@@ -244,8 +258,9 @@ static bool descend(struct model *model, float rate, float decay)
 
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay)
 {
-    return forward(model, windows) && add_loss(model, windows, model->scores.grad) && backward(model, windows) &&
-           descend(model, rate, decay);
+    struct reduce *const reduce = model->buckets ? model->buckets->reduce : NULL;
+    return (!reduce || reduce->begin_step(reduce)) && forward(model, windows) &&
+           add_loss(model, windows, model->scores.grad) && backward(model, windows) && descend(model, rate, decay);
 }
 
 bool model_test(struct model *model, const struct windows *windows)
@@ -263,12 +278,36 @@ bool model_end_loss(struct model *model)
     const struct backend *const backend = model->backend;
     const int ended = model->total;
     model->total = 1 - ended;
+    if (model->buckets &&
+        !model->buckets->reduce->start(model->buckets->reduce, model->totals[ended].data, 1, REDUCE_DOUBLE))
+        return false;
     return backend->fetch(model->totals[ended].data) && backend->zero(model->totals[model->total].data, sizeof(double));
+}
+
+/* Waits for the sum over all ranks and for its transfer. A rank that waits without end because another has failed
+ * finds that out here. */
+static bool await_ranks(struct reduce *reduce, synced_mem *total)
+{
+    static const struct timespec pause = {.tv_nsec = 20000};
+    int pending = 1;
+    if (!reduce->wait(reduce, total))
+        return false;
+    while (reduce->check(reduce)) {
+        if (synced_mem_query(total, &pending) != SYNCED_MEM_OK)
+            return fail_library("loss");
+        if (!pending)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 bool model_read_loss(struct model *model, double *sum)
 {
-    const double *const total = synced_mem_cpu_data(model->totals[1 - model->total].data);
+    synced_mem *const object = model->totals[1 - model->total].data;
+    if (model->buckets && !await_ranks(model->buckets->reduce, object))
+        return false;
+    const double *const total = synced_mem_cpu_data(object);
     if (!total)
         return fail_library("loss");
     *sum = *total;

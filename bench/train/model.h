@@ -7,6 +7,7 @@
 
 #include "backend.h"
 #include "blob.h"
+#include "buckets.h"
 #include "rng.h"
 
 #include <stdbool.h>
@@ -40,6 +41,8 @@ struct model {
      * be in transfer to the host. */
     struct blob totals[2];
     int total; /* the one in use */
+    /* Where gradients and losses are summed over all ranks; NULL: nowhere. The owner of the model sets it. */
+    const struct buckets *buckets;
 };
 
 /* Makes a network with random weights, written on the host. The model must stay where it is until it is freed. After a

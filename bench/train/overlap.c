@@ -30,6 +30,7 @@ struct overlap {
     const struct settings *settings;
     const struct text *text;
     const struct backend *backend;
+    struct rows rows;
     struct model model;
     struct blob batches[2]; /* between rounds: on the device, nothing pending */
     struct rng rng;
@@ -65,7 +66,7 @@ static bool compute(struct overlap *o, int step)
 {
     const struct settings *const s = o->settings;
     return timeline_begin(&o->timeline, TIMELINE_KERNELS, step) &&
-           batch_train(&o->batches[step % 2], &o->model, (float)s->rate, (float)s->decay) &&
+           batch_train(&o->batches[step % 2], &o->rows, &o->model, (float)s->rate, (float)s->decay) &&
            timeline_end(&o->timeline, TIMELINE_KERNELS, step);
 }
 
@@ -197,7 +198,7 @@ static bool bring_batches(struct overlap *o)
 {
     for (int i = 0; i < 2; ++i) {
         struct blob *const batch = &o->batches[i];
-        if (!batch_fill(batch, o->text, &o->rng) || !o->backend->prefetch(batch->data))
+        if (!batch_fill(batch, &o->rows, o->text, &o->rng) || !o->backend->prefetch(batch->data))
             return false;
     }
     return o->backend->finish();
@@ -233,10 +234,15 @@ static bool make_overlap(struct overlap *o)
 
 bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend)
 {
-    struct overlap o = {.settings = settings, .text = text, .backend = backend};
+    struct overlap o = {
+        .settings = settings,
+        .text = text,
+        .backend = backend,
+        .rows = {.count = settings->batch, .all = settings->batch},
+    };
     if (!make_overlap(&o))
         return false;
-    bool done = batches_make(o.batches, backend->device, settings->batch, settings->context) && measure(&o);
+    bool done = batches_make(o.batches, backend->device, &o.rows, settings->context) && measure(&o);
     if (done) {
         print_settings(&o);
         print_times(&o);

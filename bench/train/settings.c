@@ -23,6 +23,7 @@ static const struct settings defaults = {
     .sample = 400,
     .rate = 0.3,
     .decay = 1e-3,
+    .bucket = 4096,
 };
 
 /* Parses a flag's value as a whole number of min..max. */
@@ -86,10 +87,15 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         int min, max;
         int *value;
     } whole[] = {
-        {"--steps", 1, 1000000000, &s->steps},  {"--batch", 1, 65536, &s->batch},
-        {"--context", 1, 1024, &s->context},    {"--hidden", 1, 65536, &s->hidden},
-        {"--embed", 1, 4096, &s->embed},        {"--sample", 0, 1000000, &s->sample},
-        {"--overlap", 1, 1000000, &s->overlap}, {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
+        {"--steps", 1, 1000000000, &s->steps},
+        {"--batch", 1, 65536, &s->batch},
+        {"--context", 1, 1024, &s->context},
+        {"--hidden", 1, 65536, &s->hidden},
+        {"--embed", 1, 4096, &s->embed},
+        {"--sample", 0, 1000000, &s->sample},
+        {"--overlap", 1, 1000000, &s->overlap},
+        {"--bucket", 1, 1 << 20, &s->bucket},
+        {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
     };
     *known = true;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; ++i) {
@@ -194,6 +200,7 @@ void settings_help(void)
         "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
         "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
+        "  --bucket N          with several ranks: KiB of gradients that are reduced together (%d)\n"
         "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
         "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"
         "  --quiet             print no progress line\n"
@@ -208,7 +215,10 @@ void settings_help(void)
         "Larger --embed or --hidden makes the kernels longer, fewer distinct characters in the text make them "
         "shorter.\n"
         "\n"
+        "Started by MPI's launcher (mpirun -n N train ...), the ranks train together: each computes its part of every\n"
+        "batch, on a GPU of its own or on the CPU, and rank 0 reports. N must divide --batch.\n"
+        "\n"
         "Exit status: 0; 1 if the run failed; 2 for a wrong flag, file or device.\n",
         (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.layers,
-        defaults.hidden, defaults.rate, defaults.decay, defaults.sample);
+        defaults.hidden, defaults.rate, defaults.decay, defaults.sample, defaults.bucket);
 }

@@ -12,13 +12,16 @@
 
 #include "batches.h"
 #include "blob.h"
+#include "buckets.h"
 #include "failure.h"
 #include "model.h"
 #include "progress.h"
+#include "reduce.h"
 #include "rng.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The greatest number of reads of the loss, each with a progress report. They are at fixed steps and not by the clock,
  * so that two runs of a seed print the same. */
@@ -28,7 +31,11 @@ enum { REPORTS = 100 };
 struct run {
     const struct settings *settings;
     const struct text *text;
+    const struct ranks *ranks;
     const struct backend *backend;
+    struct rows rows;
+    struct reduce reduce;
+    struct buckets buckets;
     struct model model;
     struct result *result;
     struct progress progress;
@@ -66,7 +73,7 @@ static bool read_mean_loss(struct run *run, double rows, double *mean)
 
 static bool fill_batch(struct run *run, struct rng *rng, struct blob *batch)
 {
-    if (!batch_fill(batch, run->text, rng))
+    if (!batch_fill(batch, &run->rows, run->text, rng))
         return false;
     count_up(run, (size_t)batch->count * BLOB_ELEMENT);
     return run->backend->prefetch(batch->data);
@@ -76,7 +83,7 @@ static bool train_step(struct run *run, int step, struct blob *batch)
 {
     const struct settings *const s = run->settings;
     const double rate = s->rate * (1.0 - (double)step / s->steps);
-    return batch_train(batch, &run->model, (float)rate, (float)s->decay);
+    return batch_train(batch, &run->rows, &run->model, (float)rate, (float)s->decay);
 }
 
 /* A sum of the loss that has ended and was not read yet. */
@@ -133,9 +140,9 @@ static bool train_steps(struct run *run, struct blob batches[2])
 static bool do_training(struct run *run)
 {
     struct blob batches[2];
-    run->progress = progress_start(run->settings->quiet);
-    const bool done = batches_make(batches, run->backend->device, run->settings->batch, run->text->context) &&
-                      train_steps(run, batches);
+    run->progress = progress_start(run->settings->quiet || run->ranks->rank > 0);
+    const bool done =
+        batches_make(batches, run->backend->device, &run->rows, run->text->context) && train_steps(run, batches);
     progress_end(&run->progress);
     batches_free(batches);
     return done;
@@ -275,11 +282,46 @@ static bool make_model(struct run *run)
     return true;
 }
 
+/* With one rank there are no reductions. */
+static bool open_reductions(struct run *run)
+{
+    struct model *const model = &run->model;
+    if (run->ranks->count == 1)
+        return true;
+    if (!reduce_open(&run->reduce, run->ranks, run->backend) ||
+        !buckets_make(&run->buckets, &run->reduce, &model->all, model->parameters, model->count,
+                      (size_t)run->settings->bucket * 1024))
+        return false;
+    model->buckets = &run->buckets;
+    run->result->buckets = run->buckets.count;
+    memcpy(run->result->reducer, run->reduce.name, sizeof run->result->reducer);
+    return true;
+}
+
+static void close_reductions(struct run *run)
+{
+    if (run->ranks->count == 1)
+        return;
+    run->model.buckets = NULL;
+    buckets_free(&run->buckets);
+    if (run->reduce.close) {
+        run->result->unhidden = run->reduce.unhidden(&run->reduce);
+        run->reduce.close(&run->reduce);
+        run->reduce = (struct reduce){0};
+    }
+}
+
 static bool measure(struct run *run)
 {
     struct transfers before = {0};
     struct transfers after = {0};
-    if (!read_transfers(&before) || !do_training(run) || !do_test(run) || !do_sample(run) || !read_transfers(&after))
+    if (!read_transfers(&before) || !do_training(run))
+        return false;
+    /* All ranks have the same parameters. */
+    close_reductions(run);
+    if (run->ranks->rank > 0)
+        return true;
+    if (!do_test(run) || !do_sample(run) || !read_transfers(&after))
         return false;
     run->result->measured = (struct transfers){
         .h2d = after.h2d - before.h2d,
@@ -290,14 +332,23 @@ static bool measure(struct run *run)
     return true;
 }
 
-bool train(const struct settings *settings, const struct text *text, const struct backend *backend,
-           struct result *result)
+bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
+           const struct backend *backend, struct result *result)
 {
-    struct run run = {.settings = settings, .text = text, .backend = backend, .result = result};
+    const int rows = settings->batch / ranks->count;
+    struct run run = {
+        .settings = settings,
+        .text = text,
+        .ranks = ranks,
+        .backend = backend,
+        .rows = {.first = ranks->rank * rows, .count = rows, .all = settings->batch},
+        .result = result,
+    };
     *result = (struct result){0};
     if (!make_model(&run))
         return false;
-    const bool done = measure(&run);
+    const bool done = open_reductions(&run) && measure(&run);
+    close_reductions(&run);
     model_free(&run.model);
     if (!done)
         result_free(result);

@@ -113,7 +113,7 @@ END
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
-    for module in check numa openblas; do
+    for module in check numa openblas ompi-c zlib; do
         pkg-config --modversion $module 2>/dev/null || true
     done
 }
