@@ -1,5 +1,6 @@
 /* The command: checks its arguments, runs, reports. */
 #include "backend.h"
+#include "checkpoint.h"
 #include "failure.h"
 #include "overlap.h"
 #include "ranks.h"
@@ -96,10 +97,11 @@ static bool open_backend(struct backend *backend, int device)
                                          : backend_open_gpu(backend, device);
 }
 
-static bool train_and_report(const struct settings *settings, const struct text *text, const struct backend *backend)
+static bool train_and_report(const struct settings *settings, const struct text *text, const struct backend *backend,
+                             const struct checkpoint *from)
 {
     struct result result;
-    if (!train(settings, text, &ranks, backend, &result))
+    if (!train(settings, text, &ranks, backend, from, &result))
         return false;
     if (ranks.rank == 0)
         report(settings, text, &ranks, backend, &result);
@@ -107,12 +109,13 @@ static bool train_and_report(const struct settings *settings, const struct text 
     return true;
 }
 
-static int run(const struct settings *settings, const struct text *text)
+static int run(const struct settings *settings, const struct text *text, const struct checkpoint *from)
 {
     struct backend backend;
     bool done = open_backend(&backend, settings->device);
     if (done) {
-        done = settings->overlap > 0 ? overlap(settings, text, &backend) : train_and_report(settings, text, &backend);
+        done = settings->overlap > 0 ? overlap(settings, text, &backend)
+                                     : train_and_report(settings, text, &backend, from);
         done = backend.close() && done;
     }
     if (synced_mem_shutdown() != SYNCED_MEM_OK)
@@ -147,14 +150,44 @@ static bool all_prepared(bool prepared)
     return failed < 0;
 }
 
+/* Only rank 0 reads and writes the files. Other machines need not have them. */
+static bool prepare_checkpoints(const struct settings *settings, const struct text *text, struct checkpoint *from)
+{
+    if (ranks.rank > 0)
+        return true;
+    if (settings->save && !checkpoint_can_write(settings->save))
+        return false;
+    if (!settings->load)
+        return true;
+    const struct model_shape shape = settings_shape(settings, text->vocabulary);
+    if (!checkpoint_read(from, settings->load, &shape, text))
+        return false;
+    const int last = settings->stop > 0 ? settings->stop : settings->steps;
+    return from->step < last || fail("%s: all %d steps are done", settings->load, last);
+}
+
+static int share_and_run(struct settings *settings, const struct text *text, struct checkpoint *from)
+{
+    if (!settings->load)
+        return run(settings, text, NULL);
+    const struct model_shape shape = settings_shape(settings, text->vocabulary);
+    if (!checkpoint_share(from, &ranks, &shape))
+        return complain_to_all();
+    settings->seed = from->seed;
+    return run(settings, text, from);
+}
+
 static int prepare_and_run(struct settings *settings)
 {
     struct text text = {0};
+    struct checkpoint from = {0};
     if (!settings->path)
         settings->path = default_path();
     const bool prepared = check_ranks(settings) && choose_device(&settings->device, settings->overlap > 0) &&
-                          text_load(&text, settings->path, settings->context);
-    const int ended = all_prepared(prepared) ? run(settings, &text) : ENDED_BY_MISUSE;
+                          text_load(&text, settings->path, settings->context) &&
+                          prepare_checkpoints(settings, &text, &from);
+    const int ended = all_prepared(prepared) ? share_and_run(settings, &text, &from) : ENDED_BY_MISUSE;
+    checkpoint_free(&from);
     text_free(&text);
     return ended == ENDED_WELL ? finish_output() : ended;
 }

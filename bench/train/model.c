@@ -71,10 +71,15 @@ struct extent {
     int shape[2];
 };
 
-static struct extent extent_of(const struct model *model, int parameter)
+/* Returns how many parameters, which are matrices and vectors, a model has. */
+static int count_of(const struct model_shape *s)
 {
-    const struct model_shape *const s = &model->shape;
-    if (parameter + 1 == model->count)
+    return 2 * s->layers + 3;
+}
+
+static struct extent extent_of(const struct model_shape *s, int parameter)
+{
+    if (parameter + 1 == count_of(s))
         return (struct extent){2, {s->vocabulary, s->embed}};
     const int outputs = parameter < 2 ? s->vocabulary : s->hidden;
     if (parameter % 2 == 1)
@@ -89,7 +94,7 @@ static bool make_parameters(struct model *model)
     size_t first[MODEL_MAX_PARAMETERS + 1] = {0};
     name_parameters(model);
     for (int i = 0; i < model->count; ++i) {
-        const struct extent e = extent_of(model, i);
+        const struct extent e = extent_of(&model->shape, i);
         const size_t end = first[i] + (size_t)e.shape[0] * (size_t)e.shape[1];
         first[i + 1] = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
@@ -98,7 +103,7 @@ static bool make_parameters(struct model *model)
     if (!blob_vector(&model->all, (int)first[model->count]))
         return false;
     for (int i = 0; i < model->count; ++i) {
-        const struct extent e = extent_of(model, i);
+        const struct extent e = extent_of(&model->shape, i);
         if (!blob_view(&model->parameters[i], &model->all, (int)first[i], e.dims, e.shape))
             return false;
     }
@@ -132,7 +137,7 @@ bool model_make(struct model *model, const struct backend *backend, const struct
         .backend = backend,
         .shape = *shape,
         .all = blob_make("parameters", device),
-        .count = 2 * shape->layers + 3,
+        .count = count_of(shape),
         .input = blob_make("input", device),
         .scores = blob_make("scores", device),
         .row_loss = blob_make("row loss", device),
@@ -163,12 +168,14 @@ void model_free(struct model *model)
     blob_free(&model->totals[1]);
 }
 
-size_t model_parameter_bytes(const struct model *model)
+size_t model_shape_parameters(const struct model_shape *shape)
 {
-    size_t bytes = 0;
-    for (int i = 0; i < model->count; ++i)
-        bytes += (size_t)model->parameters[i].count * BLOB_ELEMENT;
-    return bytes;
+    size_t parameters = 0;
+    for (int i = 0; i < count_of(shape); ++i) {
+        const struct extent e = extent_of(shape, i);
+        parameters += (size_t)e.shape[0] * (size_t)e.shape[1];
+    }
+    return parameters;
 }
 
 /* ---- The linear layer: y = x * weight + bias ---- */

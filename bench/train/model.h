@@ -50,8 +50,8 @@ struct model {
 bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape, struct rng *rng);
 void model_free(struct model *model);
 
-/* Returns the bytes of all parameters. */
-size_t model_parameter_bytes(const struct model *model);
+/* Returns the number of all parameters. */
+size_t model_shape_parameters(const struct model_shape *shape);
 
 /* Queues one step of gradient descent on the mean loss of the windows. Adds their loss to the sum of the loss. */
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay);

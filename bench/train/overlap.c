@@ -222,13 +222,7 @@ static bool make_overlap(struct overlap *o)
     const struct settings *const s = o->settings;
     struct rng weights = rng_make(s->seed, RNG_WEIGHTS);
     o->rng = rng_make(s->seed, RNG_BATCHES);
-    const struct model_shape shape = {
-        .vocabulary = o->text->vocabulary,
-        .context = s->context,
-        .embed = s->embed,
-        .hidden = s->hidden,
-        .layers = s->layers,
-    };
+    const struct model_shape shape = settings_shape(s, o->text->vocabulary);
     return model_make(&o->model, o->backend, &shape, &weights);
 }
 

@@ -2,7 +2,6 @@
 #include "settings.h"
 
 #include "failure.h"
-#include "model.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -95,12 +94,18 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         {"--sample", 0, 1000000, &s->sample},
         {"--overlap", 1, 1000000, &s->overlap},
         {"--bucket", 1, 1 << 20, &s->bucket},
+        {"--stop", 1, 1000000000, &s->stop},
+        {"--save-every", 1, 1000000000, &s->save_every},
         {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
     };
     *known = true;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; ++i) {
         if (strcmp(flag, whole[i].flag) == 0)
             return !value || parse_whole(flag, value, whole[i].min, whole[i].max, whole[i].value);
+    }
+    if (strcmp(flag, "--save") == 0 || strcmp(flag, "--load") == 0) {
+        *(flag[2] == 's' ? &s->save : &s->load) = value;
+        return true;
     }
     if (strcmp(flag, "--device") == 0)
         return !value || parse_device(flag, value, &s->device);
@@ -134,6 +139,17 @@ static bool check_overlap(const struct settings *s)
         return fail("--timeline works only with --overlap");
     if (s->overlap > 0 && s->device == SETTINGS_DEVICE_CPU)
         return fail("--overlap needs a GPU: --device cpu has no pushes");
+    return true;
+}
+
+static bool check_checkpoints(const struct settings *s)
+{
+    if (s->save_every > 0 && !s->save)
+        return fail("--save-every works only with --save");
+    if (s->overlap > 0 && (s->save || s->load))
+        return fail("--overlap trains nothing that can be saved");
+    if (s->stop > s->steps)
+        return fail("--stop %d comes after the last of %d steps", s->stop, s->steps);
     return true;
 }
 
@@ -177,7 +193,18 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
             return fail("%s: its value is missing", argument);
         ++i;
     }
-    return check_sizes(settings) && check_overlap(settings);
+    return check_sizes(settings) && check_overlap(settings) && check_checkpoints(settings);
+}
+
+struct model_shape settings_shape(const struct settings *settings, int vocabulary)
+{
+    return (struct model_shape){
+        .vocabulary = vocabulary,
+        .context = settings->context,
+        .embed = settings->embed,
+        .hidden = settings->hidden,
+        .layers = settings->layers,
+    };
 }
 
 void settings_help(void)
@@ -200,6 +227,10 @@ void settings_help(void)
         "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
         "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
+        "  --save FILE         write a checkpoint at the end, by which a later run can go on\n"
+        "  --save-every N      write it every N steps too\n"
+        "  --load FILE         go on from a checkpoint, with its seed; --steps counts from the first run\n"
+        "  --stop N            end the run after step N of --steps\n"
         "  --bucket N          with several ranks: KiB of gradients that are reduced together (%d)\n"
         "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
         "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"

@@ -33,6 +33,7 @@ struct run {
     const struct text *text;
     const struct ranks *ranks;
     const struct backend *backend;
+    const struct checkpoint *from;
     struct rows rows;
     struct reduce reduce;
     struct buckets buckets;
@@ -86,6 +87,31 @@ static bool train_step(struct run *run, int step, struct blob *batch)
     return batch_train(batch, &run->rows, &run->model, (float)rate, (float)s->decay);
 }
 
+/* The steps that earlier runs have done. */
+static int first_step(const struct run *run)
+{
+    return run->from ? run->from->step : 0;
+}
+
+static int last_step(const struct run *run)
+{
+    return run->settings->stop > 0 ? run->settings->stop : run->settings->steps;
+}
+
+/* Writes a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
+ * the random numbers before those of the next batch. */
+static bool save(struct run *run, int steps, const struct rng *batches)
+{
+    const struct settings *const s = run->settings;
+    const bool due = steps == last_step(run) || (s->save_every > 0 && steps % s->save_every == 0);
+    if (!s->save || !due || run->ranks->rank > 0)
+        return true;
+    for (int i = 0; i < run->model.count; ++i)
+        count_down(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
+    const struct checkpoint checkpoint = {.seed = s->seed, .batches = batches->state, .step = steps};
+    return checkpoint_write(&checkpoint, s->save, &run->model, run->text);
+}
+
 /* A sum of the loss that has ended and was not read yet. */
 struct pending_loss {
     int steps; /* in the sum; 0: there is no sum */
@@ -101,7 +127,7 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
     if (!read_mean_loss(run, loss_rows, &run->result->training_loss))
         return false;
     progress_report(&run->progress, pending->step, s->steps, run->result->training_loss,
-                    (double)pending->step * s->batch);
+                    (double)(pending->step - first_step(run)) * s->batch);
     pending->steps = 0;
     return true;
 }
@@ -111,14 +137,16 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
 static bool train_steps(struct run *run, struct blob batches[2])
 {
     const struct settings *const s = run->settings;
-    struct rng rng = rng_make(s->seed, RNG_BATCHES);
+    struct rng rng = run->from ? (struct rng){run->from->batches} : rng_make(s->seed, RNG_BATCHES);
+    const int first = first_step(run), end = last_step(run);
     const int interval = (s->steps + REPORTS - 1) / REPORTS;
     struct pending_loss pending = {0};
     int since = 0;
-    if (!fill_batch(run, &rng, &batches[0]))
+    if (!fill_batch(run, &rng, &batches[first % 2]))
         return false;
-    for (int step = 0; step < s->steps; ++step) {
-        const bool last = step + 1 == s->steps;
+    for (int step = first; step < end; ++step) {
+        const bool last = step + 1 == end;
+        const struct rng next = rng;
         if (!last && !fill_batch(run, &rng, &batches[(step + 1) % 2]))
             return false;
         if (!train_step(run, step, &batches[step % 2]) || !report_loss(run, &pending))
@@ -130,9 +158,12 @@ static bool train_steps(struct run *run, struct blob batches[2])
             pending = (struct pending_loss){.steps = since, .step = step + 1};
             since = 0;
         }
+        if (!save(run, step + 1, &next))
+            return false;
     }
     if (!report_loss(run, &pending))
         return false;
+    run->result->steps = end - first;
     run->result->seconds = progress_seconds(&run->progress);
     return true;
 }
@@ -267,16 +298,14 @@ static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
-    const struct model_shape shape = {
-        .vocabulary = run->text->vocabulary,
-        .context = s->context,
-        .embed = s->embed,
-        .hidden = s->hidden,
-        .layers = s->layers,
-    };
+    const struct model_shape shape = settings_shape(s, run->text->vocabulary);
     if (!model_make(&run->model, run->backend, &shape, &rng))
         return false;
-    run->result->parameter_bytes = model_parameter_bytes(&run->model);
+    if (run->from && !checkpoint_apply(run->from, &run->model)) {
+        model_free(&run->model);
+        return false;
+    }
+    run->result->parameters = model_shape_parameters(&shape);
     for (int i = 0; i < run->model.count; ++i)
         count_up(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
     return true;
@@ -333,7 +362,7 @@ static bool measure(struct run *run)
 }
 
 bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
-           const struct backend *backend, struct result *result)
+           const struct backend *backend, const struct checkpoint *from, struct result *result)
 {
     const int rows = settings->batch / ranks->count;
     struct run run = {
@@ -341,6 +370,7 @@ bool train(const struct settings *settings, const struct text *text, const struc
         .text = text,
         .ranks = ranks,
         .backend = backend,
+        .from = from,
         .rows = {.first = ranks->rank * rows, .count = rows, .all = settings->batch},
         .result = result,
     };

@@ -3,6 +3,7 @@
 #define TRAIN_TRAIN_H
 
 #include "backend.h"
+#include "checkpoint.h"
 #include "ranks.h"
 #include "settings.h"
 #include "text.h"
@@ -17,7 +18,8 @@ struct transfers {
 };
 
 struct result {
-    size_t parameter_bytes;
+    size_t parameters;
+    int steps;             /* of this run */
     double training_loss;  /* mean of the last hundredth of the steps */
     double held_out_loss;  /* mean of all held-out windows, in nats */
     double seconds;        /* of training */
@@ -30,10 +32,10 @@ struct result {
     struct transfers fewest;   /* that the algorithm needs; see train.c */
 };
 
-/* All ranks call it. Rank 0 alone prints progress, and has the held-out loss and the sample in its result. After a
+/* from: the checkpoint to go on from, or NULL. All ranks call it. Rank 0 alone prints progress, and has the held-out loss and the sample in its result. After a
  * failure there is nothing to free. */
 bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
-           const struct backend *backend, struct result *result);
+           const struct backend *backend, const struct checkpoint *from, struct result *result);
 void result_free(struct result *result);
 
 #endif
