@@ -4,6 +4,7 @@
 #include "failure.h"
 #include "overlap.h"
 #include "ranks.h"
+#include "reduce.h"
 #include "report.h"
 #include "settings.h"
 #include "text.h"
@@ -13,6 +14,10 @@
 
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
+
+/* The most that it may take to end the run; the process then ends by a signal, which ends the run too. */
+enum { ABORT_SECONDS = 5 };
 
 enum { ENDED_WELL = 0, ENDED_BY_FAILURE = 1, ENDED_BY_MISUSE = 2 };
 
@@ -37,6 +42,8 @@ static int complain_to_all(void)
     const int milliseconds = failure_of_peer() ? 3000 : 100 * (ranks.rank < 10 ? ranks.rank : 10);
     nanosleep(&(struct timespec){milliseconds / 1000, milliseconds % 1000 * 1000000L}, NULL);
     complain(ENDED_BY_FAILURE);
+    alarm(ABORT_SECONDS);
+    reduce_abort();
     ranks.abort(ENDED_BY_FAILURE);
     return ENDED_BY_FAILURE;
 }
@@ -116,6 +123,8 @@ static int run(const struct settings *settings, const struct text *text, const s
     if (done) {
         done = settings->overlap > 0 ? overlap(settings, text, &backend)
                                      : train_and_report(settings, text, &backend, from);
+        if (!done && ranks.count > 1)
+            return complain_to_all();
         done = backend.close() && done;
     }
     if (synced_mem_shutdown() != SYNCED_MEM_OK)

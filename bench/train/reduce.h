@@ -36,12 +36,22 @@ struct reduce {
     /* Returns the mean time of a step, in seconds, in which the arithmetic waited for reductions. */
     double (*unhidden)(const struct reduce *reduce);
 
-    /* Frees the resources, also after a failure. */
+    /* Frees the resources. All reductions must be done. */
     void (*close)(struct reduce *reduce);
+
+    /* Ends the reductions, which other ranks may never join, before this rank ends the run. There is no other call
+     * afterwards. */
+    void (*abort)(struct reduce *reduce);
 };
 
 /* Opens the reductions for a backend, which stays open. All ranks call it. */
 bool reduce_open(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend);
+
+/* Closes the reductions, if they are open. */
+void reduce_close(struct reduce *reduce);
+
+/* Aborts the reductions that are open. */
+void reduce_abort(void);
 
 /* For reduce_open(). */
 bool reduce_open_mpi(struct reduce *reduce);

@@ -172,6 +172,13 @@ static void mpi_close(struct reduce *reduce)
     reduce->state = NULL;
 }
 
+/* The thread must not be inside MPI any more. The mutex is never given back. */
+static void mpi_abort(struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    pthread_mutex_lock(&state->mutex);
+}
+
 /* Without MPI's leave for a second thread, reductions go on in wait() alone. */
 static void start_thread(struct state *state)
 {
@@ -205,6 +212,7 @@ bool reduce_open_mpi(struct reduce *reduce)
         .check = mpi_check,
         .unhidden = mpi_unhidden,
         .close = mpi_close,
+        .abort = mpi_abort,
     };
     name_library(reduce->name, sizeof reduce->name);
     start_thread(state);

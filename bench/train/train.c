@@ -333,11 +333,9 @@ static void close_reductions(struct run *run)
         return;
     run->model.buckets = NULL;
     buckets_free(&run->buckets);
-    if (run->reduce.close) {
+    if (run->reduce.state)
         run->result->unhidden = run->reduce.unhidden(&run->reduce);
-        run->reduce.close(&run->reduce);
-        run->reduce = (struct reduce){0};
-    }
+    reduce_close(&run->reduce);
 }
 
 static bool measure(struct run *run)
@@ -378,6 +376,9 @@ bool train(const struct settings *settings, const struct text *text, const struc
     if (!make_model(&run))
         return false;
     const bool done = open_reductions(&run) && measure(&run);
+    /* Other ranks may never join the reductions that have started. The caller ends the run, and waits for nothing. */
+    if (!done && ranks->count > 1)
+        return false;
     close_reductions(&run);
     model_free(&run.model);
     if (!done)
