@@ -265,6 +265,16 @@ ncclResult_t ncclGetVersion(int *version)
     return ncclSuccess;
 }
 
+ncclResult_t ncclMemAlloc(void **data, size_t size)
+{
+    return cudaMalloc(data, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+ncclResult_t ncclMemFree(void *data)
+{
+    return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
 const char *ncclGetErrorString(ncclResult_t result)
 {
     switch (result) {

@@ -1,5 +1,5 @@
 /*
- * A stand-in for NCCL on the emulated CUDA runtime: the calls, types and values that the trainer uses. The ranks are
+ * A stand-in for NCCL on the emulated CUDA runtime: the calls, types and values that the trainer and the guide use. The ranks are
  * threads of one process, each with a device of its own. Data travels through host memory.
  */
 #ifndef NCCL_H_
@@ -30,6 +30,8 @@ typedef enum { ncclSum = 0 } ncclRedOp_t;
 typedef enum { ncclFloat = 7, ncclDouble = 8 } ncclDataType_t;
 
 ncclResult_t ncclGetVersion(int *version);
+ncclResult_t ncclMemAlloc(void **data, size_t size);
+ncclResult_t ncclMemFree(void *data);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *communicator, int count, ncclUniqueId id, int rank);
 ncclResult_t ncclCommDestroy(ncclComm_t communicator);
