@@ -39,8 +39,8 @@ struct reduce {
     /* Frees the resources. All reductions must be done. */
     void (*close)(struct reduce *reduce);
 
-    /* Ends the reductions, which other ranks may never join, before this rank ends the run. There is no other call
-     * afterwards. */
+    /* Ends the reductions, which other ranks may never join, before this rank ends the run. By MPI there is no
+     * other call afterwards, by NCCL only close(). */
     void (*abort)(struct reduce *reduce);
 };
 

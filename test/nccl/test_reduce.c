@@ -206,8 +206,7 @@ static void *run_rank(void *argument)
         rank->reduce.abort(&rank->reduce);
     /* On the device the last optimizer may still run. */
     cudaStreamSynchronize(stream);
-    if (rank->done)
-        rank->reduce.close(&rank->reduce);
+    rank->reduce.close(&rank->reduce);
     free_blobs(rank);
     synced_mem_forget_stream(stream);
     cudaStreamDestroy(stream);
