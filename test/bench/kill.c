@@ -1,8 +1,13 @@
 /*
  * Linked with the trainer, replaces calls of MPI and of the system, and hurts one rank in one of them. TRAIN_HURT in the
- * environment is "HOW RANK CALL NUMBER": kill (the process) or starve (it gets no more memory), the rank, and the use of
+ * environment is "HOW RANK CALL NUMBER": kill (the process), starve (it gets no more memory) or
+ * lose (its emulated device), the rank, and the use of
  * the call, from 1. TRAIN_HURT_FILE is a file that it makes at that time.
  */
+#ifdef WITH_EMULATOR
+#include "cudart_emu.h"
+#endif
+
 #include <dlfcn.h>
 #include <mpi.h>
 #include <signal.h>
@@ -26,6 +31,21 @@ static void starve(void)
     setrlimit(RLIMIT_AS, &limit);
 }
 
+#ifdef WITH_EMULATOR
+static void lose_device(void)
+{
+    int device;
+    if (cudaGetDevice(&device) != cudaSuccess)
+        abort();
+    emu_break_device(device, cudaErrorECCUncorrectable);
+}
+#else
+static void lose_device(void)
+{
+    abort();
+}
+#endif
+
 static void enter(const char *call, int *uses)
 {
     char how[16], wanted[64];
@@ -41,7 +61,10 @@ static void enter(const char *call, int *uses)
         abort();
     if (strcmp(how, "kill") == 0)
         raise(SIGKILL);
-    starve();
+    else if (strcmp(how, "starve") == 0)
+        starve();
+    else
+        lose_device();
 }
 
 /* The first call after the start of MPI. */
@@ -58,6 +81,14 @@ int MPI_Iallreduce(const void *from, void *to, int count, MPI_Datatype type, MPI
     static int uses;
     enter("reduction", &uses);
     return PMPI_Iallreduce(from, to, count, type, operation, communicator, request);
+}
+
+/* The stand-in for NCCL sums by it. The trainer calls it at the start. */
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm communicator)
+{
+    static int uses;
+    enter("sum", &uses);
+    return PMPI_Allreduce(from, to, count, type, operation, communicator);
 }
 
 int fsync(int file)

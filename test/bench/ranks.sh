@@ -1,9 +1,11 @@
 #!/bin/sh
-# ranks.sh TRAIN SANITIZERS: checks the trainer in ranks on the CPU, and its checkpoints: that any number of ranks learns the same,
+# ranks.sh TRAIN EMULATED SANITIZERS: checks the trainer in ranks on the CPU, and its checkpoints: that any number of ranks learns the same,
 # that a checkpoint is taken up by another number of ranks, that damaged checkpoints are refused, and that the end of one
-# rank ends all of them. TRAIN is the trainer linked with kill.c.
+# rank ends all of them. TRAIN is the trainer linked with
+# kill.c, EMULATED the same on the emulated CUDA runtime with a stand-in for NCCL.
 set -u
 train=$1
+emulated=$2
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 failures=0
@@ -24,7 +26,7 @@ while [ $i -lt 400 ]; do
     echo "the $i. line says that $((i * 7 % 10)) comes before $((i * 7 % 10 + 1)), and no other line does."
     i=$((i + 1))
 done >"$dir/text"
-settings="--device cpu --quiet --sample 0 --steps 60 --batch 24 --layers 2 --hidden 48 --bucket 4"
+settings="--quiet --sample 0 --steps 60 --batch 24 --layers 2 --hidden 48 --bucket 4"
 
 # Each sets status, seconds and the loss; the output is in out and err.
 finish() {
@@ -34,16 +36,19 @@ finish() {
 alone() { # ARGUMENT...
     began=$(date +%s)
     # shellcheck disable=SC2086
-    "$train" $settings "$@" "$dir/text" >"$dir/out" 2>"$dir/err" </dev/null
+    "$train" $settings --device cpu "$@" "$dir/text" >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
     finish
 }
+program=$train
+device=cpu
 ranks() { # COUNT ARGUMENT...
     count=$1
     shift
     began=$(date +%s)
     # shellcheck disable=SC2086
-    timeout 60 mpirun --oversubscribe --bind-to none -n "$count" "$train" $settings "$@" "$dir/text" \
+    timeout 60 mpirun --oversubscribe --bind-to none -n "$count" "$program" $settings --device $device "$@" \
+        "$dir/text" \
         >"$dir/out" 2>"$dir/err" </dev/null
     status=$?
     finish
@@ -77,6 +82,19 @@ for count in 1 2 4; do
         grep -q '^reductions  [0-9.]* % of the time not hidden$' "$dir/out" || fail "$count ranks: $(cat "$dir/out")"
     fi
 done
+program=$emulated
+device=gpu
+for count in 1 2 4; do
+    export SYNCED_MEM_EMU_SEED="$count" SYNCED_MEM_EMU_LEAKS=1
+    ranks "$count"
+    learns "$count ranks on the emulated runtime"
+done
+grep -q "^ranks       4 of 6 windows each; NCCL .*, [0-9]* buckets$" "$dir/out" || fail "4 ranks: $(cat "$dir/out")"
+ranks 6
+refuses "more ranks than GPUs" 'rank 0 of 6: this machine has 4 GPUs for 6 ranks'
+program=$train
+device=cpu
+
 ranks 3 --batch 25
 refuses "a batch that is no multiple of the ranks" 'rank 0 of 3: --batch 25'
 ranks 2 --frobnicate
@@ -91,6 +109,15 @@ alone --load "$dir/saved"
 learns "1 rank from the checkpoint of 2"
 ranks 3 --load "$dir/saved"
 learns "3 ranks from the checkpoint of 2"
+program=$emulated
+device=gpu
+ranks 2 --load "$dir/saved"
+learns "2 ranks on the emulated runtime from that checkpoint"
+ranks 3 --load "$dir/saved" --stop 40 --save "$dir/emulated"
+program=$train
+device=cpu
+alone --load "$dir/emulated"
+learns "1 rank from the checkpoint of 3 on the emulated runtime"
 alone --load "$dir/saved" --stop 50 --save-every 20 --save "$dir/periodic"
 cmp -s "$dir/periodic" "$dir/saved" && fail "the later checkpoint equals the earlier one"
 alone --load "$dir/periodic"
@@ -156,7 +183,7 @@ ends() { # WHAT WORDS: all ranks must have ended soon, with one message
     [ "$(grep -c -e '^train: ' -e 'mpirun noticed' "$dir/err")" = 1 ] || fail "$1: $(cat "$dir/err")"
     grep -q -- "$2" "$dir/err" || fail "$1 said: $(cat "$dir/err")"
     # The folder is part of the command line of each rank.
-    if pgrep -f -- "$train .*$dir/text" >"$dir/left"; then fail "$1 left processes: $(cat "$dir/left")"; fi
+    if pgrep -f -- "train_.*$dir/text" >"$dir/left"; then fail "$1 left processes: $(cat "$dir/left")"; fi
     echo "$1: $seconds s: $(grep -e '^train: ' -e 'mpirun noticed' "$dir/err")"
 }
 export TRAIN_HURT TRAIN_HURT_FILE="$dir/hurt"
@@ -175,7 +202,7 @@ TRAIN_HURT=
 ranks 2 --load "$dir/kept" --save "$dir/kept"
 learns "2 ranks from the checkpoint that was kept"
 # AddressSanitizer ends the program itself.
-case ${2-} in
+case ${3-} in
 *address*) ;;
 *)
     TRAIN_HURT="starve 1 reduction 1"
@@ -184,10 +211,19 @@ case ${2-} in
     ;;
 esac
 
+program=$emulated
+device=gpu
+TRAIN_HURT="lose 1 sum 30"
+ranks 2 --steps 100000
+ends "a rank that lost its device" 'train: rank 1 of 2: .*uncorrectable ECC error'
+TRAIN_HURT="kill 1 sum 30"
+ranks 2 --steps 100000
+ends "a rank killed on the emulated runtime" 'process rank 1 .* signal 9'
+
 # The launcher can be killed too.
 TRAIN_HURT=
 # shellcheck disable=SC2086
-mpirun --oversubscribe --bind-to none -n 2 "$train" $settings --steps 1000000 "$dir/text" >"$dir/out" 2>"$dir/err" \
+mpirun --oversubscribe --bind-to none -n 2 "$train" $settings --device cpu --steps 1000000 "$dir/text" >"$dir/out" 2>"$dir/err" \
     </dev/null &
 launcher=$!
 sleep 2
