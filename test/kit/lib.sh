@@ -116,6 +116,7 @@ fingerprint() { # MESON-ARGUMENT...
     for module in check numa openblas ompi-c zlib; do
         pkg-config --modversion $module 2>/dev/null || true
     done
+    command -v mpicc || true
 }
 
 # Sets the folder up, again if the arguments or the machine have changed, and builds the targets.
