@@ -32,9 +32,9 @@ static int complain(int code)
     return code;
 }
 
-/* Ends all ranks with one message. The others may be waiting for this rank, and can't be told otherwise. The failure of
- * a communication is often the consequence of another rank's end, and several ranks can fail alike. The end of the run
- * reaches this process while it waits, if another rank has spoken first. */
+/* Ends all ranks with one message. The failure of a communication is often the consequence of another rank's end, and
+ * several ranks can fail alike. So this rank waits before it prints, and the end of the run comes first if another rank
+ * has printed its message. */
 static int complain_to_all(void)
 {
     if (ranks.count == 1)
@@ -140,7 +140,7 @@ static int finish_output(void)
     return complain_to_all();
 }
 
-/* Numbers of ranks that can't share the work of these settings. */
+/* Fails if so many ranks can't share the work of these settings. */
 static bool check_ranks(const struct settings *settings)
 {
     if (ranks.count > 1 && settings->overlap > 0)
@@ -150,7 +150,7 @@ static bool check_ranks(const struct settings *settings)
     return true;
 }
 
-/* Returns whether all ranks are done with what they prepare alone. One rank of those that are not tells why. */
+/* Returns whether all ranks have prepared their part. Of those that have not, the lowest prints the reason. */
 static bool all_prepared(bool prepared)
 {
     const int failed = ranks.first_failed(!prepared);

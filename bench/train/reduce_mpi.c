@@ -2,8 +2,8 @@
  * Sums over all ranks by MPI, on the host copies.
  *
  * MPI_Iallreduce need not go on while the program is outside MPI. So a thread tests the started reductions while the
- * arithmetic runs. A mutex lets one thread at a time call MPI. Between two tests the thread sleeps, so that it costs the
- * arithmetic little of its core.
+ * arithmetic runs. A mutex lets one thread at a time call MPI. Between two tests the thread sleeps, so that it takes
+ * little of the arithmetic's cores.
  */
 #include "failure.h"
 #include "mpi_error.h"

@@ -5,7 +5,7 @@
  *         the held-out text, once as a whole;
  *         the opening of the sample, with its random numbers;
  *   down  the loss, once for each of about a hundred progress reports and once for the held-out text;
- *         the sample, once as a whole.
+ *         the sample, once as a whole; each parameter, once for a checkpoint.
  * The run counts them, and the report compares them with the library's statistics.
  */
 #include "train.h"

@@ -107,7 +107,7 @@ static void write_sum(void *argument)
 /* ---- Calls ---- */
 
 /* Waits until all ranks have queued the kernels that read their parts. Returns false if a rank has aborted. */
-static bool meet(const struct share *share)
+static bool wait_for_ranks(const struct share *share)
 {
     struct clique *const clique = share->clique;
     pthread_mutex_lock(&mutex);
@@ -115,9 +115,9 @@ static bool meet(const struct share *share)
     pthread_cond_broadcast(&changed);
     while (share->round->arrived < clique->count && !clique->broken)
         pthread_cond_wait(&changed, &mutex);
-    const bool met = share->round->arrived == clique->count;
+    const bool complete = share->round->arrived == clique->count;
     pthread_mutex_unlock(&mutex);
-    return met;
+    return complete;
 }
 
 /* Finds or makes the round. The ranks must agree. */
@@ -167,7 +167,7 @@ ncclResult_t ncclAllReduce(const void *from, void *to, size_t count, ncclDataTyp
         cudaEventCreateWithFlags(read, cudaEventDisableTiming) != cudaSuccess ||
         cudaEventRecord(*read, stream) != cudaSuccess)
         return ncclUnhandledCudaError;
-    if (!meet(share))
+    if (!wait_for_ranks(share))
         return ncclRemoteError;
     for (int i = 0; i < share->clique->count; i++) {
         if (cudaStreamWaitEvent(stream, share->round->read[i], 0) != cudaSuccess)
