@@ -61,7 +61,8 @@ static int count_local(struct ranks *ranks)
     return MPI_Comm_free(&local);
 }
 
-/* MPI_ERRORS_RETURN: errors are returned as codes, which the program prints with the rank. The default ends the process. */
+/* MPI_ERRORS_RETURN: errors are returned as codes, which the program prints with its rank. By default an error ends the
+ * process. */
 bool ranks_open_mpi(struct ranks *ranks, int *count, char ***arguments)
 {
     int level;

@@ -32,9 +32,9 @@ struct result {
     struct transfers fewest;   /* that the algorithm needs; see train.c */
 };
 
-/* from: the checkpoint to go on from, or NULL. All ranks call it. Rank 0 alone prints progress, and has the held-out loss
- * and the sample in its result. After a failure there is nothing to free. With several ranks, reductions and objects
- * then stay as they are. */
+/* from: the checkpoint to go on from, or NULL. All ranks call it. Rank 0 alone prints progress, and has the held-out
+ * loss and the sample in its result. After a failure there is nothing to free. With several ranks, reductions and
+ * objects then stay as they are. */
 bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
            const struct backend *backend, const struct checkpoint *from, struct result *result);
 void result_free(struct result *result);

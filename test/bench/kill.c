@@ -1,8 +1,7 @@
 /*
- * Linked with the trainer, replaces calls of MPI and of the system, and hurts one rank in one of them. TRAIN_HURT in the
- * environment is "HOW RANK CALL NUMBER": kill (the process), starve (it gets no more memory) or
- * lose (its emulated device), the rank, and the use of
- * the call, from 1. TRAIN_HURT_FILE is a file that it makes at that time.
+ * Linked with the trainer, replaces calls of MPI and of the system, and hurts one rank in one of them. TRAIN_HURT in
+ * the environment is "HOW RANK CALL NUMBER": kill (the process), starve (it gets no more memory) or lose (its emulated
+ * device), the rank, and the use of the call, from 1. TRAIN_HURT_FILE is a file that it makes at that time.
  */
 #ifdef WITH_EMULATOR
 #include "cudart_emu.h"

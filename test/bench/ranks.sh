@@ -1,8 +1,8 @@
 #!/bin/sh
-# ranks.sh TRAIN EMULATED SANITIZERS: checks the trainer in ranks on the CPU, and its checkpoints: that any number of ranks learns the same,
-# that a checkpoint is taken up by another number of ranks, that damaged checkpoints are refused, and that the end of one
-# rank ends all of them. TRAIN is the trainer linked with
-# kill.c, EMULATED the same on the emulated CUDA runtime with a stand-in for NCCL.
+# ranks.sh TRAIN EMULATED SANITIZERS: checks the trainer in ranks on the CPU, and its checkpoints: that any number of
+# ranks learns the same, that a checkpoint is taken up by another number of ranks, that damaged checkpoints are
+# refused, and that the end of one rank ends all of them. TRAIN is the trainer linked with kill.c, EMULATED the same on
+# the emulated CUDA runtime with a stand-in for NCCL.
 set -u
 train=$1
 emulated=$2
@@ -223,8 +223,8 @@ ends "a rank killed on the emulated runtime" 'process rank 1 .* signal 9'
 # The launcher can be killed too.
 TRAIN_HURT=
 # shellcheck disable=SC2086
-mpirun --oversubscribe --bind-to none -n 2 "$train" $settings --device cpu --steps 1000000 "$dir/text" >"$dir/out" 2>"$dir/err" \
-    </dev/null &
+mpirun --oversubscribe --bind-to none -n 2 "$train" $settings --device cpu --steps 1000000 "$dir/text" \
+    >"$dir/out" 2>"$dir/err" </dev/null &
 launcher=$!
 sleep 2
 kill -KILL $launcher

@@ -1,7 +1,7 @@
 /*
  * A stand-in for NCCL on the emulated CUDA runtime. A reduction is a kernel on the stream of each rank that reads its
- * part, and a second kernel, after the first ones of all ranks, that writes the sum. So the emulated runtime checks that
- * the stream is ordered with all other uses of the memory. The sum is always added in the order of the ranks.
+ * part, and a second kernel, after the first ones of all ranks, that writes the sum. So the emulated runtime checks
+ * that the stream is ordered with all other uses of the memory. The sum is always added in the order of the ranks.
  *
  * The call waits on the host until all ranks have made it. NCCL waits on the device.
  */

@@ -1,6 +1,6 @@
 /*
- * A stand-in for NCCL on the emulated CUDA runtime: the calls, types and values that the trainer and the guide use. The ranks are
- * threads of one process, each with a device of its own. Data travels through host memory.
+ * A stand-in for NCCL on the emulated CUDA runtime: the calls, types and values that the trainer and the guide use.
+ * The ranks are threads of one process, each with a device of its own. Data travels through host memory.
  */
 #ifndef NCCL_H_
 #define NCCL_H_

@@ -1,7 +1,7 @@
 /*
- * A stand-in for NCCL on the emulated CUDA runtime, whose ranks are those of MPI. A reduction is a kernel that reads the
- * part of the rank, MPI_Allreduce, and a kernel that writes the sum. The call waits on the host for the first kernel and
- * for the other ranks. NCCL waits on the device.
+ * A stand-in for NCCL on the emulated CUDA runtime, whose ranks are those of MPI. A reduction is a kernel that reads
+ * the part of the rank, MPI_Allreduce, and a kernel that writes the sum. The call waits on the host for the first
+ * kernel and for the other ranks. NCCL waits on the device.
  */
 #include "nccl.h"
 

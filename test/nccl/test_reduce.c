@@ -1,11 +1,11 @@
 /*
  * The trainer's reductions on GPUs, on the emulated runtime and the stand-in for NCCL: ranks as threads, each with a
- * device. The kernels of a step compute gradients, the reductions of the buckets run beside them, and the kernels of the
- * optimizer check every sum. The emulated runtime reports work that is not ordered.
+ * device. The kernels of a step compute gradients, the reductions of the buckets run beside them, and the kernels of
+ * the optimizer check every sum. The emulated runtime reports work that is not ordered.
  *
- * Then the waits of streams are left out by the places in the code that they come from. The emulated runtime must report
- * those of the start of a reduction and of the wait for one. At last a device is lost; every rank must fail, and none may
- * wait for ever.
+ * Then the waits of streams are left out by the places in the code that they come from. The emulated runtime must
+ * report those of the start of a reduction and of the wait for one. At last a device is lost; every rank must fail,
+ * and none may wait for ever.
  */
 #include "buckets.h"
 #include "cudart_emu.h"
