@@ -26,6 +26,7 @@ struct windows {
     int first;
     int stride;
     int rows;
+    int mean_rows; /* the mean loss, whose gradient is computed, is over these rows: those of all ranks */
     int context;
 };
 
@@ -41,6 +42,7 @@ struct backend {
     char name[320]; /* of the computing machine, for the report */
     int device;     /* for the objects: a CUDA device number, or SYNCED_MEM_DEVICE_CURRENT for the CPU */
     bool on_gpu;
+    synced_mem_stream stream; /* of the arithmetic, if on_gpu */
 
     /* Starts to transfer an object, written on the host some time before, to the side that will read it. */
     bool (*prefetch)(synced_mem *object);
@@ -86,7 +88,7 @@ struct backend {
 
     /* Computes the softmax of each row of scores and the loss at its target, in nats. Overwrites row_loss, a float for
      * each row, and adds their sum to total, which holds one double. If grad is not NULL, overwrites it with the
-     * gradient of the mean loss by the scores. */
+     * gradient of the mean loss by the scores. The mean is over windows->mean_rows. */
     bool (*softmax_loss)(const struct windows *windows, int vocabulary, synced_mem *scores, synced_mem *grad,
                          synced_mem *row_loss, synced_mem *total);
 
@@ -103,7 +105,8 @@ struct backend {
 
 /* Returns whether this program was built with CBLAS. */
 bool backend_cpu_built(void);
-bool backend_open_cpu(struct backend *backend);
+/* processes: of this program on the machine, which share its cores. */
+bool backend_open_cpu(struct backend *backend, int processes);
 
 /* Returns whether this program was built with cuBLAS. */
 bool backend_gpu_built(void);

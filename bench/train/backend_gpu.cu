@@ -46,6 +46,7 @@ static struct window_pointers point(const struct windows *windows, bool changed)
     pointers.first = windows->first;
     pointers.stride = windows->stride;
     pointers.rows = windows->rows;
+    pointers.mean_rows = windows->mean_rows;
     pointers.context = windows->context;
     return pointers;
 }
@@ -358,6 +359,7 @@ bool backend_open_gpu(struct backend *backend, int device)
     snprintf(backend->name, sizeof backend->name, "%s (GPU %d)", properties.name, device);
     backend->device = device;
     backend->on_gpu = true;
+    backend->stream = compute_stream;
     backend->prefetch = gpu_prefetch;
     backend->fetch = gpu_fetch;
     backend->done = gpu_done;

@@ -7,8 +7,8 @@ bool backend_cpu_built(void)
     return false;
 }
 
-bool backend_open_cpu(struct backend *backend)
+bool backend_open_cpu(struct backend *backend, int processes)
 {
-    (void)backend;
+    (void)backend, (void)processes;
     return fail("this program was built without CBLAS and computes on a GPU only");
 }

@@ -3,11 +3,11 @@
 
 #include "failure.h"
 
-bool batches_make(struct blob batches[2], int device, int rows, int context)
+bool batches_make(struct blob batches[2], int device, const struct rows *rows, int context)
 {
     batches[0] = blob_make("even batch", device);
     batches[1] = blob_make("odd batch", device);
-    return blob_matrix(&batches[0], rows, context + 1) && blob_matrix(&batches[1], rows, context + 1);
+    return blob_matrix(&batches[0], rows->count, context + 1) && blob_matrix(&batches[1], rows->count, context + 1);
 }
 
 void batches_free(struct blob batches[2])
@@ -16,23 +16,26 @@ void batches_free(struct blob batches[2])
     blob_free(&batches[1]);
 }
 
-bool batch_fill(struct blob *batch, const struct text *text, struct rng *rng)
+bool batch_fill(struct blob *batch, const struct rows *rows, const struct text *text, struct rng *rng)
 {
     int32_t *const windows = synced_mem_overwrite_cpu_data(batch->data);
     if (!windows)
         return fail_library(batch->name);
-    for (int row = 0; row < batch->shape[0]; ++row)
-        text_training_window(text, rng, windows + (size_t)row * (size_t)batch->shape[1]);
+    for (int row = 0; row < rows->all; ++row) {
+        const bool own = row >= rows->first && row < rows->first + rows->count;
+        text_training_window(text, rng, own ? windows + (size_t)(row - rows->first) * (size_t)batch->shape[1] : NULL);
+    }
     return true;
 }
 
-bool batch_train(struct blob *batch, struct model *model, float rate, float decay)
+bool batch_train(struct blob *batch, const struct rows *rows, struct model *model, float rate, float decay)
 {
     const struct windows windows = {
         .characters = batch->data,
         .stride = batch->shape[1],
-        .rows = batch->shape[0],
-        .context = model->context,
+        .rows = rows->count,
+        .mean_rows = rows->all,
+        .context = model->shape.context,
     };
     return model_train(model, &windows, rate, decay) && model->backend->done(batch->data);
 }

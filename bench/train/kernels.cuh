@@ -20,7 +20,7 @@ enum { EMBED_PART = 8192, BIAS_PART = 256 };
 /* As struct windows, with the object's pointer instead of the object. */
 struct window_pointers {
     int32_t *characters;
-    int first, stride, rows, context;
+    int first, stride, rows, mean_rows, context;
 };
 
 static __device__ const int32_t *window(struct window_pointers windows, int row)
@@ -190,7 +190,7 @@ static __global__ void softmax_kernel(struct window_pointers windows, int vocabu
     if (lane == 0)
         row_loss[row] = logf(sum) + most - from[target];
     if (grad) {
-        const float scale = 1.0f / (float)windows.rows;
+        const float scale = 1.0f / (float)windows.mean_rows;
         for (int i = lane; i < vocabulary; i += WARP) {
             const float share = expf(from[i] - most) / sum;
             grad[(size_t)row * vocabulary + i] = (i == target ? share - 1.0f : share) * scale;

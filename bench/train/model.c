@@ -5,15 +5,39 @@
 
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
+#include <time.h>
 
 /* Each parameter begins at a multiple of this many elements, and so of 256 bytes: on the GPU a view is aligned as an
  * object is. */
 enum { ALIGNMENT = 64 };
 
-static const char *const names[MODEL_PARAMETERS] = {
-    [MODEL_EMBEDDING] = "embedding",       [MODEL_HIDDEN_WEIGHT] = "hidden weight", [MODEL_HIDDEN_BIAS] = "hidden bias",
-    [MODEL_SCORE_WEIGHT] = "score weight", [MODEL_SCORE_BIAS] = "score bias",
-};
+/* The layer of the scores, among the numbers of hidden layers. */
+enum { SCORES = -1 };
+
+/* The places of the parameters in their order. Hidden layers count from 0. */
+static struct blob *weight_of(struct model *model, int layer)
+{
+    return &model->parameters[layer == SCORES ? 0 : 2 * (model->shape.layers - layer)];
+}
+
+static struct blob *bias_of(struct model *model, int layer)
+{
+    return weight_of(model, layer) + 1;
+}
+
+static struct blob *embedding_of(struct model *model)
+{
+    return &model->parameters[model->count - 1];
+}
+
+/* The blob that a hidden layer or the scores read. */
+static struct blob *input_of(struct model *model, int layer)
+{
+    if (layer == SCORES)
+        layer = model->shape.layers;
+    return layer == 0 ? &model->input : &model->units[layer - 1];
+}
 
 /* Fills the blob with uniform numbers of this standard deviation. */
 static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
@@ -27,68 +51,100 @@ static bool fill_random(struct blob *blob, float deviation, struct rng *rng)
     return true;
 }
 
+static void name_parameters(struct model *model)
+{
+    const int layers = model->shape.layers;
+    for (int i = 0; i < model->count; ++i) {
+        const char *const part = i % 2 == 0 ? "weight" : "bias";
+        if (i + 1 == model->count)
+            snprintf(model->names[i], MODEL_NAME, "embedding");
+        else if (i < 2)
+            snprintf(model->names[i], MODEL_NAME, "score %s", part);
+        else
+            snprintf(model->names[i], MODEL_NAME, "hidden %s %d", part, layers - i / 2 + 1);
+        model->parameters[i] = blob_make(model->names[i], model->backend->device);
+    }
+}
+
+struct extent {
+    int dims;
+    int shape[2];
+};
+
+/* Returns how many parameters, which are matrices and vectors, a model has. */
+static int count_of(const struct model_shape *s)
+{
+    return 2 * s->layers + 3;
+}
+
+static struct extent extent_of(const struct model_shape *s, int parameter)
+{
+    if (parameter + 1 == count_of(s))
+        return (struct extent){2, {s->vocabulary, s->embed}};
+    const int outputs = parameter < 2 ? s->vocabulary : s->hidden;
+    if (parameter % 2 == 1)
+        return (struct extent){1, {outputs, 1}};
+    const bool first = parameter / 2 == s->layers;
+    return (struct extent){2, {first ? s->context * s->embed : s->hidden, outputs}};
+}
+
 /* Makes all parameters one blob, and each a view of it. */
 static bool make_parameters(struct model *model)
 {
-    const int inputs = model->context * model->embed;
-    const struct {
-        int dims;
-        int shape[2];
-    } parameters[MODEL_PARAMETERS] = {
-        [MODEL_EMBEDDING] = {2, {model->vocabulary, model->embed}},
-        [MODEL_HIDDEN_WEIGHT] = {2, {inputs, model->hidden}},
-        [MODEL_HIDDEN_BIAS] = {1, {model->hidden, 1}},
-        [MODEL_SCORE_WEIGHT] = {2, {model->hidden, model->vocabulary}},
-        [MODEL_SCORE_BIAS] = {1, {model->vocabulary, 1}},
-    };
-    size_t first[MODEL_PARAMETERS + 1] = {0};
-    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
-        const size_t end = first[i] + (size_t)parameters[i].shape[0] * (size_t)parameters[i].shape[1];
+    size_t first[MODEL_MAX_PARAMETERS + 1] = {0};
+    name_parameters(model);
+    for (int i = 0; i < model->count; ++i) {
+        const struct extent e = extent_of(&model->shape, i);
+        const size_t end = first[i] + (size_t)e.shape[0] * (size_t)e.shape[1];
         first[i + 1] = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-    if (first[MODEL_PARAMETERS] > INT_MAX)
+    if (first[model->count] > INT_MAX)
         return fail("the model: more than %d parameters", INT_MAX);
-    if (!blob_vector(&model->all, (int)first[MODEL_PARAMETERS]))
+    if (!blob_vector(&model->all, (int)first[model->count]))
         return false;
-    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
-        if (!blob_view(&model->parameters[i], &model->all, (int)first[i], parameters[i].dims, parameters[i].shape))
+    for (int i = 0; i < model->count; ++i) {
+        const struct extent e = extent_of(&model->shape, i);
+        if (!blob_view(&model->parameters[i], &model->all, (int)first[i], e.dims, e.shape))
             return false;
     }
     return true;
 }
 
-static bool fill_parameters(struct model *model, struct rng *rng)
+/* Initially a unit's input has unit variance. The scores start small, so that the first probabilities are nearly
+ * equal. */
+static bool fill_layer(struct model *model, int layer, float scale, struct rng *rng)
 {
-    const int inputs = model->context * model->embed;
-    struct blob *const p = model->parameters;
-    /* Initially a unit's input has unit variance. The scores start small, so that the first probabilities are nearly
-     * equal. */
-    return fill_random(&p[MODEL_EMBEDDING], 1.0F, rng) &&
-           fill_random(&p[MODEL_HIDDEN_WEIGHT], 1.0F / sqrtf((float)inputs), rng) &&
-           fill_random(&p[MODEL_HIDDEN_BIAS], 0.0F, rng) &&
-           fill_random(&p[MODEL_SCORE_WEIGHT], 0.1F / sqrtf((float)model->hidden), rng) &&
-           fill_random(&p[MODEL_SCORE_BIAS], 0.0F, rng);
+    struct blob *const weight = weight_of(model, layer);
+    return fill_random(weight, scale / sqrtf((float)weight->shape[0]), rng) &&
+           fill_random(bias_of(model, layer), 0.0F, rng);
 }
 
-bool model_make(struct model *model, const struct backend *backend, int vocabulary, int context, int embed, int hidden,
-                struct rng *rng)
+static bool fill_parameters(struct model *model, struct rng *rng)
+{
+    if (!fill_random(embedding_of(model), 1.0F, rng))
+        return false;
+    for (int layer = 0; layer < model->shape.layers; ++layer) {
+        if (!fill_layer(model, layer, 1.0F, rng))
+            return false;
+    }
+    return fill_layer(model, SCORES, 0.1F, rng);
+}
+
+bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape, struct rng *rng)
 {
     const int device = backend->device;
     *model = (struct model){
         .backend = backend,
-        .vocabulary = vocabulary,
-        .context = context,
-        .embed = embed,
-        .hidden = hidden,
+        .shape = *shape,
         .all = blob_make("parameters", device),
+        .count = count_of(shape),
         .input = blob_make("input", device),
-        .units = blob_make("units", device),
         .scores = blob_make("scores", device),
         .row_loss = blob_make("row loss", device),
         .totals = {blob_make("even total loss", device), blob_make("odd total loss", device)},
     };
-    for (int i = 0; i < MODEL_PARAMETERS; ++i)
-        model->parameters[i] = blob_make(names[i], device);
+    for (int i = 0; i < shape->layers; ++i)
+        model->units[i] = blob_make("units", device);
     if (make_parameters(model) && fill_parameters(model, rng) &&
         blob_vector(&model->totals[0], sizeof(double) / BLOB_ELEMENT) &&
         blob_vector(&model->totals[1], sizeof(double) / BLOB_ELEMENT) &&
@@ -100,42 +156,56 @@ bool model_make(struct model *model, const struct backend *backend, int vocabula
 
 void model_free(struct model *model)
 {
-    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+    for (int i = 0; i < model->count; ++i)
         blob_free(&model->parameters[i]);
     blob_free(&model->all);
     blob_free(&model->input);
-    blob_free(&model->units);
+    for (int i = 0; i < model->shape.layers; ++i)
+        blob_free(&model->units[i]);
     blob_free(&model->scores);
     blob_free(&model->row_loss);
     blob_free(&model->totals[0]);
     blob_free(&model->totals[1]);
 }
 
-size_t model_parameter_bytes(const struct model *model)
+size_t model_shape_parameters(const struct model_shape *shape)
 {
-    size_t bytes = 0;
-    for (int i = 0; i < MODEL_PARAMETERS; ++i)
-        bytes += (size_t)model->parameters[i].count * BLOB_ELEMENT;
-    return bytes;
+    size_t parameters = 0;
+    for (int i = 0; i < count_of(shape); ++i) {
+        const struct extent e = extent_of(shape, i);
+        parameters += (size_t)e.shape[0] * (size_t)e.shape[1];
+    }
+    return parameters;
 }
 
 /* ---- The linear layer: y = x * weight + bias ---- */
 
-static bool linear(const struct backend *backend, struct blob *x, struct blob *weight, struct blob *bias,
-                   struct blob *y)
+static bool linear(struct model *model, int layer, struct blob *y)
 {
+    const struct backend *const backend = model->backend;
+    struct blob *const x = input_of(model, layer), *const weight = weight_of(model, layer);
     const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
     return blob_matrix(y, rows, outputs) &&
            backend->multiply(false, false, rows, outputs, inputs, x->data, weight->data, y->data) &&
-           backend->add_bias(rows, outputs, bias->data, y->data);
+           backend->add_bias(rows, outputs, bias_of(model, layer)->data, y->data);
 }
 
-static bool linear_backward(const struct backend *backend, struct blob *x, struct blob *weight, struct blob *bias,
-                            struct blob *y)
+/* Called when the gradient of the parameter is queued. */
+static bool complete(struct model *model, const struct blob *parameter)
 {
+    return !model->buckets || buckets_complete(model->buckets, (int)(parameter - model->parameters));
+}
+
+/* The gradients of the parameters come first, so that their reduction runs beside the gradient of x. */
+static bool linear_backward(struct model *model, int layer, struct blob *y)
+{
+    const struct backend *const backend = model->backend;
+    struct blob *const x = input_of(model, layer), *const weight = weight_of(model, layer);
+    struct blob *const bias = bias_of(model, layer);
     const int rows = x->shape[0], inputs = weight->shape[0], outputs = weight->shape[1];
     return backend->multiply(true, false, inputs, outputs, rows, x->data, y->grad, weight->grad) &&
-           backend->bias_backward(rows, outputs, y->grad, bias->grad) &&
+           complete(model, weight) && backend->bias_backward(rows, outputs, y->grad, bias->grad) &&
+           complete(model, bias) &&
            backend->multiply(false, true, rows, inputs, outputs, y->grad, weight->data, x->grad);
 }
 
@@ -144,38 +214,49 @@ static bool linear_backward(const struct backend *backend, struct blob *x, struc
 static bool forward(struct model *model, const struct windows *windows)
 {
     const struct backend *const backend = model->backend;
-    struct blob *const p = model->parameters;
-    return blob_matrix(&model->input, windows->rows, model->context * model->embed) &&
-           backend->embed(windows, model->embed, p[MODEL_EMBEDDING].data, model->input.data) &&
-           linear(backend, &model->input, &p[MODEL_HIDDEN_WEIGHT], &p[MODEL_HIDDEN_BIAS], &model->units) &&
-           backend->squash(model->units.count, model->units.data) &&
-           linear(backend, &model->units, &p[MODEL_SCORE_WEIGHT], &p[MODEL_SCORE_BIAS], &model->scores);
+    const struct model_shape *const s = &model->shape;
+    if (!blob_matrix(&model->input, windows->rows, s->context * s->embed) ||
+        !backend->embed(windows, s->embed, embedding_of(model)->data, model->input.data))
+        return false;
+    for (int layer = 0; layer < s->layers; ++layer) {
+        struct blob *const units = &model->units[layer];
+        if (!linear(model, layer, units) || !backend->squash(units->count, units->data))
+            return false;
+    }
+    return linear(model, SCORES, &model->scores);
 }
 
 static bool add_loss(struct model *model, const struct windows *windows, synced_mem *scores_grad)
 {
     return blob_vector(&model->row_loss, windows->rows) &&
-           model->backend->softmax_loss(windows, model->vocabulary, model->scores.data, scores_grad,
+           model->backend->softmax_loss(windows, model->shape.vocabulary, model->scores.data, scores_grad,
                                         model->row_loss.data, model->totals[model->total].data);
 }
 
 static bool backward(struct model *model, const struct windows *windows)
 {
     const struct backend *const backend = model->backend;
-    struct blob *const p = model->parameters;
-    return linear_backward(backend, &model->units, &p[MODEL_SCORE_WEIGHT], &p[MODEL_SCORE_BIAS], &model->scores) &&
-           backend->squash_backward(model->units.count, model->units.data, model->units.grad) &&
-           linear_backward(backend, &model->input, &p[MODEL_HIDDEN_WEIGHT], &p[MODEL_HIDDEN_BIAS], &model->units) &&
-           backend->embed_backward(windows, model->embed, model->vocabulary, model->input.grad,
-                                   p[MODEL_EMBEDDING].grad);
+    const struct model_shape *const s = &model->shape;
+    if (!linear_backward(model, SCORES, &model->scores))
+        return false;
+    for (int layer = s->layers - 1; layer >= 0; --layer) {
+        struct blob *const units = &model->units[layer];
+        if (!backend->squash_backward(units->count, units->data, units->grad) || !linear_backward(model, layer, units))
+            return false;
+    }
+    struct blob *const embedding = embedding_of(model);
+    return backend->embed_backward(windows, s->embed, s->vocabulary, model->input.grad, embedding->grad) &&
+           complete(model, embedding);
 }
 
 static bool descend(struct model *model, float rate, float decay)
 {
-    for (int i = 0; i < MODEL_PARAMETERS; ++i) {
+    for (int i = 0; i < model->count; ++i) {
         struct blob *const p = &model->parameters[i];
         /* Biases do not decay: they are few, and cannot memorize inputs. */
         const float kept = p->dims > 1 ? decay : 0.0F;
+        if (model->buckets && !buckets_wait(model->buckets, i))
+            return false;
         if (!model->backend->descend(p->count, rate, kept, p->grad, p->data))
             return false;
     }
@@ -184,8 +265,9 @@ static bool descend(struct model *model, float rate, float decay)
 
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay)
 {
-    return forward(model, windows) && add_loss(model, windows, model->scores.grad) && backward(model, windows) &&
-           descend(model, rate, decay);
+    struct reduce *const reduce = model->buckets ? model->buckets->reduce : NULL;
+    return (!reduce || reduce->begin_step(reduce)) && forward(model, windows) &&
+           add_loss(model, windows, model->scores.grad) && backward(model, windows) && descend(model, rate, decay);
 }
 
 bool model_test(struct model *model, const struct windows *windows)
@@ -195,7 +277,7 @@ bool model_test(struct model *model, const struct windows *windows)
 
 bool model_draw(struct model *model, const struct windows *windows)
 {
-    return forward(model, windows) && model->backend->draw(windows, model->vocabulary, model->scores.data);
+    return forward(model, windows) && model->backend->draw(windows, model->shape.vocabulary, model->scores.data);
 }
 
 bool model_end_loss(struct model *model)
@@ -203,12 +285,36 @@ bool model_end_loss(struct model *model)
     const struct backend *const backend = model->backend;
     const int ended = model->total;
     model->total = 1 - ended;
+    if (model->buckets &&
+        !model->buckets->reduce->start(model->buckets->reduce, model->totals[ended].data, 1, REDUCE_DOUBLE))
+        return false;
     return backend->fetch(model->totals[ended].data) && backend->zero(model->totals[model->total].data, sizeof(double));
+}
+
+/* Waits for the sum over all ranks and for its transfer. A rank that waits without end because another has failed
+ * finds that out here. */
+static bool await_ranks(struct reduce *reduce, synced_mem *total)
+{
+    static const struct timespec pause = {.tv_nsec = 20000};
+    int pending = 1;
+    if (!reduce->wait(reduce, total))
+        return false;
+    while (reduce->check(reduce)) {
+        if (synced_mem_query(total, &pending) != SYNCED_MEM_OK)
+            return fail_library("loss");
+        if (!pending)
+            return true;
+        nanosleep(&pause, NULL);
+    }
+    return false;
 }
 
 bool model_read_loss(struct model *model, double *sum)
 {
-    const double *const total = synced_mem_cpu_data(model->totals[1 - model->total].data);
+    synced_mem *const object = model->totals[1 - model->total].data;
+    if (model->buckets && !await_ranks(model->buckets->reduce, object))
+        return false;
+    const double *const total = synced_mem_cpu_data(object);
     if (!total)
         return fail_library("loss");
     *sum = *total;

@@ -1,5 +1,5 @@
 /*
- * The network: an embedding of a window's characters side by side, a hidden layer with tanh, and a softmax that gives
+ * The network: an embedding of a window's characters side by side, hidden layers with tanh, and a softmax that gives
  * the probabilities of the next character. It uses blobs and a backend, never a side or a copy.
  */
 #ifndef TRAIN_MODEL_H
@@ -7,46 +7,51 @@
 
 #include "backend.h"
 #include "blob.h"
+#include "buckets.h"
 #include "rng.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum model_parameter {
-    MODEL_EMBEDDING,
-    MODEL_HIDDEN_WEIGHT,
-    MODEL_HIDDEN_BIAS,
-    MODEL_SCORE_WEIGHT,
-    MODEL_SCORE_BIAS,
-    MODEL_PARAMETERS
+enum { MODEL_MAX_LAYERS = 64, MODEL_MAX_PARAMETERS = 2 * MODEL_MAX_LAYERS + 3, MODEL_NAME = 32 };
+
+struct model_shape {
+    int vocabulary;
+    int context;
+    int embed;  /* numbers that a character is embedded in */
+    int hidden; /* units of a hidden layer */
+    int layers; /* hidden layers, at most MODEL_MAX_LAYERS */
 };
 
 struct model {
     const struct backend *backend;
-    int vocabulary;
-    int context;
-    int embed;  /* numbers that a character is embedded in */
-    int hidden; /* units of the hidden layer */
-    /* All parameters side by side, with their gradients; and each, a view of it. */
+    struct model_shape shape;
+    /* All parameters side by side, with their gradients; and each, a view of it. Their order is that in which the
+     * backward pass computes the gradients: weight and bias of the scores, of the last hidden layer and so on to the
+     * first, then the embedding. */
     struct blob all;
-    struct blob parameters[MODEL_PARAMETERS];
-    struct blob input;    /* rows x (context * embed) */
-    struct blob units;    /* rows x hidden */
-    struct blob scores;   /* rows x vocabulary */
-    struct blob row_loss; /* rows */
+    struct blob parameters[MODEL_MAX_PARAMETERS];
+    char names[MODEL_MAX_PARAMETERS][MODEL_NAME];
+    int count;                           /* of parameters */
+    struct blob input;                   /* rows x (context * embed) */
+    struct blob units[MODEL_MAX_LAYERS]; /* rows x hidden */
+    struct blob scores;                  /* rows x vocabulary */
+    struct blob row_loss;                /* rows */
     /* One double each, used in turn: the loss of all rows since the end of the last sum, and that last sum, which may
      * be in transfer to the host. */
     struct blob totals[2];
     int total; /* the one in use */
+    /* Where gradients and losses are summed over all ranks; NULL: nowhere. The owner of the model sets it. */
+    const struct buckets *buckets;
 };
 
-/* Makes a network with random weights, written on the host. After a failure there is nothing to free. */
-bool model_make(struct model *model, const struct backend *backend, int vocabulary, int context, int embed, int hidden,
-                struct rng *rng);
+/* Makes a network with random weights, written on the host. The model must stay where it is until it is freed. After a
+ * failure there is nothing to free. */
+bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape, struct rng *rng);
 void model_free(struct model *model);
 
-/* Returns the bytes of all parameters. */
-size_t model_parameter_bytes(const struct model *model);
+/* Returns the number of all parameters. */
+size_t model_shape_parameters(const struct model_shape *shape);
 
 /* Queues one step of gradient descent on the mean loss of the windows. Adds their loss to the sum of the loss. */
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay);

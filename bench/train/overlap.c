@@ -30,6 +30,7 @@ struct overlap {
     const struct settings *settings;
     const struct text *text;
     const struct backend *backend;
+    struct rows rows;
     struct model model;
     struct blob batches[2]; /* between rounds: on the device, nothing pending */
     struct rng rng;
@@ -65,7 +66,7 @@ static bool compute(struct overlap *o, int step)
 {
     const struct settings *const s = o->settings;
     return timeline_begin(&o->timeline, TIMELINE_KERNELS, step) &&
-           batch_train(&o->batches[step % 2], &o->model, (float)s->rate, (float)s->decay) &&
+           batch_train(&o->batches[step % 2], &o->rows, &o->model, (float)s->rate, (float)s->decay) &&
            timeline_end(&o->timeline, TIMELINE_KERNELS, step);
 }
 
@@ -184,8 +185,8 @@ static void print_settings(const struct overlap *o)
 {
     const struct settings *const s = o->settings;
     printf("device      %s\n", o->backend->name);
-    printf("model       context %d, embedding %d, hidden %d, %d distinct characters\n", s->context, s->embed, s->hidden,
-           o->text->vocabulary);
+    printf("model       context %d, embedding %d, hidden %d x %d, %d distinct characters\n", s->context, s->embed,
+           s->layers, s->hidden, o->text->vocabulary);
     printf("rounds      %d of each kind in turn, %d steps of %d windows each; the host touches %d elements of a batch\n"
            "            before each push: filling it completely is not measured\n",
            ROUNDS, s->overlap, s->batch, TOUCHED);
@@ -197,7 +198,7 @@ static bool bring_batches(struct overlap *o)
 {
     for (int i = 0; i < 2; ++i) {
         struct blob *const batch = &o->batches[i];
-        if (!batch_fill(batch, o->text, &o->rng) || !o->backend->prefetch(batch->data))
+        if (!batch_fill(batch, &o->rows, o->text, &o->rng) || !o->backend->prefetch(batch->data))
             return false;
     }
     return o->backend->finish();
@@ -221,15 +222,21 @@ static bool make_overlap(struct overlap *o)
     const struct settings *const s = o->settings;
     struct rng weights = rng_make(s->seed, RNG_WEIGHTS);
     o->rng = rng_make(s->seed, RNG_BATCHES);
-    return model_make(&o->model, o->backend, o->text->vocabulary, s->context, s->embed, s->hidden, &weights);
+    const struct model_shape shape = settings_shape(s, o->text->vocabulary);
+    return model_make(&o->model, o->backend, &shape, &weights);
 }
 
 bool overlap(const struct settings *settings, const struct text *text, const struct backend *backend)
 {
-    struct overlap o = {.settings = settings, .text = text, .backend = backend};
+    struct overlap o = {
+        .settings = settings,
+        .text = text,
+        .backend = backend,
+        .rows = {.count = settings->batch, .all = settings->batch},
+    };
     if (!make_overlap(&o))
         return false;
-    bool done = batches_make(o.batches, backend->device, settings->batch, settings->context) && measure(&o);
+    bool done = batches_make(o.batches, backend->device, &o.rows, settings->context) && measure(&o);
     if (done) {
         print_settings(&o);
         print_times(&o);

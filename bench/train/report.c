@@ -1,8 +1,6 @@
 /* The report of a run. */
 #include "report.h"
 
-#include "blob.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -18,9 +16,9 @@ static void print_text(const struct settings *settings, const struct text *text)
 
 static void print_run(const struct settings *s, const struct result *result)
 {
-    const double characters = (double)s->steps * s->batch;
-    printf("model       context %d, embedding %d, hidden %d: %zu parameters\n", s->context, s->embed, s->hidden,
-           result->parameter_bytes / BLOB_ELEMENT);
+    const double characters = (double)result->steps * s->batch;
+    printf("model       context %d, embedding %d, hidden %d x %d: %zu parameters\n", s->context, s->embed, s->layers,
+           s->hidden, result->parameters);
     printf("training    %d steps of %d, rate %g, decay %g, seed %" PRIu64 "; last loss %.4f\n", s->steps, s->batch,
            s->rate, s->decay, s->seed, result->training_loss);
     printf("time        %.2f s, %.0f characters/s\n", result->seconds,
@@ -48,12 +46,24 @@ static void print_transfers(const struct result *result)
            "                  down the loss of each report and of the held-out text, the sample\n");
 }
 
-void report(const struct settings *settings, const struct text *text, const struct backend *backend,
-            const struct result *result)
+/* Transfers are of rank 0. */
+static void print_ranks(const struct settings *s, const struct ranks *ranks, const struct result *result)
+{
+    if (ranks->count == 1)
+        return;
+    const double all = (double)result->steps * result->unhidden;
+    printf("ranks       %d of %d windows each; %s, %d bucket%s\n", ranks->count, s->batch / ranks->count,
+           result->reducer, result->buckets, result->buckets == 1 ? "" : "s");
+    printf("reductions  %.2f %% of the time not hidden\n", result->seconds > 0 ? 100 * all / result->seconds : 0.0);
+}
+
+void report(const struct settings *settings, const struct text *text, const struct ranks *ranks,
+            const struct backend *backend, const struct result *result)
 {
     printf("device      %s\n", backend->name);
     print_text(settings, text);
     print_run(settings, result);
+    print_ranks(settings, ranks, result);
     print_sample(result);
     print_transfers(result);
     printf("\nheld-out loss %.6f nat/char, unigram %.6f, gain %.6f\n", result->held_out_loss, text->entropy,

@@ -16,11 +16,13 @@ static const struct settings defaults = {
     .steps = 12000,
     .batch = 64,
     .context = 8,
+    .layers = 1,
     .hidden = 256,
     .embed = 16,
     .sample = 400,
     .rate = 0.3,
     .decay = 1e-3,
+    .bucket = 4096,
 };
 
 /* Parses a flag's value as a whole number of min..max. */
@@ -84,14 +86,26 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         int min, max;
         int *value;
     } whole[] = {
-        {"--steps", 1, 1000000000, &s->steps},  {"--batch", 1, 65536, &s->batch}, {"--context", 1, 1024, &s->context},
-        {"--hidden", 1, 65536, &s->hidden},     {"--embed", 1, 4096, &s->embed},  {"--sample", 0, 1000000, &s->sample},
+        {"--steps", 1, 1000000000, &s->steps},
+        {"--batch", 1, 65536, &s->batch},
+        {"--context", 1, 1024, &s->context},
+        {"--hidden", 1, 65536, &s->hidden},
+        {"--embed", 1, 4096, &s->embed},
+        {"--sample", 0, 1000000, &s->sample},
         {"--overlap", 1, 1000000, &s->overlap},
+        {"--bucket", 1, 1 << 20, &s->bucket},
+        {"--stop", 1, 1000000000, &s->stop},
+        {"--save-every", 1, 1000000000, &s->save_every},
+        {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
     };
     *known = true;
     for (size_t i = 0; i < sizeof whole / sizeof whole[0]; ++i) {
         if (strcmp(flag, whole[i].flag) == 0)
             return !value || parse_whole(flag, value, whole[i].min, whole[i].max, whole[i].value);
+    }
+    if (strcmp(flag, "--save") == 0 || strcmp(flag, "--load") == 0) {
+        *(flag[2] == 's' ? &s->save : &s->load) = value;
+        return true;
     }
     if (strcmp(flag, "--device") == 0)
         return !value || parse_device(flag, value, &s->device);
@@ -128,11 +142,23 @@ static bool check_overlap(const struct settings *s)
     return true;
 }
 
+static bool check_checkpoints(const struct settings *s)
+{
+    if (s->save_every > 0 && !s->save)
+        return fail("--save-every works only with --save");
+    if (s->overlap > 0 && (s->save || s->load))
+        return fail("--overlap trains nothing that can be saved");
+    if (s->stop > s->steps)
+        return fail("--stop %d comes after the last of %d steps", s->stop, s->steps);
+    return true;
+}
+
 /* An int must be able to count the elements of the largest matrices. */
 static bool check_sizes(const struct settings *s)
 {
     const double inputs = (double)s->context * s->embed;
-    if (inputs * s->batch > INT_MAX || inputs * s->hidden > INT_MAX || (double)s->batch * s->hidden > INT_MAX)
+    if (inputs * s->batch > INT_MAX || inputs * s->hidden > INT_MAX || (double)s->batch * s->hidden > INT_MAX ||
+        (s->layers > 1 && (double)s->hidden * s->hidden > INT_MAX))
         return fail("--batch, --context, --embed and --hidden are too large together");
     return true;
 }
@@ -167,7 +193,18 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
             return fail("%s: its value is missing", argument);
         ++i;
     }
-    return check_sizes(settings) && check_overlap(settings);
+    return check_sizes(settings) && check_overlap(settings) && check_checkpoints(settings);
+}
+
+struct model_shape settings_shape(const struct settings *settings, int vocabulary)
+{
+    return (struct model_shape){
+        .vocabulary = vocabulary,
+        .context = settings->context,
+        .embed = settings->embed,
+        .hidden = settings->hidden,
+        .layers = settings->layers,
+    };
 }
 
 void settings_help(void)
@@ -185,10 +222,16 @@ void settings_help(void)
         "  --batch N           windows in a step (%d)\n"
         "  --context N         characters that the model sees (%d)\n"
         "  --embed N           numbers in the embedding of a character (%d)\n"
-        "  --hidden N          hidden units (%d)\n"
+        "  --layers N          hidden layers (%d)\n"
+        "  --hidden N          units of a hidden layer (%d)\n"
         "  --rate X            initial learning rate, which falls to 0 over the run (%g)\n"
         "  --decay X           weight decay (%g)\n"
         "  --sample N          characters to generate (%d)\n"
+        "  --save FILE         write a checkpoint at the end, by which a later run can go on\n"
+        "  --save-every N      write it every N steps too\n"
+        "  --load FILE         go on from a checkpoint, with its seed; --steps counts from the first run\n"
+        "  --stop N            end the run after step N of --steps\n"
+        "  --bucket N          with several ranks: KiB of gradients that are reduced together (%d)\n"
         "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
         "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"
         "  --quiet             print no progress line\n"
@@ -203,7 +246,10 @@ void settings_help(void)
         "Larger --embed or --hidden makes the kernels longer, fewer distinct characters in the text make them "
         "shorter.\n"
         "\n"
+        "Started by MPI's launcher (mpirun -n N train ...), the ranks train together: each computes its part of every\n"
+        "batch, on a GPU of its own or on the CPU, and rank 0 reports. N must divide --batch.\n"
+        "\n"
         "Exit status: 0; 1 if the run failed; 2 for a wrong flag, file or device.\n",
-        (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.hidden,
-        defaults.rate, defaults.decay, defaults.sample);
+        (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.layers,
+        defaults.hidden, defaults.rate, defaults.decay, defaults.sample, defaults.bucket);
 }

@@ -2,6 +2,8 @@
 #ifndef TRAIN_SETTINGS_H
 #define TRAIN_SETTINGS_H
 
+#include "model.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,13 +18,19 @@ struct settings {
     int device;
     uint64_t seed;
     int steps;
+    int stop;         /* the steps after which this run ends; 0: all */
+    int save_every;   /* steps; 0: only at the end */
+    const char *save; /* path of the checkpoint to write; NULL: none */
+    const char *load; /* path of the checkpoint to go on from; NULL: none */
     int batch;
     int context;
-    int hidden;
+    int layers; /* hidden layers */
+    int hidden; /* units of each */
     int embed;
     int sample; /* characters to generate */
     double rate;
     double decay;
+    int bucket;    /* KiB of gradients that are reduced together */
     int overlap;   /* steps in a round of measuring pushes beside kernels; 0 to train */
     bool timeline; /* print the times of the last of these steps */
     bool quiet;    /* print no progress */
@@ -31,6 +39,9 @@ struct settings {
 
 /* Fails for anything that is not in the help; fail() keeps the reason. */
 bool settings_parse(struct settings *settings, int count, char *const arguments[]);
+
+/* Returns the shape of the model for a text of so many distinct characters. */
+struct model_shape settings_shape(const struct settings *settings, int vocabulary);
 
 /* Prints the help. */
 void settings_help(void);

@@ -137,7 +137,7 @@ void text_training_window(const struct text *text, struct rng *rng, int32_t *win
     do {
         first = (size_t)rng_below(rng, text->length - context);
     } while (is_held_out(text, first) || is_held_out(text, first + context));
-    for (size_t i = 0; i <= context; ++i)
+    for (size_t i = 0; window && i <= context; ++i)
         window[i] = text->codes[first + i];
 }
 

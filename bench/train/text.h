@@ -32,7 +32,7 @@ struct text {
 bool text_load(struct text *text, const char *path, int context);
 void text_free(struct text *text);
 
-/* Writes a random window of training text: context + 1 numbers. */
+/* Writes a random window of training text: context + 1 numbers. With window NULL it only draws one. */
 void text_training_window(const struct text *text, struct rng *rng, int32_t *window);
 
 /* Stores begin and length of held-out block i, from 0. Returns false if no such block holds a window. */

@@ -5,20 +5,23 @@
  *         the held-out text, once as a whole;
  *         the opening of the sample, with its random numbers;
  *   down  the loss, once for each of about a hundred progress reports and once for the held-out text;
- *         the sample, once as a whole.
+ *         the sample, once as a whole; each parameter, once for a checkpoint.
  * The run counts them, and the report compares them with the library's statistics.
  */
 #include "train.h"
 
 #include "batches.h"
 #include "blob.h"
+#include "buckets.h"
 #include "failure.h"
 #include "model.h"
 #include "progress.h"
+#include "reduce.h"
 #include "rng.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The greatest number of reads of the loss, each with a progress report. They are at fixed steps and not by the clock,
  * so that two runs of a seed print the same. */
@@ -28,7 +31,12 @@ enum { REPORTS = 100 };
 struct run {
     const struct settings *settings;
     const struct text *text;
+    const struct ranks *ranks;
     const struct backend *backend;
+    const struct checkpoint *from;
+    struct rows rows;
+    struct reduce reduce;
+    struct buckets buckets;
     struct model model;
     struct result *result;
     struct progress progress;
@@ -66,7 +74,7 @@ static bool read_mean_loss(struct run *run, double rows, double *mean)
 
 static bool fill_batch(struct run *run, struct rng *rng, struct blob *batch)
 {
-    if (!batch_fill(batch, run->text, rng))
+    if (!batch_fill(batch, &run->rows, run->text, rng))
         return false;
     count_up(run, (size_t)batch->count * BLOB_ELEMENT);
     return run->backend->prefetch(batch->data);
@@ -76,7 +84,32 @@ static bool train_step(struct run *run, int step, struct blob *batch)
 {
     const struct settings *const s = run->settings;
     const double rate = s->rate * (1.0 - (double)step / s->steps);
-    return batch_train(batch, &run->model, (float)rate, (float)s->decay);
+    return batch_train(batch, &run->rows, &run->model, (float)rate, (float)s->decay);
+}
+
+/* The steps that earlier runs have done. */
+static int first_step(const struct run *run)
+{
+    return run->from ? run->from->step : 0;
+}
+
+static int last_step(const struct run *run)
+{
+    return run->settings->stop > 0 ? run->settings->stop : run->settings->steps;
+}
+
+/* Writes a checkpoint after a step, if one is due. All ranks have the same parameters, and rank 0 writes them. batches:
+ * the random numbers before those of the next batch. */
+static bool save(struct run *run, int steps, const struct rng *batches)
+{
+    const struct settings *const s = run->settings;
+    const bool due = steps == last_step(run) || (s->save_every > 0 && steps % s->save_every == 0);
+    if (!s->save || !due || run->ranks->rank > 0)
+        return true;
+    for (int i = 0; i < run->model.count; ++i)
+        count_down(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
+    const struct checkpoint checkpoint = {.seed = s->seed, .batches = batches->state, .step = steps};
+    return checkpoint_write(&checkpoint, s->save, &run->model, run->text);
 }
 
 /* A sum of the loss that has ended and was not read yet. */
@@ -94,7 +127,7 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
     if (!read_mean_loss(run, loss_rows, &run->result->training_loss))
         return false;
     progress_report(&run->progress, pending->step, s->steps, run->result->training_loss,
-                    (double)pending->step * s->batch);
+                    (double)(pending->step - first_step(run)) * s->batch);
     pending->steps = 0;
     return true;
 }
@@ -104,14 +137,16 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
 static bool train_steps(struct run *run, struct blob batches[2])
 {
     const struct settings *const s = run->settings;
-    struct rng rng = rng_make(s->seed, RNG_BATCHES);
+    struct rng rng = run->from ? (struct rng){run->from->batches} : rng_make(s->seed, RNG_BATCHES);
+    const int first = first_step(run), end = last_step(run);
     const int interval = (s->steps + REPORTS - 1) / REPORTS;
     struct pending_loss pending = {0};
     int since = 0;
-    if (!fill_batch(run, &rng, &batches[0]))
+    if (!fill_batch(run, &rng, &batches[first % 2]))
         return false;
-    for (int step = 0; step < s->steps; ++step) {
-        const bool last = step + 1 == s->steps;
+    for (int step = first; step < end; ++step) {
+        const bool last = step + 1 == end;
+        const struct rng next = rng;
         if (!last && !fill_batch(run, &rng, &batches[(step + 1) % 2]))
             return false;
         if (!train_step(run, step, &batches[step % 2]) || !report_loss(run, &pending))
@@ -123,9 +158,12 @@ static bool train_steps(struct run *run, struct blob batches[2])
             pending = (struct pending_loss){.steps = since, .step = step + 1};
             since = 0;
         }
+        if (!save(run, step + 1, &next))
+            return false;
     }
     if (!report_loss(run, &pending))
         return false;
+    run->result->steps = end - first;
     run->result->seconds = progress_seconds(&run->progress);
     return true;
 }
@@ -133,9 +171,9 @@ static bool train_steps(struct run *run, struct blob batches[2])
 static bool do_training(struct run *run)
 {
     struct blob batches[2];
-    run->progress = progress_start(run->settings->quiet);
-    const bool done = batches_make(batches, run->backend->device, run->settings->batch, run->text->context) &&
-                      train_steps(run, batches);
+    run->progress = progress_start(run->settings->quiet || run->ranks->rank > 0);
+    const bool done =
+        batches_make(batches, run->backend->device, &run->rows, run->text->context) && train_steps(run, batches);
     progress_end(&run->progress);
     batches_free(batches);
     return done;
@@ -260,19 +298,57 @@ static bool make_model(struct run *run)
 {
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
-    if (!model_make(&run->model, run->backend, run->text->vocabulary, s->context, s->embed, s->hidden, &rng))
+    const struct model_shape shape = settings_shape(s, run->text->vocabulary);
+    if (!model_make(&run->model, run->backend, &shape, &rng))
         return false;
-    run->result->parameter_bytes = model_parameter_bytes(&run->model);
-    for (int i = 0; i < MODEL_PARAMETERS; ++i)
+    if (run->from && !checkpoint_apply(run->from, &run->model)) {
+        model_free(&run->model);
+        return false;
+    }
+    run->result->parameters = model_shape_parameters(&shape);
+    for (int i = 0; i < run->model.count; ++i)
         count_up(run, (size_t)run->model.parameters[i].count * BLOB_ELEMENT);
     return true;
+}
+
+/* With one rank there are no reductions. */
+static bool open_reductions(struct run *run)
+{
+    struct model *const model = &run->model;
+    if (run->ranks->count == 1)
+        return true;
+    if (!reduce_open(&run->reduce, run->ranks, run->backend) ||
+        !buckets_make(&run->buckets, &run->reduce, &model->all, model->parameters, model->count,
+                      (size_t)run->settings->bucket * 1024))
+        return false;
+    model->buckets = &run->buckets;
+    run->result->buckets = run->buckets.count;
+    memcpy(run->result->reducer, run->reduce.name, sizeof run->result->reducer);
+    return true;
+}
+
+static void close_reductions(struct run *run)
+{
+    if (run->ranks->count == 1)
+        return;
+    run->model.buckets = NULL;
+    buckets_free(&run->buckets);
+    if (run->reduce.state)
+        run->result->unhidden = run->reduce.unhidden(&run->reduce);
+    reduce_close(&run->reduce);
 }
 
 static bool measure(struct run *run)
 {
     struct transfers before = {0};
     struct transfers after = {0};
-    if (!read_transfers(&before) || !do_training(run) || !do_test(run) || !do_sample(run) || !read_transfers(&after))
+    if (!read_transfers(&before) || !do_training(run))
+        return false;
+    /* All ranks have the same parameters. */
+    close_reductions(run);
+    if (run->ranks->rank > 0)
+        return true;
+    if (!do_test(run) || !do_sample(run) || !read_transfers(&after))
         return false;
     run->result->measured = (struct transfers){
         .h2d = after.h2d - before.h2d,
@@ -283,14 +359,27 @@ static bool measure(struct run *run)
     return true;
 }
 
-bool train(const struct settings *settings, const struct text *text, const struct backend *backend,
-           struct result *result)
+bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
+           const struct backend *backend, const struct checkpoint *from, struct result *result)
 {
-    struct run run = {.settings = settings, .text = text, .backend = backend, .result = result};
+    const int rows = settings->batch / ranks->count;
+    struct run run = {
+        .settings = settings,
+        .text = text,
+        .ranks = ranks,
+        .backend = backend,
+        .from = from,
+        .rows = {.first = ranks->rank * rows, .count = rows, .all = settings->batch},
+        .result = result,
+    };
     *result = (struct result){0};
     if (!make_model(&run))
         return false;
-    const bool done = measure(&run);
+    const bool done = open_reductions(&run) && measure(&run);
+    /* Other ranks may never join the reductions that have started. The caller ends the run, and waits for nothing. */
+    if (!done && ranks->count > 1)
+        return false;
+    close_reductions(&run);
     model_free(&run.model);
     if (!done)
         result_free(result);

@@ -3,6 +3,8 @@
 #define TRAIN_TRAIN_H
 
 #include "backend.h"
+#include "checkpoint.h"
+#include "ranks.h"
 #include "settings.h"
 #include "text.h"
 
@@ -16,19 +18,25 @@ struct transfers {
 };
 
 struct result {
-    size_t parameter_bytes;
+    size_t parameters;
+    int steps;             /* of this run */
     double training_loss;  /* mean of the last hundredth of the steps */
     double held_out_loss;  /* mean of all held-out windows, in nats */
     double seconds;        /* of training */
+    double unhidden;       /* of a step, in seconds, in which the arithmetic waited for reductions */
+    int buckets;           /* in which the gradients are reduced; 0: one rank */
+    char reducer[160];     /* the library that reduces them */
     unsigned char *sample; /* context + settings->sample characters, the first context of them the opening; or NULL */
     size_t sample_length;
     struct transfers measured; /* by the library's statistics */
     struct transfers fewest;   /* that the algorithm needs; see train.c */
 };
 
-/* After a failure there is nothing to free. */
-bool train(const struct settings *settings, const struct text *text, const struct backend *backend,
-           struct result *result);
+/* from: the checkpoint to go on from, or NULL. All ranks call it. Rank 0 alone prints progress, and has the held-out
+ * loss and the sample in its result. After a failure there is nothing to free. With several ranks, reductions and
+ * objects then stay as they are. */
+bool train(const struct settings *settings, const struct text *text, const struct ranks *ranks,
+           const struct backend *backend, const struct checkpoint *from, struct result *result);
 void result_free(struct result *result);
 
 #endif

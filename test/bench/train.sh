@@ -63,6 +63,9 @@ refuses '--steps' --steps -5
 refuses '--rate' --rate nan
 refuses '--device' --device tpu
 refuses '--device' --device 4711
+refuses '--layers' --layers 0
+refuses '--layers' --layers 65
+refuses '--hidden' --layers 2 --hidden 50000
 refuses '--overlap' --overlap
 refuses '--overlap' --overlap 0
 refuses '--overlap' --overlap some
@@ -112,6 +115,12 @@ for device in $devices; do
     [ "$first" = "$again" ] || fail "seed 1 gave $first and $again on $device"
     [ "$first" != "$other" ] || fail "seeds 1 and 2 gave the same loss on $device"
     echo "$first" >"$dir/loss-$device"
+done
+for device in $devices; do
+    "$train" --quiet --steps 300 --layers 3 --hidden 64 --sample 0 --device "$device" "$dir/text" >"$dir/out" 2>"$dir/err" ||
+        fail "three layers on $device: $(cat "$dir/err")"
+    grep -q '^model .* hidden 3 x 64: ' "$dir/out" || fail "three layers: $(grep '^model' "$dir/out")"
+    awk '/^held-out loss/ { exit !($NF >= 0.8) }' "$dir/out" || fail "three layers on $device: $(tail -n 1 "$dir/out")"
 done
 agree() { # WHAT LOSS LOSS
     echo "$1: held-out loss $2 and $3"

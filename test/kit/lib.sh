@@ -113,9 +113,10 @@ END
 fingerprint() { # MESON-ARGUMENT...
     echo "$* ${CC-}"
     command -v nvcc || ls -d /usr/local/cuda 2>/dev/null || true
-    for module in check numa openblas; do
+    for module in check numa openblas ompi-c zlib; do
         pkg-config --modversion $module 2>/dev/null || true
     done
+    command -v mpicc || true
 }
 
 # Sets the folder up, again if the arguments or the machine have changed, and builds the targets.

@@ -1,0 +1,60 @@
+/*
+ * Sums over all ranks, on the side where the backend computes: by MPI on the host copies, by NCCL on the device copies.
+ *
+ * Every rank starts the same reductions in the same order. A function that returns false has failed; fail() keeps the
+ * reason.
+ */
+#ifndef TRAIN_REDUCE_H
+#define TRAIN_REDUCE_H
+
+#include "backend.h"
+#include "ranks.h"
+
+#include <stdbool.h>
+
+enum reduce_type { REDUCE_FLOAT, REDUCE_DOUBLE };
+
+enum { REDUCE_MOST = 256 }; /* reductions that have started and were not waited for */
+
+struct reduce {
+    char name[160]; /* of the library that communicates, for the report */
+    void *state;
+
+    /* Begins a step, for the statistics. */
+    bool (*begin_step)(struct reduce *reduce);
+
+    /* Starts to replace count elements of the object by their sums over all ranks, after all work that is queued on the
+     * object. The object and the bytes of it may not be used before wait(). */
+    bool (*start)(struct reduce *reduce, synced_mem *object, int count, enum reduce_type type);
+
+    /* Lets the operations that are queued from now on come after the reduction of the object. On the CPU it blocks. */
+    bool (*wait)(struct reduce *reduce, synced_mem *object);
+
+    /* Returns whether no reduction has failed so far, on this rank or, if it is known, on another. */
+    bool (*check)(struct reduce *reduce);
+
+    /* Returns the mean time of a step, in seconds, in which the arithmetic waited for reductions. */
+    double (*unhidden)(const struct reduce *reduce);
+
+    /* Frees the resources. All reductions must be done. */
+    void (*close)(struct reduce *reduce);
+
+    /* Ends the reductions, which other ranks may never join, before this rank ends the run. By MPI there is no
+     * other call afterwards, by NCCL only close(). */
+    void (*abort)(struct reduce *reduce);
+};
+
+/* Opens the reductions for a backend, which stays open. All ranks call it. */
+bool reduce_open(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend);
+
+/* Closes the reductions, if they are open. */
+void reduce_close(struct reduce *reduce);
+
+/* Aborts the reductions that are open. */
+void reduce_abort(void);
+
+/* For reduce_open(). */
+bool reduce_open_mpi(struct reduce *reduce);
+bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend);
+
+#endif

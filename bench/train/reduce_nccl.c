@@ -1,0 +1,278 @@
+/*
+ * Sums over all ranks by NCCL, on the device copies.
+ *
+ * Reductions have a stream of their own. A reduction starts with an access that changes the object on this stream, so
+ * that the stream waits for the arithmetic that computes the object. It ends with the end of this use. A later access
+ * on the stream of the arithmetic waits for the reduction, and for no reduction that is queued after it. The host waits
+ * for none of this.
+ *
+ * If another rank ends, a reduction may never end, and so the host may wait for the device without end. A thread
+ * watches NCCL's errors. It aborts the communicator after one, which ends the reductions on the device. The next call
+ * here then fails.
+ */
+#include "failure.h"
+#include "reduce.h"
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* One step in this many is timed: its waits have an event before and one after. */
+enum { STEPS_PER_SAMPLE = 16, FIRST_SAMPLE = 2, MOST_WAITS = 64 };
+
+static const struct timespec pause_between_polls = {.tv_nsec = 100000000};
+
+struct state {
+    cudaStream_t stream;  /* of the reductions */
+    cudaStream_t compute; /* of the arithmetic */
+    pthread_t watcher;
+    bool has_watcher;
+    pthread_mutex_t mutex;   /* of the next three, and of calls of NCCL */
+    ncclComm_t communicator; /* NULL: not there yet, or aborted */
+    ncclResult_t error;      /* that the watcher has seen */
+    bool ending;
+    long steps;
+    bool sampling;                    /* this step is timed */
+    int waits;                        /* of the timed step */
+    cudaEvent_t marks[MOST_WAITS][2]; /* before and after each wait */
+    long samples;
+    double stalled; /* milliseconds, of all samples */
+};
+
+static bool nccl_succeeded(const char *what, ncclResult_t result)
+{
+    if (result == ncclSuccess || result == ncclInProgress)
+        return true;
+    return fail_peer("%s: NCCL: %s: %s", what, ncclGetErrorString(result), ncclGetLastError(NULL));
+}
+
+static bool cuda_succeeded(const char *what, cudaError_t error)
+{
+    return error == cudaSuccess || fail("%s: %s", what, cudaGetErrorString(error));
+}
+
+/* ---- Time ---- */
+
+/* Adds up the waits of the timed step, if the device has done them. Otherwise it counts no sample. */
+static bool read_sample(struct state *state)
+{
+    double stalled = 0.0;
+    for (int i = 0; i < state->waits; ++i) {
+        float milliseconds = 0.0F;
+        const cudaError_t error = cudaEventElapsedTime(&milliseconds, state->marks[i][0], state->marks[i][1]);
+        if (error == cudaErrorNotReady)
+            return true;
+        if (!cuda_succeeded("time of a reduction", error))
+            return false;
+        stalled += (double)milliseconds;
+    }
+    state->stalled += stalled;
+    state->samples += state->waits > 0;
+    state->waits = 0;
+    return true;
+}
+
+static bool nccl_begin_step(struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    /* The sample is read as late as possible: just before the next one. The first step allocates. */
+    state->sampling = ++state->steps % STEPS_PER_SAMPLE == FIRST_SAMPLE;
+    if (!state->sampling)
+        return true;
+    if (!read_sample(state))
+        return false;
+    state->waits = 0; /* also if it was too early */
+    return true;
+}
+
+static bool mark(struct state *state, cudaEvent_t *event)
+{
+    if (!*event && !cuda_succeeded("event", cudaEventCreate(event)))
+        return false;
+    return cuda_succeeded("event", cudaEventRecord(*event, state->compute));
+}
+
+/* ---- Reductions ---- */
+
+static bool nccl_start(struct reduce *reduce, synced_mem *object, int count, enum reduce_type type)
+{
+    struct state *const state = reduce->state;
+    void *const data = synced_mem_mutable_gpu_data_on(object, state->stream);
+    if (!data)
+        return fail_library("reduction");
+    pthread_mutex_lock(&state->mutex);
+    const ncclResult_t result =
+        state->communicator ? ncclAllReduce(data, data, (size_t)count, type == REDUCE_FLOAT ? ncclFloat : ncclDouble,
+                                            ncclSum, state->communicator, state->stream)
+                            : state->error;
+    pthread_mutex_unlock(&state->mutex);
+    if (!nccl_succeeded("reduction", result))
+        return false;
+    return synced_mem_end_use_on(object, state->stream) == SYNCED_MEM_OK || fail_library("reduction");
+}
+
+/* Any access on the stream of the arithmetic waits for the reduction. This one is between the marks. */
+static bool nccl_wait(struct reduce *reduce, synced_mem *object)
+{
+    struct state *const state = reduce->state;
+    const bool timed = state->sampling && state->waits < MOST_WAITS;
+    cudaEvent_t *const marks = timed ? state->marks[state->waits] : NULL;
+    if (timed && !mark(state, &marks[0]))
+        return false;
+    if (!synced_mem_gpu_data_on(object, state->compute))
+        return fail_library("reduction");
+    if (timed && !mark(state, &marks[1]))
+        return false;
+    state->waits += timed;
+    return true;
+}
+
+static bool nccl_check(struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    pthread_mutex_lock(&state->mutex);
+    const ncclResult_t result = state->error;
+    pthread_mutex_unlock(&state->mutex);
+    if (!nccl_succeeded("reduction", result))
+        return false;
+    const cudaError_t error = cudaStreamQuery(state->stream);
+    return error == cudaErrorNotReady || cuda_succeeded("reduction", error);
+}
+
+static double nccl_unhidden(const struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    read_sample(state); /* all work is done; an error would only cost a sample */
+    return state->samples > 0 ? 1e-3 * state->stalled / (double)state->samples : 0.0;
+}
+
+/* ---- Errors of other ranks ---- */
+
+/* Aborts the communicator. Call it with the mutex. */
+static void give_up(struct state *state)
+{
+    if (state->communicator)
+        ncclCommAbort(state->communicator);
+    state->communicator = NULL;
+}
+
+static void poll_once(struct state *state)
+{
+    ncclResult_t error = ncclSuccess;
+    const ncclResult_t result = ncclCommGetAsyncError(state->communicator, &error);
+    if (result != ncclSuccess)
+        error = result;
+    if (error != ncclSuccess && error != ncclInProgress) {
+        state->error = error;
+        give_up(state);
+    }
+}
+
+static void *watch(void *argument)
+{
+    struct state *const state = argument;
+    pthread_mutex_lock(&state->mutex);
+    while (!state->ending && state->communicator) {
+        poll_once(state);
+        pthread_mutex_unlock(&state->mutex);
+        nanosleep(&pause_between_polls, NULL);
+        pthread_mutex_lock(&state->mutex);
+    }
+    pthread_mutex_unlock(&state->mutex);
+    return NULL;
+}
+
+/* ---- Opening and closing ---- */
+
+static void free_state(struct state *state)
+{
+    for (int i = 0; i < MOST_WAITS; ++i) {
+        for (int j = 0; j < 2; ++j) {
+            if (state->marks[i][j])
+                cudaEventDestroy(state->marks[i][j]);
+        }
+    }
+    if (state->stream) {
+        synced_mem_forget_stream(state->stream);
+        cudaStreamDestroy(state->stream);
+    }
+    free(state);
+}
+
+static void end_watcher(struct state *state)
+{
+    if (!state->has_watcher)
+        return;
+    pthread_mutex_lock(&state->mutex);
+    state->ending = true;
+    pthread_mutex_unlock(&state->mutex);
+    pthread_join(state->watcher, NULL);
+}
+
+static void nccl_close(struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    if (!state)
+        return;
+    end_watcher(state);
+    if (state->communicator)
+        ncclCommDestroy(state->communicator);
+    pthread_mutex_destroy(&state->mutex);
+    free_state(state);
+    reduce->state = NULL;
+}
+
+static void nccl_abort(struct reduce *reduce)
+{
+    struct state *const state = reduce->state;
+    pthread_mutex_lock(&state->mutex);
+    give_up(state);
+    pthread_mutex_unlock(&state->mutex);
+}
+
+static bool join(struct state *state, const struct ranks *ranks)
+{
+    ncclUniqueId id = {{0}};
+    if (ranks->rank == 0 && !nccl_succeeded("NCCL does not start", ncclGetUniqueId(&id)))
+        return false;
+    if (!ranks->broadcast(&id, sizeof id) ||
+        !nccl_succeeded("NCCL does not start", ncclCommInitRank(&state->communicator, ranks->count, id, ranks->rank)))
+        return false;
+    state->has_watcher = pthread_create(&state->watcher, NULL, watch, state) == 0;
+    return state->has_watcher || fail("out of memory for a thread");
+}
+
+static void name_library(struct reduce *reduce)
+{
+    int version = 0;
+    ncclGetVersion(&version);
+    snprintf(reduce->name, sizeof reduce->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+}
+
+bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend)
+{
+    struct state *const state = calloc(1, sizeof *state);
+    if (!state)
+        return fail("out of memory for reductions");
+    state->compute = backend->stream;
+    pthread_mutex_init(&state->mutex, NULL);
+    *reduce = (struct reduce){
+        .state = state,
+        .begin_step = nccl_begin_step,
+        .start = nccl_start,
+        .wait = nccl_wait,
+        .check = nccl_check,
+        .unhidden = nccl_unhidden,
+        .close = nccl_close,
+        .abort = nccl_abort,
+    };
+    name_library(reduce);
+    if (cuda_succeeded("stream of reductions", cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking)) &&
+        join(state, ranks))
+        return true;
+    nccl_close(reduce);
+    return false;
+}
