@@ -10,28 +10,11 @@
 #include "copy/inflight.h"
 #include "memory/accounting.h"
 
-/* Finds an internal stream that has nothing to do. If all of them wait, takes the next one in turn. */
-static synced_mem_status pick_idle_internal_stream(int device, struct sm_stream **out)
-{
-    static atomic_uint turn;
-    enum { INTERNALS = SM_INTERNAL_FREE_LAST - SM_INTERNAL_FREE_BEHIND + 1 };
-    for (unsigned i = 0; i < INTERNALS; i++) {
-        bool done = false;
-        synced_mem_status status = sm_internal_stream(device, (enum sm_internal)(SM_INTERNAL_FREE_BEHIND + i), out);
-        if (status == SYNCED_MEM_OK)
-            status = sm_device_stream_query(device, (*out)->handle, &done);
-        if (status != SYNCED_MEM_OK || done)
-            return status;
-    }
-    const unsigned next = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % INTERNALS;
-    return sm_internal_stream(device, (enum sm_internal)(SM_INTERNAL_FREE_BEHIND + next), out);
-}
-
 synced_mem_status sm_free_order(struct sm_copy *copy, struct sm_stream **internal)
 {
     const bool idle = sm_inflight_is_idle(copy);
     const synced_mem_status status = idle ? sm_internal_stream(copy->device, SM_INTERNAL_FREE, internal)
-                                          : pick_idle_internal_stream(copy->device, internal);
+                                          : sm_internal_stream_behind(copy->device, SM_INTERNAL_FREE_BEHIND, internal);
     return status == SYNCED_MEM_OK && !idle ? sm_inflight_order(copy, true, *internal) : status;
 }
 

@@ -246,6 +246,14 @@ bool sm_inflight_is_idle(const struct sm_copy *copy)
     return idle;
 }
 
+bool sm_inflight_is_quiet(const struct sm_copy *copy)
+{
+    bool quiet = !copy->writer && !sm_fence_is_open(copy->write) && !sm_fence_is_open(copy->writer_fence);
+    for (const struct sm_use *use = copy->reads; use && quiet; use = use->next)
+        quiet = !is_use_open(use) && !sm_fence_is_open(use->fence);
+    return quiet;
+}
+
 static struct sm_fence *find_transfer_in(const struct sm_use *list)
 {
     for (const struct sm_use *use = list; use; use = use->next)

@@ -74,6 +74,9 @@ struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy);
 /* Returns whether nothing is in flight. Polls fences. */
 bool sm_inflight_is_idle(const struct sm_copy *copy);
 
+/* Returns whether no use is open, and no work in flight was seen unfinished. Queries no device. */
+bool sm_inflight_is_quiet(const struct sm_copy *copy);
+
 /* Returns the fence of the first unfinished work of the library's on the copy; NULL: none. Queries no device. */
 struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy);
 

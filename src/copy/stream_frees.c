@@ -51,7 +51,7 @@ static void poll_stream_frees(struct sm_stream *stream)
 
 void sm_stream_poll_frees(int device)
 {
-    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal < SM_INTERNALS; internal++) {
         const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)poll_frees(stream);
@@ -61,7 +61,7 @@ void sm_stream_poll_frees(int device)
 
 void sm_stream_wait_for_frees(int device)
 {
-    for (enum sm_internal internal = SM_INTERNAL_FREE; internal <= SM_INTERNAL_FREE_LAST; internal++) {
+    for (enum sm_internal internal = SM_INTERNAL_FREE; internal < SM_INTERNALS; internal++) {
         const struct sm_stream *const stream = sm_internal_stream_if_made(device, internal);
         if (stream)
             (void)sm_device_stream_sync(device, stream->handle);

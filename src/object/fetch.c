@@ -337,6 +337,19 @@ static bool is_copy_mapped(const struct synced_mem *mem)
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
+/* Returns whether a transfer of the object's contents to the side comes after other work. */
+static bool comes_after_work(const struct synced_mem *mem, enum sm_side side)
+{
+    bool after = false;
+    for (const struct synced_mem *each = sm_first_record(mem); each && !after; each = sm_next_record(mem, each)) {
+        const struct sm_copy *const from = sm_copy_of(each, sm_other(side));
+        const struct sm_copy *const to = sm_copy_of(each, side);
+        if (sm_is_to_be_moved(each, side))
+            after = !sm_inflight_is_quiet(from) || (to && !sm_inflight_is_quiet(to));
+    }
+    return after;
+}
+
 synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                   struct sm_stream **stream)
 {
@@ -347,6 +360,8 @@ synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side sid
     SM_TRY(sm_device_resolve(sm_device(mem), &device));
     if (work != SM_MOVE)
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
+    if (comes_after_work(mem, side))
+        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, stream);
     return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);
 }
 

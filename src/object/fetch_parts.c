@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+/* The memory is of all parts, which other streams may use. So the caller's stream does not allocate it. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                   struct sm_fence **wait)
 {
@@ -14,6 +15,8 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
     *wait = NULL;
     if (!sm_is_divided(owner) || sm_copy_of(owner, side))
         return SYNCED_MEM_OK;
+    if (stream && side == SM_GPU)
+        SM_TRY(sm_internal_stream(stream->device, SM_INTERNAL_ALLOC, &stream));
     return sm_fetch(owner, side, SM_NOTHING, stream, wait);
 }
 
@@ -126,7 +129,7 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 {
     struct moves moves = {.side = side, .stream = stream};
     if (!stream)
-        SM_TRY(sm_fetch_stream(sm_first_record(mem), side, SM_MOVE, &moves.stream));
+        SM_TRY(sm_fetch_stream(mem, side, SM_MOVE, &moves.stream));
     SM_TRY(make_room(&moves, count));
     const synced_mem_status status = queue_and_enter(mem, mode, &moves, wait);
     free(moves.transfers);

@@ -23,12 +23,6 @@ struct sm_mentions {
     synced_mem_state refused_head;
 };
 
-/* Returns whether the record has contents on the other side alone. */
-static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_side side)
-{
-    return sm_head(record) == sm_bit(sm_other(side));
-}
-
 void sm_mentions_begin(struct sm_mentions *mentions);
 /* Takes lost contents out of the heads, and lists the records that a transfer of the objects to the side concerns. On
  * failure some heads may have changed. ERR_OUT_OF_HOST_MEMORY. */

@@ -369,6 +369,8 @@ static synced_mem_status find_stream(const struct sm_pairs *pairs, const struct 
     *on = pairs->stream;
     if (callers && route->way == QUEUED)
         return SYNCED_MEM_OK;
+    if (pairs->stream && route->way == QUEUED)
+        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, on);
     return sm_internal_stream(device, up ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, on);
 }
 

@@ -105,7 +105,7 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
 static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
-    SM_TRY(sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream));
+    SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
     struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
     SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_device(mem, size, stream, &larger));
     synced_mem_status status = queue_growth(mem, size, larger, stream);
@@ -157,7 +157,7 @@ static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_s
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
-    const synced_mem_status status = sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream);
+    const synced_mem_status status = sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream);
     return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
 }
 

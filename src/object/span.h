@@ -31,6 +31,12 @@ static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, co
 /* Returns the record of the object that has the byte at the offset in the object. */
 struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset);
 
+/* Returns whether the record has contents on the other side alone. */
+static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_side side)
+{
+    return sm_head(record) == sm_bit(sm_other(side));
+}
+
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)
 {

@@ -19,15 +19,18 @@
 #include "stream/fence.h"
 #include "trace/trace.h"
 
-/* The internal streams, one set a device. None of them blocks with the legacy stream. */
+enum { SM_INTERNALS_BEHIND = 4 };
+
+/* The internal streams, one set a device. None of them blocks with the legacy stream. Work that comes after a caller's,
+ * which may never end, is on one of several, see sm_internal_stream_behind(). The others never wait for a caller. */
 enum sm_internal {
     SM_INTERNAL_H2D,
     SM_INTERNAL_D2H,
     SM_INTERNAL_ALLOC,
-    SM_INTERNAL_FREE,        /* frees that come after no work: this stream never waits */
-    SM_INTERNAL_FREE_BEHIND, /* the first of several for frees that come after work, which may never end */
-    SM_INTERNAL_FREE_LAST = SM_INTERNAL_FREE_BEHIND + 3,
-    SM_INTERNALS
+    SM_INTERNAL_MOVE_BEHIND, /* the first of several for transfers */
+    SM_INTERNAL_FREE = SM_INTERNAL_MOVE_BEHIND + SM_INTERNALS_BEHIND,
+    SM_INTERNAL_FREE_BEHIND, /* the first of several for frees */
+    SM_INTERNALS = SM_INTERNAL_FREE_BEHIND + SM_INTERNALS_BEHIND
 };
 
 enum sm_stream_kind {
@@ -68,6 +71,10 @@ struct sm_stream {
 /* Stores an internal stream, which the first call creates. It stays valid until the shutdown. Waits for no work. On
  * failure *out is unchanged. */
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
+
+/* Finds one of several internal streams that has nothing to do. If all of them have, takes the next one in turn. first:
+ * the first of them. Does not block. */
+synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
 
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);
