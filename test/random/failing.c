@@ -155,7 +155,7 @@ static void clear(const struct failing *failing)
 
 static void make_call(struct failing *failing)
 {
-    unsigned before[OBJECTS];
+    unsigned before[OBJECTS] = {0};
     list_heads(failing, before);
     failing->failed = false;
     const unsigned kind = random_below(&failing->random, ref_is_in_parts(failing->object) ? 14 : 12);
