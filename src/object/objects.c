@@ -94,18 +94,19 @@ struct filter {
     void *user;
 };
 
-/* With the slab locked. A cell without a reference is no object, or one that is being destroyed. */
+/* With the slab locked. A cell without a reference is no object, or one that is being destroyed. While it is visited its
+ * cell is no other object's. */
 static bool begin_visit_if_wanted(void *cell, const void *argument)
 {
     struct synced_mem *const mem = cell;
     const struct filter *const filter = argument;
-    if (atomic_load_explicit(&mem->references, memory_order_acquire) == 0 || !filter->wanted(mem, filter->user))
+    if (atomic_load_explicit(&mem->references, memory_order_relaxed) == 0)
         return false;
     begin_visit(mem);
-    const bool there = atomic_load(&mem->references) > 0;
-    if (!there)
+    const bool wanted = atomic_load(&mem->references) > 0 && filter->wanted(mem, filter->user);
+    if (!wanted)
         end_visit(mem);
-    return there;
+    return wanted;
 }
 
 bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),

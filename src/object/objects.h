@@ -18,9 +18,9 @@ void sm_objects_add(struct synced_mem *mem);
 /*
  * Finds the next living object that is wanted, and calls visit() for it. Returns false if there are no more.
  *
- * wanted() runs with a lock held and may only read atomics. visit() runs without a lock. The object stays until visit()
- * returns: a thread that releases the last reference waits. So visit() calls no code of the caller's, and waits for
- * nothing but the object's lock.
+ * wanted() runs with a lock held and may only read atomics and what is constant. visit() runs without a lock. The
+ * object stays until visit() returns: a thread that releases the last reference waits. So visit() calls no code of the
+ * caller's, and waits for nothing but the object's lock.
  */
 bool sm_objects_next(struct sm_slab_walk *walk, bool (*wanted)(const struct synced_mem *mem, void *user),
                      void (*visit)(const struct synced_mem *mem, void *user), void *user);

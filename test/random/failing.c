@@ -135,7 +135,7 @@ static void list_heads(const struct failing *failing, unsigned heads[OBJECTS])
 /* A failed call makes no copy valid. Contents that were arriving may be lost. */
 static void check_heads(const struct failing *failing, const unsigned before[OBJECTS])
 {
-    unsigned after[OBJECTS];
+    unsigned after[OBJECTS] = {0};
     list_heads(failing, after);
     for (int i = 0; i < OBJECTS; i++)
         if (world.objects[i].mem && world.objects[i].owner == failing->owner && before[i] != SYNCED_MEM_MIXED &&
@@ -155,7 +155,7 @@ static void clear(const struct failing *failing)
 
 static void make_call(struct failing *failing)
 {
-    unsigned before[OBJECTS];
+    unsigned before[OBJECTS] = {0};
     list_heads(failing, before);
     failing->failed = false;
     const unsigned kind = random_below(&failing->random, ref_is_in_parts(failing->object) ? 14 : 12);
