@@ -498,7 +498,8 @@ SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
  * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released.
  * @param size  in bytes; 0 is valid
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
- * until the library's transfers on it are done. Device work is queued on an internal stream, after the caller's.
+ * until the library's transfers on it are done; an object in parts, until all writes of its contents are done. Other
+ * device work is queued on an internal stream, after the caller's.
  * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
  * views); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */

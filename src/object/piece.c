@@ -204,8 +204,10 @@ void sm_undivide(struct synced_mem *root)
     sm_withdraw_all(piece);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const part = sm_take_copy(piece, side);
-        if (part)
+        if (part) {
+            sm_part_take_over(part, sm_copy_of(root, side));
             sm_part_move_work(sm_copy_of(root, side), part);
+        }
         sm_part_give(part);
     }
     root->at.first = NULL;
@@ -430,6 +432,24 @@ void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 {
     for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
         sm_part_give(sm_take_copy(each, side));
+}
+
+void sm_drop_pieces(struct synced_mem *root)
+{
+    struct synced_mem *each = root->at.first;
+    const unsigned head = sm_head(each);
+    assert(root->holders == 0);
+    while (each) {
+        struct synced_mem *const piece = each;
+        each = piece->beside.after;
+        sm_withdraw_all(piece);
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (sm_copy_of(piece, side))
+                sm_part_return(sm_copy_of(root, side), sm_copy_of(piece, side));
+        give_piece(piece);
+    }
+    root->at.first = NULL;
+    set_piece_head(root, head);
 }
 
 void sm_give_parts(struct sm_copy *list)

@@ -51,6 +51,8 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
 /* Gathers what is in flight on the parts of the root's memory, which is about to be given up (copy/part.h).
  * ERR_OUT_OF_HOST_MEMORY: some of it may be entered. */
 synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side);
+/* Makes a root undivided, whose pieces have one head and nobody holds. Their work in flight is forgotten. */
+void sm_drop_pieces(struct synced_mem *root);
 /* Gives up the pieces' copies on the side, and on both if they are shared. */
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
 
