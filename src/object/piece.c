@@ -125,6 +125,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->beside = (struct sm_neighbours){.before = NULL};
     piece->hot = NULL;
     piece->holders = 0;
+    piece->kept = 0;
     piece->at_rest = false;
     piece->generation = root->generation;
     piece->extras = NULL;
@@ -398,6 +399,34 @@ void sm_keep_record(struct synced_mem *record)
         return;
     record->holders++;
     record->root->holders++;
+    record->root->at.first->kept++;
+}
+
+/* ---- Waiting for kept records ---- */
+
+static atomic_uint waiting;
+static struct sm_events released;
+
+bool sm_has_views(const struct synced_mem *root)
+{
+    return sm_is_divided(root) && root->holders > root->at.first->kept;
+}
+
+bool sm_has_kept_records(const struct synced_mem *root)
+{
+    return root->at.first->kept > 0;
+}
+
+unsigned sm_kept_begin(void)
+{
+    atomic_fetch_add(&waiting, 1);
+    return sm_events_seen(&released);
+}
+
+void sm_kept_wait(unsigned seen)
+{
+    sm_events_wait(&released, seen);
+    atomic_fetch_sub(&waiting, 1);
 }
 
 void sm_release_record(struct synced_mem *record)
@@ -406,6 +435,8 @@ void sm_release_record(struct synced_mem *record)
         return;
     record->root->holders--;
     record->holders--;
+    if (--record->root->at.first->kept == 0 && atomic_load(&waiting) > 0)
+        sm_events_add(&released);
     (void)join_if_alike(record->beside.before, record);
 }
 

@@ -1,7 +1,9 @@
 /* A change of an object's size. */
 #include "object/resize.h"
 
+#include "base/caller.h"
 #include "base/hash.h"
+#include "base/process.h"
 #include "memory/guard.h"
 #include "object/access.h"
 #include "object/fetch_parts.h"
@@ -315,6 +317,21 @@ static synced_mem_status fail_with_views(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
 }
 
+/* Waits until no call keeps pieces of the root. A callback does not wait, as the call that it is in may be one of those.
+ * Nor does a forked child, which lacks the threads of the parent's calls. */
+static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
+{
+    if (sm_caller_is_in_callback() || mem->generation != sm_process_generation())
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "a call that has not ended works on parts of the object: the size can change after it");
+    const unsigned seen = sm_kept_begin();
+    sm_unlock_object(mem);
+    sm_kept_wait(seen);
+    sm_lock_object(mem);
+    sm_drop_lost(mem);
+    return SYNCED_MEM_OK;
+}
+
 /* Gathers what is in flight on the parts of a root, for the copies of an undivided one. */
 static synced_mem_status gather_work(const struct synced_mem *mem)
 {
@@ -351,8 +368,12 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     struct synced_mem *const mem = transaction->mem;
     for (;;) {
         struct sm_fence *wait;
-        if (sm_is_divided(mem) && mem->holders > 0)
+        if (sm_has_views(mem))
             return fail_with_views();
+        if (sm_is_divided(mem) && sm_has_kept_records(mem)) {
+            SM_TRY(wait_for_other_calls(mem));
+            continue;
+        }
         synced_mem_status status = find_resize_wait(mem, size, keep, &wait);
         if (status == SYNCED_MEM_OK && !wait)
             status = change_size(transaction, size, keep, growth, &wait);
@@ -369,7 +390,7 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
 static synced_mem_status enter_joined(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     SM_TRY(sm_lock_first(mem));
-    if (sm_is_divided(mem)) {
+    if (sm_is_divided(mem) && mem->holders == 0) {
         sm_join_records(mem);
         sm_undivide(mem);
     }
