@@ -2,7 +2,7 @@
  * Checks failed resizes of a root whose views are gone, but which is still in parts: heads and contents are as before,
  * by bytes, and the same call succeeds when it is repeated. Contents stay on their side if they can.
  */
-#include "views_busy_kit.h"
+#include "views_kit.h"
 
 #include "cudart_emu.h"
 
@@ -42,14 +42,16 @@ static void bring_part(synced_mem *part, int i)
     ck_assert_int_eq(synced_mem_head(part), head);
 }
 
-static void begin_remains(int situation, bool pageable)
+/* busy: the work on the device takes a while. */
+static void begin_remains(int situation, bool pageable, bool busy)
 {
     synced_mem *views[PARTS];
     root_of.root = make_root(pageable);
     root_of.heads = situations[situation];
     for (int i = 0; i < 2; i++) {
         root_of.streams[i] = open_stream(NON_BLOCKING);
-        gpu_delay(root_of.streams[i]);
+        if (busy)
+            gpu_delay(root_of.streams[i]);
     }
     for (int i = 0; i < PARTS; i++) {
         views[i] = view_of(root_of.root, begins[i], begins[i + 1] - begins[i]);
@@ -97,7 +99,7 @@ START_TEST(a_failure_changes_nothing)
     bool hit = true;
     unsigned nth = 1;
     for (; hit && nth < MOST; nth++) {
-        begin_remains(situation, pageable);
+        begin_remains(situation, pageable, !pageable);
         const unsigned before = emu_failures();
         emu_fail("*", nth, cudaErrorUnknown, false);
         const synced_mem_status status =
@@ -122,7 +124,7 @@ END_TEST
 /* Memory is refused, also after reclaim. */
 START_TEST(refused_memory_changes_nothing)
 {
-    begin_remains(_i % SITUATIONS, _i / SITUATIONS);
+    begin_remains(_i % SITUATIONS, _i / SITUATIONS, true);
     OK(synced_mem_wait(root_of.root));
     OK(synced_mem_host_pool_set_limit(1));
     for (unsigned nth = 1; nth < 9; nth++)
@@ -140,7 +142,7 @@ END_TEST
 /* After the failure a stream may go on to write through the pointer that it had. */
 START_TEST(pointers_stay_after_a_failure)
 {
-    begin_remains(4, false);
+    begin_remains(4, false, true);
     synced_mem *const view = view_of(root_of.root, 3001, 5999);
     void *const data = given(synced_mem_overwrite_gpu_data_on(view, root_of.streams[1]));
     OK(synced_mem_release(view));
@@ -164,7 +166,7 @@ START_TEST(contents_stay_on_their_side)
     static const size_t sizes[] = {ROOT - 8, ROOT, 9001, LARGE};
     const int situation = of[_i % 4];
     const size_t size = sizes[_i / 4 % 4];
-    begin_remains(situation, false);
+    begin_remains(situation, false, true);
     OK(synced_mem_wait(root_of.root));
     const synced_mem_stats before = stats_now();
     const synced_mem_state head = root_of.head;
@@ -179,60 +181,6 @@ START_TEST(contents_stay_on_their_side)
 }
 END_TEST
 
-/* ---- Views that are made while the call waits ---- */
-
-static struct {
-    bool discards;
-    synced_mem_status status;
-    atomic_bool done;
-} resize;
-
-static void *make_resize(void *unused)
-{
-    resize.status =
-        resize.discards ? synced_mem_resize_discard(root_of.root, LARGE) : synced_mem_resize(root_of.root, LARGE);
-    atomic_store(&resize.done, true);
-    return unused;
-}
-
-/* The call waits to hand back borrowed memory. */
-START_TEST(a_view_is_made_meanwhile)
-{
-    static _Alignas(4096) unsigned char memory[6 * 4096];
-    pthread_t thread;
-    resize.discards = _i;
-    atomic_store(&resize.done, false);
-    gpu_register(memory, sizeof memory);
-    root_of.root = make_on(ROOT, 0);
-    OK(synced_mem_set_cpu_data(root_of.root, memory));
-    for (int i = 0; i < 2; i++)
-        root_of.streams[i] = open_stream(NON_BLOCKING);
-    synced_mem *const low = view_of(root_of.root, 0, 9000), *const high = view_of(root_of.root, 9000, ROOT - 9000);
-    host_writes(low, 1);
-    host_writes(high, 2);
-    gpu_hold(root_of.streams[0]);
-    OK(synced_mem_async_gpu_push(low, root_of.streams[0]));
-    OK(synced_mem_release(low));
-    OK(synced_mem_release(high));
-    HEAD(root_of.root, AT_CPU);
-    ck_assert_int_eq(pthread_create(&thread, NULL, make_resize, NULL), 0);
-    (void)usleep(A_WHILE_US);
-    ck_assert(!atomic_load(&resize.done));
-    synced_mem *const view = view_of(root_of.root, 5000, 8000);
-    gpu_unhold();
-    ck_assert_int_eq(pthread_join(thread, NULL), 0);
-    ck_assert_int_eq(resize.status, SYNCED_MEM_ERR_INVALID_STATE);
-    ck_assert_uint_eq(synced_mem_size(root_of.root), ROOT);
-    HEAD(root_of.root, AT_CPU);
-    ck_assert(host_reads_right(view));
-    ck_assert(host_reads_right(root_of.root));
-    OK(synced_mem_release(view));
-    end_remains();
-    OK(synced_mem_shutdown());
-    gpu_unregister(memory);
-}
-END_TEST
-
 Suite *suite(void)
 {
     Suite *const made = suite_create("failed sizes after views");
@@ -241,6 +189,5 @@ Suite *suite(void)
     tcase_add_loop_test(tests, refused_memory_changes_nothing, 0, 2 * SITUATIONS);
     tcase_add_test(tests, pointers_stay_after_a_failure);
     tcase_add_loop_test(tests, contents_stay_on_their_side, 0, 16);
-    tcase_add_loop_test(tests, a_view_is_made_meanwhile, 0, 2);
     return made;
 }

@@ -1,4 +1,4 @@
-/* Checks sizes of an object without views that another thread's call has cut. */
+/* Checks sizes of an object without views, while another thread's call works on parts of it or makes a view. */
 #include "views_busy_kit.h"
 
 static synced_mem *root, *other;
@@ -75,6 +75,47 @@ START_TEST(beside_a_copy)
 }
 END_TEST
 
+/* ---- Views that are made while the call waits ---- */
+
+/* The call waits to hand back borrowed memory. */
+START_TEST(beside_a_new_view)
+{
+    static _Alignas(4096) unsigned char memory[6 * 4096];
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    resize.discards = _i;
+    resize.size = (size_t)3 * ROOT;
+    gpu_register(memory, sizeof memory);
+    root = make_root(false);
+    OK(synced_mem_set_cpu_data(root, memory));
+    synced_mem *const low = view_of(root, 0, 9000), *const high = view_of(root, 9000, ROOT - 9000);
+    host_writes(low, 1);
+    host_writes(high, 2);
+    gpu_hold(stream);
+    OK(synced_mem_async_gpu_push(low, stream));
+    OK(synced_mem_release(low));
+    OK(synced_mem_release(high));
+    HEAD(root, AT_CPU);
+    const pthread_t resizing = start(make_resize, &resize.done);
+    (void)usleep(A_WHILE_US);
+    ck_assert(!atomic_load(&resize.done));
+    synced_mem *const view = view_of(root, 5000, 8000);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(resizing, NULL), 0);
+    ck_assert_int_eq(resize.status, SYNCED_MEM_ERR_INVALID_STATE);
+    ck_assert_uint_eq(synced_mem_size(root), ROOT);
+    HEAD(root, AT_CPU);
+    ck_assert(host_reads_right(view));
+    ck_assert(host_reads_right(root));
+    synced_mem *const mems[] = {view, root};
+    release_all(mems, 2);
+    close_stream(stream);
+    OK(synced_mem_shutdown());
+    gpu_unregister(memory);
+}
+END_TEST
+
 /* ---- In a callback ---- */
 
 static void *alloc_and_resize(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
@@ -120,6 +161,7 @@ Suite *suite(void)
     Suite *const made = suite_create("sizes beside calls");
     TCase *const tests = add_case(made, "threads");
     tcase_add_loop_test(tests, beside_a_copy, 0, 4);
+    tcase_add_loop_test(tests, beside_a_new_view, 0, 2);
     tcase_add_loop_test(tests, in_a_callback, 0, 2);
     return made;
 }
