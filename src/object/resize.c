@@ -5,7 +5,6 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "memory/guard.h"
-#include "object/access.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
