@@ -508,10 +508,12 @@ SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
  * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released.
  * @param size  in bytes; 0 is valid
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
- * until the library's transfers on it are done. Device work is queued on an internal stream, after the caller's.
+ * until the library's transfers on it are done; an object in parts, until all writes of its contents are done, and
+ * until other threads' calls on parts of it have ended. Other device work is queued on an internal stream, after the
+ * caller's.
  * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
- * views); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
+ * views; in a callback or a forked child, a call on parts of the object that has not ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
 
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as

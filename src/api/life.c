@@ -162,40 +162,83 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
     return SYNCED_MEM_OK;
 }
 
-/* Gives up the object's memory. That of a view's root goes with the last reference, which the view may have. */
+/* Gives up the object's memory. A view that has bytes has none of its own. */
 static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
-    struct synced_mem *const root = sm_root(mem);
-    const bool is_last = root == mem || atomic_load_explicit(&root->references, memory_order_relaxed) == 1;
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (sm_owner(mem) == mem && (sm_copy_of(mem, SM_CPU) || sm_copy_of(mem, SM_GPU)))
-        status = sm_replace(mem, NULL, NULL);
-    if (status == SYNCED_MEM_OK && root != mem && is_last && (sm_copy_of(root, SM_CPU) || sm_copy_of(root, SM_GPU)))
-        status = sm_replace(root, NULL, NULL);
-    return status;
+    if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
+        return SYNCED_MEM_OK;
+    return sm_replace(mem, NULL, NULL);
 }
 
-static synced_mem_status release_reference(struct synced_mem *mem);
+/* Returns whether an object is to be kept because its memory could not be given up. A parent's object is as it is until
+ * the child ends. */
+static bool has_failed(synced_mem_status status)
+{
+    return status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_FORKED;
+}
+
+static void end_record(struct synced_mem *mem)
+{
+    sm_trace_forget(mem);
+    give_record(mem);
+}
+
+/* A view that has dropped its reference may still hold the lock (sm_view_leave()). It took the lock before. So a lock
+ * that is open after the last reference stays open. */
+static void wait_for_leaving_view(struct synced_mem *mem)
+{
+    if (atomic_load(&mem->lock.state) != SM_MUTEX_OPEN && sm_lock_first(mem) == SYNCED_MEM_OK)
+        sm_unlock_last(mem);
+}
+
+/* Destroys an object that is no view. */
+static synced_mem_status destroy_whole(struct synced_mem *mem)
+{
+    wait_for_leaving_view(mem);
+    const synced_mem_status status = give_up_memory(mem);
+    if (has_failed(status))
+        return status;
+    sm_count_down(SM_COUNT_objects, 1);
+    if (status == SYNCED_MEM_OK)
+        end_record(mem);
+    return SYNCED_MEM_OK;
+}
+
+/* Destroys a view, and the root if the view has its last reference. The root's memory then goes before the view ends. */
+static synced_mem_status destroy_view(struct synced_mem *view)
+{
+    struct synced_mem *const root = sm_root(view);
+    synced_mem_status status = give_up_memory(view);
+    if (has_failed(status))
+        return status;
+    const bool is_last = !sm_view_leave(view);
+    if (is_last && status == SYNCED_MEM_OK)
+        status = give_up_memory(root);
+    if (has_failed(status))
+        return status;
+    sm_count_down(SM_COUNT_objects, 1);
+    if (is_last && status == SYNCED_MEM_OK)
+        sm_view_end(view);
+    if (status == SYNCED_MEM_OK)
+        end_record(view);
+    if (!is_last)
+        return SYNCED_MEM_OK;
+    atomic_store(&root->references, 0);
+    sm_objects_wait_for_walks(root);
+    status = destroy_whole(root);
+    assert(status == SYNCED_MEM_OK); /* the memory is gone */
+    return SYNCED_MEM_OK;
+}
 
 /* Destroys an object without references. Its memory goes first, because that can fail: the caller then has its
- * reference again. A parent's object stays as it is until the child ends. */
+ * reference again. */
 static synced_mem_status destroy_object(struct synced_mem *mem)
 {
-    struct synced_mem *const root = sm_root(mem);
     sm_objects_wait_for_walks(mem);
-    const synced_mem_status status = give_up_memory(mem);
-    if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_FORKED) {
+    const synced_mem_status status = mem->kind == SM_VIEW ? destroy_view(mem) : destroy_whole(mem);
+    if (status != SYNCED_MEM_OK)
         sm_objects_add(mem);
-        return status;
-    }
-    sm_count_down(SM_COUNT_objects, 1);
-    if (status == SYNCED_MEM_OK) {
-        sm_trace_forget(mem);
-        if (mem->kind == SM_VIEW)
-            sm_view_end(mem);
-        give_record(mem);
-    }
-    return root == mem ? SYNCED_MEM_OK : release_reference(root);
+    return status;
 }
 
 static synced_mem_status release_reference(struct synced_mem *mem)

@@ -66,4 +66,7 @@ void sm_caller_put_aside(struct sm_put_aside *before);
 /* Restores them after the callback. */
 void sm_caller_put_back(const struct sm_put_aside *before);
 
+/* Returns whether the thread is in a user's callback, which a call of the library's waits for. */
+bool sm_caller_is_in_callback(void);
+
 #endif

@@ -172,6 +172,23 @@ void sm_part_give(struct sm_copy *part)
     sm_copy_give_record(part);
 }
 
+void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)
+{
+    struct sm_use **link = &owner->reads;
+    while (*link) {
+        struct sm_use *const use = *link;
+        if (use->by || !sm_fence_is_open(use->fence)) {
+            link = &use->next;
+            continue;
+        }
+        *link = use->next;
+        use->next = part->covered;
+        part->covered = use;
+    }
+    if (owner->untracked)
+        sm_inflight_untrack(part, (enum sm_untracked)owner->untracked, owner->untracked_on);
+}
+
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
 {
     sm_inflight_forget(to);

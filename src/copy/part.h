@@ -46,6 +46,10 @@ void sm_part_return(struct sm_copy *owner, const struct sm_copy *part);
 /* Gives up a part. Ignores NULL. */
 void sm_part_give(struct sm_copy *part);
 
+/* Takes over the owner's own transfers, which a failed call has queued. Only a call that hands the memory back waits for
+ * them. */
+void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner);
+
 /* Moves what is in flight from one record to the other, which forgets its own. */
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from);
 

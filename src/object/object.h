@@ -115,7 +115,10 @@ struct synced_mem {
         };
     };
     struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
-    atomic_uint references;
+    union {
+        atomic_uint references; /* of an object */
+        unsigned kept;          /* in the first piece: how often calls keep pieces, see piece.h */
+    };
     atomic_size_t size;  /* written with the lock held */
     unsigned generation; /* of the process that created the object; constant */
     atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */

@@ -125,6 +125,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->beside = (struct sm_neighbours){.before = NULL};
     piece->hot = NULL;
     piece->holders = 0;
+    piece->kept = 0;
     piece->at_rest = false;
     piece->generation = root->generation;
     piece->extras = NULL;
@@ -204,8 +205,10 @@ void sm_undivide(struct synced_mem *root)
     sm_withdraw_all(piece);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const part = sm_take_copy(piece, side);
-        if (part)
+        if (part) {
+            sm_part_take_over(part, sm_copy_of(root, side));
             sm_part_move_work(sm_copy_of(root, side), part);
+        }
         sm_part_give(part);
     }
     root->at.first = NULL;
@@ -396,6 +399,34 @@ void sm_keep_record(struct synced_mem *record)
         return;
     record->holders++;
     record->root->holders++;
+    record->root->at.first->kept++;
+}
+
+/* ---- Waiting for kept records ---- */
+
+static atomic_uint waiting;
+static struct sm_events released;
+
+bool sm_has_views(const struct synced_mem *root)
+{
+    return sm_is_divided(root) && root->holders > root->at.first->kept;
+}
+
+bool sm_has_kept_records(const struct synced_mem *root)
+{
+    return root->at.first->kept > 0;
+}
+
+unsigned sm_kept_begin(void)
+{
+    atomic_fetch_add(&waiting, 1);
+    return sm_events_seen(&released);
+}
+
+void sm_kept_wait(unsigned seen)
+{
+    sm_events_wait(&released, seen);
+    atomic_fetch_sub(&waiting, 1);
 }
 
 void sm_release_record(struct synced_mem *record)
@@ -404,6 +435,8 @@ void sm_release_record(struct synced_mem *record)
         return;
     record->root->holders--;
     record->holders--;
+    if (--record->root->at.first->kept == 0 && atomic_load(&waiting) > 0)
+        sm_events_add(&released);
     (void)join_if_alike(record->beside.before, record);
 }
 
@@ -430,6 +463,24 @@ void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 {
     for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
         sm_part_give(sm_take_copy(each, side));
+}
+
+void sm_drop_pieces(struct synced_mem *root)
+{
+    struct synced_mem *each = root->at.first;
+    const unsigned head = sm_head(each);
+    assert(root->holders == 0);
+    while (each) {
+        struct synced_mem *const piece = each;
+        each = piece->beside.after;
+        sm_withdraw_all(piece);
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (sm_copy_of(piece, side))
+                sm_part_return(sm_copy_of(root, side), sm_copy_of(piece, side));
+        give_piece(piece);
+    }
+    root->at.first = NULL;
+    set_piece_head(root, head);
 }
 
 void sm_give_parts(struct sm_copy *list)

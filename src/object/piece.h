@@ -12,7 +12,8 @@
  * Neighbours that nobody holds apart are joined when a call on both of them ends, or the last view between them is
  * released, if their heads and their work in flight are alike.
  *
- * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks.
+ * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks, but
+ * for sm_kept_wait().
  */
 #ifndef SM_PIECE_H
 #define SM_PIECE_H
@@ -36,6 +37,17 @@ void sm_drop_border(struct synced_mem *piece);
 void sm_keep_record(struct synced_mem *record);
 void sm_release_record(struct synced_mem *record);
 
+/* Returns whether a root has views that have bytes. */
+bool sm_has_views(const struct synced_mem *root);
+/* Returns whether calls keep pieces of a divided root. */
+bool sm_has_kept_records(const struct synced_mem *root);
+
+/* Wait until a root without kept records is possible: sm_kept_begin() with the lock held, then sm_kept_wait() without.
+ * The second blocks until a call has released the last piece that it kept, of any root. The caller reads the root's
+ * state again. */
+unsigned sm_kept_begin(void);
+void sm_kept_wait(unsigned seen);
+
 /* Returns the piece of a divided root that has the byte at the offset. */
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset);
 
@@ -51,6 +63,8 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
 /* Gathers what is in flight on the parts of the root's memory, which is about to be given up (copy/part.h).
  * ERR_OUT_OF_HOST_MEMORY: some of it may be entered. */
 synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side);
+/* Makes a root undivided, whose pieces have one head and nobody holds. Their work in flight is forgotten. */
+void sm_drop_pieces(struct synced_mem *root);
 /* Gives up the pieces' copies on the side, and on both if they are shared. */
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side);
 

@@ -23,20 +23,14 @@ static synced_mem_status find_last_work(struct sm_copy *copy, bool pin_held, str
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_blocker_of_borrowed(struct sm_copy *copy, struct sm_fence **wait)
-{
-    *wait = NULL;
-    if (!copy || copy->source != SYNCED_MEM_SOURCE_BORROWED)
-        return SYNCED_MEM_OK;
-    return find_last_work(copy, copy->pin_held, wait);
-}
-
-/* Finds the wait for memory that the object gives up on the side, if it is borrowed. */
-static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     struct sm_copy *const memory = sm_copy_of(mem, side);
-    SM_TRY(sm_blocker_of_borrowed(memory, wait));
-    if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED || !sm_is_divided(mem))
+    *wait = NULL;
+    if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    SM_TRY(find_last_work(memory, memory->pin_held, wait));
+    if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
     for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
         if (sm_copy_of(each, side))
@@ -52,7 +46,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
         synced_mem_status status = SYNCED_MEM_OK;
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
             if (going[side])
-                status = find_wait_of_borrowed(mem, side, &wait);
+                status = sm_find_wait_of_borrowed(mem, side, &wait);
         if (!wait)
             return status;
         bool over;
@@ -98,7 +92,7 @@ static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side s
         synced_mem_status status = find_next_arrival(mem, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
-            status = find_wait_of_borrowed(mem, side, &wait);
+            status = sm_find_wait_of_borrowed(mem, side, &wait);
         if (status != SYNCED_MEM_OK || !wait)
             return status;
         bool over;

@@ -1,9 +1,11 @@
 /* A change of an object's size. */
 #include "object/resize.h"
 
+#include "base/caller.h"
+#include "base/hash.h"
+#include "base/process.h"
 #include "memory/guard.h"
-#include "object/access.h"
-#include "object/fetch.h"
+#include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
 #include "object/replace.h"
@@ -19,10 +21,31 @@ static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t siz
     return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
 }
 
+/* Returns the sides that have all contents. */
+static unsigned get_sides(const struct synced_mem *mem)
+{
+    struct sm_heads heads = SM_NO_HEADS;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_add_head(&heads, sm_head(each));
+    return heads.all;
+}
+
+/* Makes a root, whose parts' work is gathered, undivided for good: nothing can fail any more. */
+static void become_whole(struct synced_mem *mem, unsigned head)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        sm_close_write(each);
+        if (sm_is_divided(mem))
+            sm_set_head(each, head);
+    }
+    if (sm_is_divided(mem))
+        sm_drop_pieces(mem);
+}
+
 static void set_size(struct sm_transaction *transaction, size_t size, unsigned head)
 {
     struct synced_mem *const mem = transaction->mem;
-    sm_close_write(mem);
+    become_whole(mem, head);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !has_room(mem, side, size))
@@ -36,7 +59,7 @@ struct growth {
     struct sm_copy *empty[SM_SIDES]; /* with undefined contents */
     struct sm_copy *larger;          /* with the contents of from */
     const struct sm_copy *from;
-    unsigned writes; /* the writes of from when it was read */
+    uint64_t writes; /* the writes of from when it was read */
     size_t size;     /* of the contents */
 };
 
@@ -83,6 +106,7 @@ static synced_mem_status grow_host(struct sm_transaction *transaction, size_t si
     memcpy(sm_copy_data(larger), sm_copy_data(sm_copy_of(mem, SM_CPU)), sm_size(mem));
     if (!zeroed)
         memset((char *)sm_copy_data(larger) + sm_size(mem), 0, size - sm_size(mem));
+    become_whole(mem, get_sides(mem));
     sm_detach_copy(transaction, SM_CPU);
     sm_put_copy(mem, SM_CPU, larger);
     return SYNCED_MEM_OK;
@@ -118,13 +142,22 @@ static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size,
     return status;
 }
 
+/* Returns a number that differs after a write to the device copy. */
+static uint64_t get_writes(const struct synced_mem *mem)
+{
+    uint64_t writes = 0;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        writes = sm_hash(writes ^ sm_begin_of(each)) ^ sm_copy_of(each, SM_GPU)->writes;
+    return writes;
+}
+
 static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth,
                                      struct sm_fence **wait)
 {
     struct synced_mem *const mem = transaction->mem;
     struct sm_copy *const from = sm_copy_of(mem, SM_GPU);
     synced_mem_status status = SYNCED_MEM_OK;
-    if (growth->from != from || growth->writes != from->writes || growth->size != sm_size(mem)) {
+    if (growth->from != from || growth->writes != get_writes(mem) || growth->size != sm_size(mem)) {
         /* The earlier copy is stale, but its memory serves for another try. */
         if (growth->larger)
             growth->empty[SM_GPU] = growth->larger;
@@ -134,11 +167,12 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
     if (status != SYNCED_MEM_OK)
         return status;
     growth->from = from;
-    growth->writes = from->writes;
+    growth->writes = get_writes(mem);
     growth->size = sm_size(mem);
-    status = sm_blocker_of_borrowed(from, wait);
+    status = sm_find_wait_of_borrowed(mem, SM_GPU, wait);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
+    become_whole(mem, get_sides(mem));
     sm_detach_copy(transaction, SM_GPU);
     sm_put_copy(mem, SM_GPU, growth->larger);
     growth->larger = NULL;
@@ -182,7 +216,7 @@ static synced_mem_status zero_tails(struct sm_transaction *transaction, size_t s
 static bool is_host_work(const struct synced_mem *mem, size_t size)
 {
     const struct sm_copy *const shared = sm_shared_copy(mem);
-    const unsigned head = sm_head(mem);
+    const unsigned head = get_sides(mem);
     if (shared && !has_room(mem, SM_CPU, size) && shared->source == SYNCED_MEM_SOURCE_MAPPED)
         return head != SYNCED_MEM_UNINITIALIZED;
     if (shared)
@@ -196,7 +230,7 @@ static synced_mem_status grow_object(struct sm_transaction *transaction, size_t 
                                      struct sm_fence **wait)
 {
     struct synced_mem *const mem = transaction->mem;
-    const unsigned head = sm_head(mem);
+    const unsigned head = get_sides(mem);
     const unsigned room =
         (has_room(mem, SM_CPU, size) ? sm_bit(SM_CPU) : 0) | (has_room(mem, SM_GPU, size) ? sm_bit(SM_GPU) : 0);
     unsigned next = head & room;
@@ -212,44 +246,69 @@ static synced_mem_status grow_object(struct sm_transaction *transaction, size_t 
     return status;
 }
 
+/* ---- Waits ---- */
+
+/* Returns whether a record is valid on the host whatever the device does. */
+static bool is_safe(const struct synced_mem *record)
+{
+    return (sm_head(record) & sm_bit(SM_CPU)) && !sm_is_lost(record);
+}
+
+/* Finds the wait for a side's work in flight. conflicting: also for the readers. Uses of a part that a lost device has
+ * ended need no event. */
+static synced_mem_status find_side_wait(const struct synced_mem *mem, enum sm_side side, bool conflicting,
+                                        struct sm_fence **wait)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each)) {
+        const synced_mem_status status = sm_inflight_settle(sm_copy_of(each, side), conflicting, NULL);
+        if (status != SYNCED_MEM_OK && !(status == SYNCED_MEM_ERR_DEVICE_LOST && each != mem && is_safe(each)))
+            return status;
+        *wait = sm_inflight_blocker(sm_copy_of(each, side), conflicting);
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Returns the side that gets the contents of parts with different heads. */
+static enum sm_side choose_side(const struct synced_mem *mem)
+{
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (sm_head(each) == SYNCED_MEM_AT_CPU)
+            return SM_CPU;
+    return SM_GPU;
+}
+
+/* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
+ * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
+static synced_mem_status find_parts_wait(struct synced_mem *mem, struct sm_fence **wait)
+{
+    bool fetched = false;
+    if (!sm_is_divided(mem))
+        return SYNCED_MEM_OK;
+    if (sm_head_of_records(mem) == SYNCED_MEM_MIXED)
+        SM_TRY(sm_fetch_for_access(mem, choose_side(mem), SM_READ, NULL, &fetched, wait));
+    if (fetched && !*wait)
+        *wait = sm_fence_done;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
+        if (get_sides(mem) & sm_bit(side))
+            SM_TRY(find_side_wait(mem, side, false, wait));
+    return SYNCED_MEM_OK;
+}
+
 /* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
  * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
  * host copy. */
-static synced_mem_status find_resize_wait(struct synced_mem *mem, size_t size, bool growing, struct sm_fence **wait)
+static synced_mem_status find_resize_wait(struct synced_mem *mem, size_t size, bool keep, struct sm_fence **wait)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
+    const bool growing = keep && size > sm_size(mem);
     *wait = NULL;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait && status == SYNCED_MEM_OK; side++)
+    if (keep)
+        SM_TRY(find_parts_wait(mem, wait));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
         if (!has_room(mem, side, size))
-            status = sm_blocker_of_borrowed(sm_copy_of(mem, side), wait);
-    if (status == SYNCED_MEM_OK && !*wait && growing && (sm_head(mem) & sm_bit(SM_GPU)))
+            SM_TRY(sm_find_wait_of_borrowed(mem, side, wait));
+    if (!*wait && growing && !sm_is_divided(mem) && (sm_head(mem) & sm_bit(SM_GPU)))
         *wait = sm_inflight_unqueued(sm_copy_of(mem, SM_GPU), has_room(mem, SM_GPU, size));
-    if (status != SYNCED_MEM_OK || *wait || !growing || !is_host_work(mem, size))
-        return status;
-    status = sm_inflight_settle(sm_copy_of(mem, SM_CPU), true, NULL);
-    *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(sm_copy_of(mem, SM_CPU), true) : NULL;
-    return status;
-}
-
-static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
-                                       struct growth *growth)
-{
-    struct synced_mem *const mem = transaction->mem;
-    for (;;) {
-        const bool growing = keep && size > sm_size(mem);
-        struct sm_fence *wait;
-        synced_mem_status status = find_resize_wait(mem, size, growing, &wait);
-        if (status == SYNCED_MEM_OK && !wait && growing)
-            status = grow_object(transaction, size, growth, &wait);
-        else if (status == SYNCED_MEM_OK && !wait)
-            set_size(transaction, size, keep ? sm_head(mem) : SYNCED_MEM_UNINITIALIZED);
-        if (status != SYNCED_MEM_OK || !wait)
-            return status;
-        bool over;
-        status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && (!over || (growing && sm_is_lost(mem))))
-            return status;
-    }
+    return *wait || !growing || !is_host_work(mem, size) ? SYNCED_MEM_OK : find_side_wait(mem, SM_CPU, true, wait);
 }
 
 static synced_mem_status fail_with_views(void)
@@ -257,58 +316,95 @@ static synced_mem_status fail_with_views(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
 }
 
-static void discard_contents(struct synced_mem *mem)
+/* Waits until no call keeps pieces of the root. A callback does not wait, as the call that it is in may be one of those.
+ * Nor does a forked child, which lacks the threads of the parent's calls. */
+static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
 {
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        sm_close_write(each);
-        sm_set_head(each, SYNCED_MEM_UNINITIALIZED);
-    }
-}
-
-/* Makes the pieces of a root alike, whose contents are on the host alone or do not matter. What is in flight on a copy
- * that has no contents goes to the root's record, as nobody needs the copy's pieces. */
-static synced_mem_status gather_work(struct sm_transaction *transaction, bool keep)
-{
-    struct synced_mem *const mem = transaction->mem;
-    if (!sm_is_divided(mem))
-        return SYNCED_MEM_OK;
-    for (enum sm_side side = keep ? SM_GPU : SM_CPU; side < SM_SIDES && !(keep && sm_shared_copy(mem)); side++)
-        SM_TRY(sm_gather_parts(mem, side));
-    if (!keep)
-        discard_contents(mem);
-    for (enum sm_side side = keep ? SM_GPU : SM_CPU; side < SM_SIDES && !(keep && sm_shared_copy(mem)); side++)
-        sm_drop_parts(mem, side);
+    if (sm_caller_is_in_callback() || mem->generation != sm_process_generation())
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                       "a call that has not ended works on parts of the object: the size can change after it");
+    const unsigned seen = sm_kept_begin();
+    sm_unlock_object(mem);
+    sm_kept_wait(seen);
+    sm_lock_object(mem);
+    sm_drop_lost(mem);
     return SYNCED_MEM_OK;
 }
 
-/* Makes a root without views, which may still be in pieces, whole. */
-static synced_mem_status make_whole(struct synced_mem *mem, bool keep)
+/* Gathers what is in flight on the parts of a root, for the copies of an undivided one. */
+static synced_mem_status gather_work(const struct synced_mem *mem)
 {
-    struct sm_transaction transaction;
-    void *data;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && sm_is_divided(mem); side++)
+        SM_TRY(sm_gather_parts(mem, side));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status change_size(struct sm_transaction *transaction, size_t size, bool keep, struct growth *growth,
+                                     struct sm_fence **wait)
+{
+    struct synced_mem *const mem = transaction->mem;
+    SM_TRY(gather_work(mem));
+    if (keep && size > sm_size(mem))
+        return grow_object(transaction, size, growth, wait);
+    set_size(transaction, size, keep ? get_sides(mem) : SYNCED_MEM_UNINITIALIZED);
+    return SYNCED_MEM_OK;
+}
+
+/* Returns whether the call can go on after failed work, which no longer touches the memory. */
+static bool is_survivable(const struct synced_mem *mem, size_t size, bool keep)
+{
+    bool survivable = true;
+    if (!sm_is_divided(mem))
+        return !keep || size <= sm_size(mem) || !sm_is_lost(mem);
+    for (struct synced_mem *each = sm_first_record(mem); each && keep && survivable; each = sm_next_record(mem, each))
+        survivable = is_safe(each);
+    return survivable;
+}
+
+static synced_mem_status resize_object(struct sm_transaction *transaction, size_t size, bool keep,
+                                       struct growth *growth)
+{
+    struct synced_mem *const mem = transaction->mem;
+    for (;;) {
+        struct sm_fence *wait;
+        if (sm_has_views(mem))
+            return fail_with_views();
+        if (sm_is_divided(mem) && sm_has_kept_records(mem)) {
+            SM_TRY(wait_for_other_calls(mem));
+            continue;
+        }
+        synced_mem_status status = find_resize_wait(mem, size, keep, &wait);
+        if (status == SYNCED_MEM_OK && !wait)
+            status = change_size(transaction, size, keep, growth, &wait);
+        if (status != SYNCED_MEM_OK || !wait)
+            return status;
+        bool over;
+        status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, size, keep)))
+            return status;
+    }
+}
+
+/* Begins the call. Pieces that have become alike since the last call are joined. */
+static synced_mem_status enter_joined(struct sm_transaction *transaction, struct synced_mem *mem)
+{
     SM_TRY(sm_lock_first(mem));
-    const bool is_divided = sm_is_divided(mem);
-    const bool has_views = is_divided && mem->holders > 0;
-    sm_unlock_last(mem);
-    if (has_views)
-        return fail_with_views();
-    if (!is_divided)
-        return SYNCED_MEM_OK;
-    if (keep)
-        SM_TRY(sm_access(mem, SM_CPU, SM_MUTABLE, &data));
-    SM_TRY(sm_enter(&transaction, mem));
-    return sm_leave(&transaction, gather_work(&transaction, keep));
+    if (sm_is_divided(mem) && mem->holders == 0) {
+        sm_join_records(mem);
+        sm_undivide(mem);
+    }
+    const synced_mem_status status = sm_begin(transaction, mem);
+    if (status != SYNCED_MEM_OK)
+        sm_unlock_last(mem);
+    return status;
 }
 
 static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool keep)
 {
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
-    SM_TRY(make_whole(mem, keep));
-    SM_TRY(sm_enter(&transaction, mem));
-    synced_mem_status status =
-        sm_is_divided(mem) ? fail_with_views() : resize_object(&transaction, size, keep, &growth);
-    status = sm_leave(&transaction, status);
+    SM_TRY(enter_joined(&transaction, mem));
+    const synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by(false);

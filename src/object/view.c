@@ -70,12 +70,9 @@ static struct synced_mem *find_behind(const struct synced_mem *view)
     return end < sm_size(root) ? sm_find_piece(root, end) : NULL;
 }
 
-/* A forked child leaves the root as it is, as for all objects of the parent process. */
-void sm_view_end(struct synced_mem *view)
+/* With the root's lock. */
+static void end_view(struct synced_mem *view, struct synced_mem *root)
 {
-    struct synced_mem *const root = sm_root(view);
-    if (!view->at.first || sm_lock_first(root) != SYNCED_MEM_OK)
-        return;
     struct synced_mem *const first = view->at.first;
     struct synced_mem *const behind = find_behind(view);
     sm_withdraw(view);
@@ -89,5 +86,40 @@ void sm_view_end(struct synced_mem *view)
         sm_join_records(root);
         sm_undivide(root);
     }
+}
+
+/* A forked child leaves the root as it is, as for all objects of the parent process. */
+static bool lock_root(const struct synced_mem *view, struct synced_mem *root)
+{
+    return view->at.first && sm_lock_first(root) == SYNCED_MEM_OK;
+}
+
+void sm_view_end(struct synced_mem *view)
+{
+    struct synced_mem *const root = sm_root(view);
+    if (!lock_root(view, root))
+        return;
+    end_view(view, root);
     sm_unlock_last(root);
+}
+
+static bool drop_reference_unless_last(struct synced_mem *root)
+{
+    unsigned references = atomic_load(&root->references);
+    while (references > 1)
+        if (atomic_compare_exchange_weak(&root->references, &references, references - 1))
+            return true;
+    return false;
+}
+
+bool sm_view_leave(struct synced_mem *view)
+{
+    struct synced_mem *const root = sm_root(view);
+    const bool locked = lock_root(view, root);
+    const bool left = drop_reference_unless_last(root);
+    if (left && locked)
+        end_view(view, root);
+    if (locked)
+        sm_unlock_last(root);
+    return left;
 }
