@@ -229,9 +229,12 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
 
 /* ---- Calls ---- */
 
+/* A piece without a copy has the count that its part will inherit. */
 static unsigned count_given(const struct synced_mem *record, enum sm_side side)
 {
-    return sm_copy_of(record, side) ? sm_copy_of(record, side)->given : 0;
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_owner(record), side);
+    return memory ? memory->given : 0;
 }
 
 static struct sm_before get_state(const struct synced_mem *record)
@@ -361,10 +364,14 @@ void sm_retire_detached(struct sm_transaction *transaction)
         sm_copy_retire(transaction->detached[i]);
 }
 
+/* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
 static void leave_object(struct sm_transaction *transaction)
 {
     struct synced_mem *const owner = sm_owner(transaction->mem);
-    sm_publish_object(transaction->mem);
+    if (transaction->restores_nothing)
+        publish_records(transaction->mem);
+    else
+        sm_publish_object(transaction->mem);
     sm_unlock_last(owner);
     sm_retire_detached(transaction);
 }
