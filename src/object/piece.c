@@ -159,13 +159,11 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
     return SYNCED_MEM_OK;
 }
 
-/* Protects the new bounds of host copies in debug mode. */
-static void protect_pieces(const struct synced_mem *one, const struct synced_mem *other)
+/* Protects the new bounds of a host copy in debug mode. */
+static void protect_piece(const struct synced_mem *piece)
 {
-    if (!sm_guard_on())
-        return;
-    sm_protect(one);
-    sm_protect(other);
+    if (sm_guard_on())
+        sm_protect(piece);
 }
 
 /* ---- Dividing ---- */
@@ -263,7 +261,8 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     right->at_rest = piece->at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
-    protect_pieces(piece, right);
+    protect_piece(piece);
+    protect_piece(right);
     return SYNCED_MEM_OK;
 }
 
@@ -332,6 +331,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
     set_piece_size(left, size);
+    protect_piece(left);
 }
 
 static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
