@@ -49,7 +49,6 @@ static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
     to->streamless = from->streamless;
     to->writes = from->writes;
     to->given = from->given;
-    to->arrivals = from->arrivals;
     return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
 }
 
@@ -160,7 +159,7 @@ void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
     other->covered = NULL;
     part->streamless = part->streamless || other->streamless;
     part->given = get_larger(part->given, other->given);
-    part->arrivals = get_larger(part->arrivals, other->arrivals);
+    part->arrivals += other->arrivals;
     part->writes = get_larger(part->writes, other->writes);
 }
 
@@ -169,6 +168,7 @@ void sm_part_return(struct sm_copy *owner, const struct sm_copy *part)
 {
     owner->streamless = owner->streamless || part->streamless;
     owner->given = get_larger(owner->given, part->given);
+    owner->arrivals += part->arrivals;
 }
 
 void sm_part_give(struct sm_copy *part)
@@ -194,7 +194,8 @@ void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
     to->streamless = from->streamless;
     to->writes = from->writes;
     to->given = from->given;
-    to->arrivals = from->arrivals;
+    to->arrivals += from->arrivals;
+    from->arrivals = 0;
     from->write = NULL;
     from->writer = NULL;
     from->writer_fence = NULL;
