@@ -219,8 +219,8 @@ static synced_mem_status make_device_copy_ready(struct synced_mem *mem, enum sm_
     return stream ? make_copy_ready_on(mem, mode, stream) : make_copy_ready(mem, SM_GPU, mode);
 }
 
-/* The fill has replaced the contents. If another side has them, they are not lost. The head of a lost device's only copy
- * stays, so that each access reports the loss. */
+/* The fill has replaced the contents. If another side has them, they are not lost. The head of a lost device's only
+ * copy stays, so that each access reports the loss. */
 static void drop_filled(const struct synced_mem *mem, synced_mem_status why)
 {
     for (struct synced_mem *each = sm_first_record(mem); each && why != SYNCED_MEM_ERR_DEVICE_LOST;

@@ -153,7 +153,7 @@ static inline struct synced_mem *sm_root(const struct synced_mem *mem)
     return mem->at.first ? mem->at.first->root : mem->at.empty.root;
 }
 
-/* Returns the object that has the memory: the root, or a view of 0 bytes itself. The root has the lock and the device. */
+/* Returns the object that has the memory: the root, or a view of 0 bytes itself. Its lock and device are the root's. */
 static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
 {
     return mem->kind == SM_VIEW && !mem->at.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
