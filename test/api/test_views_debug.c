@@ -90,6 +90,25 @@ static void read_stale_after_a_copy(void)
     touch_to_read(data + (size_t)page * PAGE);
 }
 
+/* Two views become one piece again, of which only the first was used on the host. */
+static void read_stale_beside_unused(void)
+{
+    synced_mem *used = NULL, *unused = NULL, *beside = NULL;
+    root = make_named_on("weights", (size_t)PAGES * PAGE, device_of_memory);
+    OK(synced_mem_view(&used, root, 0, 3 * PAGE, NULL));
+    OK(synced_mem_view(&unused, root, 3 * PAGE, 3 * PAGE, NULL));
+    OK(synced_mem_view(&beside, root, 6 * PAGE, PAGE, NULL));
+    const unsigned char *const data = synced_mem_overwrite_cpu_data(used);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(used, NULL), (size_t)3 * PAGE, 1, NULL);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(unused, NULL), (size_t)3 * PAGE, 1, NULL);
+    OK(synced_mem_end_use_on(used, NULL));
+    OK(synced_mem_end_use_on(unused, NULL));
+    gpu_sync_device(0);
+    OK(synced_mem_release(used));
+    OK(synced_mem_release(unused));
+    touch_to_read(data + PAGE);
+}
+
 static void write_synced(void)
 {
     make_pages(device_of_memory);
@@ -174,6 +193,7 @@ START_TEST(old_pointers)
         dies(read_stale_after_a_release, "is stale since ");
         dies(read_stale_after_a_copy, "is stale since ");
     }
+    dies(read_stale_beside_unused, "is stale since ");
     dies(write_stale_after_a_cut, "is stale since synced_mem_overwrite_gpu_data_on;");
     dies(write_synced, "is read-only since synced_mem_gpu_data_on;");
 }
