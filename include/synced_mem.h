@@ -1050,7 +1050,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
  * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
- * line, with its root and offset.
+ * line, with its root and offset. A copy with the contents of some parts alone is "in parts". The number of an object
+ * in parts is the sum of its parts' numbers. When a view divides a part, the left half keeps the number.
  * @param file  open to write; flushed, not closed
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);

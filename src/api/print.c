@@ -159,21 +159,32 @@ synced_mem_status synced_mem_get_stats(synced_mem_stats *stats)
 
 /* ---- An object ---- */
 
+/* Of the contents of a copy. */
+enum presence { ABSENT, IN_PARTS, WHOLE };
+
 /* The facts of a copy at one moment. */
 struct copy_facts {
     synced_mem_source source;
     size_t capacity;
     unsigned arrivals;
     bool pinned;
-    bool valid;
+    enum presence presence;
     bool pending;
 };
+
+static enum presence get_presence(const struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_heads heads = SM_NO_HEADS;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_add_head(&heads, sm_head(each));
+    return heads.all & sm_bit(side) ? WHOLE : heads.any & sm_bit(side) ? IN_PARTS : ABSENT;
+}
 
 static void add_record_facts(struct copy_facts *facts, const struct sm_copy *copy)
 {
     if (!copy)
         return;
-    facts->arrivals = copy->arrivals > facts->arrivals ? copy->arrivals : facts->arrivals;
+    facts->arrivals += copy->arrivals;
     facts->pending = facts->pending || sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
 }
 
@@ -185,7 +196,8 @@ static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_s
     struct copy_facts facts = {.source = (synced_mem_source)memory->source,
                                .capacity = sm_owner(mem) == mem ? sm_copy_capacity(memory) : sm_size(mem),
                                .pinned = memory->pinned,
-                               .valid = (sm_head_of_records(mem) & sm_bit(side)) != 0};
+                               .presence = get_presence(mem, side),
+                               .arrivals = sm_is_divided(mem) && mem->kind == SM_WHOLE ? memory->arrivals : 0};
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         add_record_facts(&facts, sm_copy_of(each, side));
     return facts;
@@ -194,7 +206,9 @@ static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_s
 static void print_copy(FILE *file, const char *which, const struct copy_facts *copy_facts)
 {
     const bool locked = copy_facts->pinned && copy_facts->source != SYNCED_MEM_SOURCE_PINNED;
-    const char *const state = !copy_facts->valid ? "stale" : copy_facts->pending ? "arriving" : "valid";
+    static const char *const states[] = {"stale", "in parts", "valid"};
+    const bool arriving = copy_facts->presence == WHOLE && copy_facts->pending;
+    const char *const state = arriving ? "arriving" : states[copy_facts->presence];
     if (copy_facts->source == SYNCED_MEM_SOURCE_NONE) {
         (void)fprintf(file, "  %-6s  none\n", which);
         return;

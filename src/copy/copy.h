@@ -84,7 +84,7 @@ struct sm_copy {
     union {
         struct {
             unsigned given;    /* counts the calls that gave out its pointer */
-            unsigned arrivals; /* counts the transfers to it */
+            unsigned arrivals; /* counts the transfers to it; those of parts are not among them */
         };
         uint64_t kept_at;    /* of cached device memory: its place in the order of age */
         uint64_t retired_at; /* of a retired copy: its place in the order of retirement */

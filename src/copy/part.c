@@ -49,7 +49,6 @@ static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
     to->streamless = from->streamless;
     to->writes = from->writes;
     to->given = from->given;
-    to->arrivals = from->arrivals;
     return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
 }
 
@@ -144,6 +143,13 @@ bool sm_part_is_idle(const struct sm_copy *part)
     return sm_part_is_written(part) && !skip_ended(part->reads) && !part->covered;
 }
 
+static unsigned get_larger(unsigned a, unsigned b)
+{
+    return a > b ? a : b;
+}
+
+/* The count of calls that gave out the pointer grows only when a call does. A sum would count the calls before a cut
+ * twice. */
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
 {
     struct sm_use **end = &part->covered;
@@ -152,16 +158,17 @@ void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
     *end = other->covered;
     other->covered = NULL;
     part->streamless = part->streamless || other->streamless;
-    part->given += other->given;
-    part->arrivals = part->arrivals > other->arrivals ? part->arrivals : other->arrivals;
-    part->writes = part->writes > other->writes ? part->writes : other->writes;
+    part->given = get_larger(part->given, other->given);
+    part->arrivals += other->arrivals;
+    part->writes = get_larger(part->writes, other->writes);
 }
 
-/* The count of calls that gave out the pointer never falls, so that a call notices that another one has. */
+/* A part that is made later inherits the count of calls that gave out the pointer. So the count never falls. */
 void sm_part_return(struct sm_copy *owner, const struct sm_copy *part)
 {
     owner->streamless = owner->streamless || part->streamless;
-    owner->given += part->given + 1;
+    owner->given = get_larger(owner->given, part->given);
+    owner->arrivals += part->arrivals;
 }
 
 void sm_part_give(struct sm_copy *part)
@@ -204,7 +211,8 @@ void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
     to->streamless = from->streamless;
     to->writes = from->writes;
     to->given = from->given;
-    to->arrivals = from->arrivals;
+    to->arrivals += from->arrivals;
+    from->arrivals = 0;
     from->write = NULL;
     from->writer = NULL;
     from->writer_fence = NULL;

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- Accesses that end on the host ---- */
+/* ---- Waits on the host ---- */
 
 static struct sm_stream *get_accessing_stream(const struct synced_mem *mem, enum sm_side side)
 {
@@ -84,6 +84,51 @@ static synced_mem_status make_copy_ready(struct synced_mem *mem, enum sm_side si
             return status;
     }
 }
+
+/* ---- Waits of a stream ---- */
+
+/* Finds the next fence that the host waits for before the stream can wait for all work. */
+static struct sm_fence *find_unqueued(const struct synced_mem *mem, enum sm_mode mode)
+{
+    struct sm_fence *wait = NULL;
+    for (struct synced_mem *each = sm_first_record(mem); each && !wait; each = sm_next_record(mem, each))
+        wait = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
+    return wait;
+}
+
+static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each))
+        status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
+    return status;
+}
+
+static synced_mem_status make_copy_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    for (;;) {
+        struct sm_fence *wait;
+        bool fetched;
+        bool over;
+        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &wait);
+        const bool again = status == SYNCED_MEM_OK && wait;
+        if (again)
+            status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK)
+            return status;
+        if (fetched || again)
+            continue;
+        wait = find_unqueued(mem, mode);
+        if (!wait)
+            return order_stream(mem, mode, stream);
+        status = sm_wait_queued_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
+            return status;
+    }
+}
+
+/* ---- Accesses ---- */
 
 static void free_reservations(struct sm_use *list)
 {
@@ -168,20 +213,46 @@ static void fill_records(const struct synced_mem *mem, struct sm_stream *stream)
         sm_fill_unwritten_device(each, stream);
 }
 
-/* The second make_copy_ready() waits for the fill. */
-static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode)
+/* Waits for all work on the device copy, on the host or, unless it is NULL, on the stream. */
+static synced_mem_status make_device_copy_ready(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
-    const synced_mem_status status = make_copy_ready(mem, SM_GPU, mode);
-    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
-        return status;
-    fill_records(mem, NULL);
-    return make_copy_ready(mem, SM_GPU, mode);
+    return stream ? make_copy_ready_on(mem, mode, stream) : make_copy_ready(mem, SM_GPU, mode);
+}
+
+/* The fill has replaced the contents. If another side has them, they are not lost. The head of a lost device's only
+ * copy stays, so that each access reports the loss. */
+static void drop_filled(const struct synced_mem *mem, synced_mem_status why)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each && why != SYNCED_MEM_ERR_DEVICE_LOST;
+         each = sm_next_record(mem, each))
+        sm_set_head(each, sm_head(each) & ~sm_bits_of(each, SM_GPU));
+}
+
+/* A failure would lose the contents. So the wait for the fill is tried twice. */
+static synced_mem_status fill_device(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    const struct sm_detail first = sm_detail_get();
+    fill_records(mem, stream);
+    if (make_device_copy_ready(mem, mode, stream) == SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    sm_detail_set(&first);
+    const synced_mem_status status = make_device_copy_ready(mem, mode, stream);
+    if (status != SYNCED_MEM_OK)
+        drop_filled(mem, status);
+    return status;
+}
+
+/* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
+static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+{
+    const synced_mem_status status = make_device_copy_ready(mem, mode, stream);
+    return status == SYNCED_MEM_OK && is_to_be_filled(mode) ? fill_device(mem, mode, stream) : status;
 }
 
 static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
 {
     struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready(mem, mode);
+    synced_mem_status status = make_device_ready(mem, mode, NULL);
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
@@ -229,61 +300,10 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     return SYNCED_MEM_OK;
 }
 
-/* Finds the next fence that the host waits for before the stream can wait for all work. */
-static struct sm_fence *find_unqueued(const struct synced_mem *mem, enum sm_mode mode)
-{
-    struct sm_fence *wait = NULL;
-    for (struct synced_mem *each = sm_first_record(mem); each && !wait; each = sm_next_record(mem, each))
-        wait = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
-    return wait;
-}
-
-static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
-{
-    synced_mem_status status = SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
-    return status;
-}
-
-static synced_mem_status make_copy_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
-{
-    for (;;) {
-        struct sm_fence *wait;
-        bool fetched;
-        bool over;
-        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &wait);
-        const bool again = status == SYNCED_MEM_OK && wait;
-        if (again)
-            status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK)
-            return status;
-        if (fetched || again)
-            continue;
-        wait = find_unqueued(mem, mode);
-        if (!wait)
-            return order_stream(mem, mode, stream);
-        status = sm_wait_queued_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
-            return status;
-    }
-}
-
-/* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
-static synced_mem_status make_device_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
-{
-    const synced_mem_status status = make_copy_ready_on(mem, mode, stream);
-    if (status != SYNCED_MEM_OK || !is_to_be_filled(mode))
-        return status;
-    fill_records(mem, stream);
-    return make_copy_ready_on(mem, mode, stream);
-}
-
 static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
 {
     struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready_on(mem, mode, stream);
+    synced_mem_status status = make_device_ready(mem, mode, stream);
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {

@@ -76,8 +76,8 @@ static synced_mem_status make_room(struct batch *batch, size_t pairs)
 static void list_owners(struct batch *batch)
 {
     for (size_t i = 0; i < batch->list.count; i++) {
-        batch->owners.list[2 * i] = sm_owner(batch->list.to[i]);
-        batch->owners.list[2 * i + 1] = sm_owner(batch->list.from[i]);
+        batch->owners.list[2 * i] = sm_root(batch->list.to[i]);
+        batch->owners.list[2 * i + 1] = sm_root(batch->list.from[i]);
     }
     sm_owners_sort(&batch->owners, 2 * batch->list.count);
 }

@@ -156,7 +156,7 @@ static inline struct synced_mem *sm_root(const struct synced_mem *mem)
     return mem->at.first ? mem->at.first->root : mem->at.empty.root;
 }
 
-/* Returns the object that has the lock and the memory: the root, or a view of 0 bytes itself. */
+/* Returns the object that has the memory: the root, or a view of 0 bytes itself. Its lock and device are the root's. */
 static inline struct synced_mem *sm_owner(const struct synced_mem *mem)
 {
     return mem->kind == SM_VIEW && !mem->at.first ? (struct synced_mem *)(uintptr_t)mem : sm_root(mem);
@@ -203,7 +203,7 @@ static inline unsigned sm_head(const struct synced_mem *mem)
 
 static inline int sm_device(const struct synced_mem *mem)
 {
-    return atomic_load_explicit(&sm_owner(mem)->device, memory_order_relaxed);
+    return atomic_load_explicit(&sm_root(mem)->device, memory_order_relaxed);
 }
 
 static inline size_t sm_size(const struct synced_mem *mem)
@@ -245,7 +245,7 @@ static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side sid
 
 static inline void sm_put_device(struct synced_mem *mem, int device)
 {
-    atomic_store_explicit(&sm_owner(mem)->device, (short)device, memory_order_relaxed);
+    atomic_store_explicit(&sm_root(mem)->device, (short)device, memory_order_relaxed);
 }
 
 #endif

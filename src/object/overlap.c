@@ -2,6 +2,7 @@
 #include "object/overlap.h"
 
 #include "base/status.h"
+#include "object/span.h"
 
 #include <stdlib.h>
 
@@ -12,9 +13,16 @@ static int compare_begins(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
-static bool may_share_memory(const struct sm_copy *copy)
+/* Returns the copy that has the record's memory. A piece may have no part of it yet. */
+static const struct sm_copy *get_memory(const struct synced_mem *record, enum sm_side side)
 {
-    return copy && sm_copy_is_of_user(copy);
+    return sm_copy_of(sm_owner(record), side);
+}
+
+static bool may_share_memory(const struct synced_mem *record, enum sm_side side)
+{
+    const struct sm_copy *const memory = get_memory(record, side);
+    return memory && sm_copy_is_of_user(memory);
 }
 
 /* The library's memory belongs to one object, unless the caller has given it to another object too. */
@@ -22,18 +30,18 @@ static bool has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pai
 {
     bool found = false;
     for (size_t i = 0; i < count && !found; i++)
-        found = may_share_memory(sm_copy_of(all[i].to, pairs->side)) ||
-                may_share_memory(sm_copy_of(all[i].from, SM_CPU)) || may_share_memory(sm_copy_of(all[i].from, SM_GPU));
+        found = may_share_memory(all[i].to, pairs->side) || may_share_memory(all[i].from, SM_CPU) ||
+                may_share_memory(all[i].from, SM_GPU);
     return found;
 }
 
 static void add_range(struct sm_range *ranges, size_t *used, const struct synced_mem *mem, enum sm_side side,
                       bool written)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if (!copy || sm_size(mem) == 0)
+    const struct sm_copy *const memory = get_memory(mem, side);
+    if (!memory || sm_size(mem) == 0)
         return;
-    const uintptr_t begin = (uintptr_t)sm_copy_data(copy);
+    const uintptr_t begin = (uintptr_t)sm_copy_data(memory) + sm_begin_of(mem);
     ranges[(*used)++] =
         (struct sm_range){.begin = begin, .end = begin + sm_size(mem), .written = written, .owner = mem};
 }

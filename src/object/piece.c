@@ -160,13 +160,11 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
     return SYNCED_MEM_OK;
 }
 
-/* Protects the new bounds of host copies in debug mode. */
-static void protect_pieces(const struct synced_mem *one, const struct synced_mem *other)
+/* Protects the new bounds of a host copy in debug mode. */
+static void protect_piece(const struct synced_mem *piece)
 {
-    if (!sm_guard_on())
-        return;
-    sm_protect(one);
-    sm_protect(other);
+    if (sm_guard_on())
+        sm_protect(piece);
 }
 
 /* ---- Dividing ---- */
@@ -266,7 +264,8 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     right->at_rest = piece->at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
-    protect_pieces(piece, right);
+    protect_piece(piece);
+    protect_piece(right);
     return SYNCED_MEM_OK;
 }
 
@@ -303,6 +302,20 @@ static bool can_join(const struct synced_mem *left, const struct synced_mem *rig
            (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
 
+/* In debug mode a part protects its bytes, and is not to be given up. So a piece that lacks it gets it, if it inherits
+ * no work. Without memory for that, the bytes are not protected. */
+static void complete_parts(struct synced_mem *left, struct synced_mem *right)
+{
+    const struct sm_copy *const memory = sm_copy_of(left->root, SM_CPU);
+    const bool has_one = !sm_copy_of(left, SM_CPU) != !sm_copy_of(right, SM_CPU);
+    if (!sm_guard_on() || !has_one || !sm_part_is_idle(memory))
+        return;
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_attach_part(left, SM_CPU);
+    (void)sm_attach_part(right, SM_CPU);
+    sm_detail_set(&first);
+}
+
 /* Joins the parts of a side. One that the other piece lacks is given up. */
 static void join_parts(struct synced_mem *left, const struct synced_mem *right, enum sm_side side)
 {
@@ -322,6 +335,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     struct synced_mem **const hint = &left->root->at.first->beside.hint;
     assert(!right->hot);
     sm_withdraw_all(left);
+    complete_parts(left, right);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (side == SM_CPU || !sm_shared_copy(left))
             join_parts(left, right, side);
@@ -335,6 +349,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
     set_piece_size(left, size);
+    protect_piece(left);
 }
 
 static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)

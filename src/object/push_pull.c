@@ -524,7 +524,7 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
 static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handle, struct synced_mem **failed)
 {
     for (size_t i = 0; i < batch->count; i++)
-        batch->owners.list[i] = sm_owner(batch->mems[i]);
+        batch->owners.list[i] = sm_root(batch->mems[i]);
     sm_owners_sort(&batch->owners, batch->count);
     const synced_mem_status status = follow_staged_transfers(batch, run_batch(batch, handle));
     release_records(batch);

@@ -72,7 +72,7 @@ unsigned sm_read_head(const struct synced_mem *mem)
         return SYNCED_MEM_MIXED;
     sm_lock_object(locked);
     head = sm_head_of_records(mem);
-    sm_unlock_last(sm_owner(mem));
+    sm_unlock_last(sm_root(mem));
     return head;
 }
 
@@ -94,7 +94,7 @@ void sm_object_init(struct synced_mem *mem)
 void sm_lock_object(struct synced_mem *mem)
 {
     sm_process_enter();
-    sm_mutex_lock(&sm_owner(mem)->lock);
+    sm_mutex_lock(&sm_root(mem)->lock);
 }
 
 void sm_unlock_last(struct synced_mem *owner)
@@ -137,9 +137,9 @@ void sm_publish_joined(struct synced_mem *mem)
 
 void sm_unlock_object(struct synced_mem *mem)
 {
-    struct synced_mem *const owner = sm_owner(mem);
+    struct synced_mem *const root = sm_root(mem);
     publish_records(mem);
-    sm_unlock_last(owner);
+    sm_unlock_last(root);
 }
 
 /* ---- Waiting ---- */
@@ -229,9 +229,12 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
 
 /* ---- Calls ---- */
 
+/* A piece without a copy has the count that its part will inherit. */
 static unsigned count_given(const struct synced_mem *record, enum sm_side side)
 {
-    return sm_copy_of(record, side) ? sm_copy_of(record, side)->given : 0;
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_owner(record), side);
+    return memory ? memory->given : 0;
 }
 
 static struct sm_before get_state(const struct synced_mem *record)
@@ -293,7 +296,7 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
     SM_TRY(sm_lock_first(mem));
     const synced_mem_status status = sm_begin(transaction, mem);
     if (status != SYNCED_MEM_OK)
-        sm_unlock_last(sm_owner(mem));
+        sm_unlock_last(sm_root(mem));
     return status;
 }
 
@@ -361,11 +364,15 @@ void sm_retire_detached(struct sm_transaction *transaction)
         sm_copy_retire(transaction->detached[i]);
 }
 
+/* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
 static void leave_object(struct sm_transaction *transaction)
 {
-    struct synced_mem *const owner = sm_owner(transaction->mem);
-    sm_publish_object(transaction->mem);
-    sm_unlock_last(owner);
+    struct synced_mem *const root = sm_root(transaction->mem);
+    if (transaction->restores_nothing)
+        publish_records(transaction->mem);
+    else
+        sm_publish_object(transaction->mem);
+    sm_unlock_last(root);
     sm_retire_detached(transaction);
 }
 

@@ -18,7 +18,8 @@ struct sm_before {
 /* The frame of one call on one object. */
 struct sm_transaction {
     struct synced_mem *mem;
-    bool restores_nothing;   /* it makes no side valid, and other calls may end the uses that it has settled */
+    bool restores_nothing;   /* it makes no side valid, and other calls may end the uses that it has settled; it joins
+                              * no pieces */
     struct sm_before one;    /* of an object with one record */
     struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;

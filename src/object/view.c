@@ -50,7 +50,6 @@ synced_mem_status sm_view_begin(struct synced_mem *view, const struct synced_mem
     if (status == SYNCED_MEM_OK && size > 0)
         status = cut_view(view, root, begin, size);
     if (status == SYNCED_MEM_OK && size == 0) {
-        sm_put_device(view, sm_device(root));
         view->at.empty.root = root;
         view->at.empty.offset = begin;
     }

@@ -172,6 +172,7 @@ START_TEST(as_text)
     text_of(root);
     HAS("'whole' at ");
     HAS("  24000 bytes (23.4 KiB), MIXED");
+    HAS("  in parts  0 transfers to it\n");
     text_of(NULL);
     HAS("'part' at ");
     HAS("'whole' at ");
@@ -179,6 +180,42 @@ START_TEST(as_text)
     OK(synced_mem_release(view));
     text_of(root);
     HAS("  24000 bytes (23.4 KiB), MIXED");
+    OK(synced_mem_release(root));
+}
+END_TEST
+
+static void has_transfers(synced_mem *mem, const char *state, unsigned count)
+{
+    char words[64];
+    (void)snprintf(words, sizeof words, "  %-8s  %u transfers to it\n", state, count);
+    OK(synced_mem_wait(mem));
+    text_of(mem);
+    HAS(words);
+}
+
+/* The transfers of all parts count, each once, also after parts were cut and joined. */
+START_TEST(transfers_as_text)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem *const root = make_root(false);
+    host_writes(root, 1);
+    OK(synced_mem_async_gpu_push(root, NULL));
+    synced_mem *const a = view_of(root, 100, 8000), *const b = view_of(root, 8100, 8000), *const mems[] = {a, b};
+    has_transfers(root, "valid", 1);
+    for (unsigned i = 0; i < 3; i++) {
+        host_writes(a, 2 + i);
+        OK(synced_mem_async_gpu_push(a, NULL));
+    }
+    host_writes(b, 5);
+    has_transfers(root, "in parts", 4);
+    OK(synced_mem_async_gpu_push(b, NULL));
+    has_transfers(a, "valid", 3);
+    has_transfers(b, "valid", 1);
+    has_transfers(root, "valid", 5);
+    release_all(mems, 2);
+    ck_assert(host_reads_right(root));
+    has_transfers(root, "valid", 5);
     OK(synced_mem_release(root));
 }
 END_TEST
@@ -430,6 +467,7 @@ Suite *suite(void)
     tcase_add_test(tests, view_of_a_view);
     tcase_add_test(tests, whole_view);
     tcase_add_test(tests, as_text);
+    tcase_add_test(tests, transfers_as_text);
     tcase_add_loop_test(tests, no_bytes, 0, 3);
     tcase_add_test(tests, of_no_bytes);
     TCase *const bad = add_case(made, "bad input");

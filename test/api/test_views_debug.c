@@ -21,7 +21,7 @@ static void release_pages(void)
     OK(synced_mem_release(root));
 }
 
-static int device_of_memory;
+static int device_of_memory, page;
 
 /* A view without a page in common with a stale one is used by the host. */
 static void use_what_is_not_stale(void)
@@ -60,6 +60,53 @@ static void write_stale_after_a_cut(void)
     touch_to_write(data + PAGE);
     touch_to_write(data + 6 * PAGE);
     touch_to_write(data + 4 * PAGE);
+}
+
+/* A view is made and released within stale bytes, which stay protected. */
+static void read_stale_after_a_release(void)
+{
+    synced_mem *inner = NULL, *beside = NULL;
+    root = make_named_on("weights", (size_t)PAGES * PAGE, device_of_memory);
+    const unsigned char *const data = synced_mem_overwrite_cpu_data(root);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(root, NULL));
+    OK(synced_mem_view(&beside, root, 6 * PAGE, PAGE, NULL));
+    OK(synced_mem_view(&inner, root, PAGE, 2 * PAGE, NULL));
+    OK(synced_mem_release(inner));
+    touch_to_read(data + (size_t)page * PAGE);
+}
+
+/* A copy cuts both objects at the borders of the other. */
+static void read_stale_after_a_copy(void)
+{
+    synced_mem *beside = NULL, *beside_other = NULL;
+    root = make_named_on("weights", (size_t)PAGES * PAGE, device_of_memory);
+    const unsigned char *const data = synced_mem_overwrite_cpu_data(root);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(root, NULL));
+    OK(synced_mem_view(&beside, root, 6 * PAGE, PAGE, NULL));
+    synced_mem *const other = make_on((size_t)PAGES * PAGE, device_of_memory);
+    host_fill(synced_mem_overwrite_cpu_data(other), (size_t)PAGES * PAGE, 1);
+    OK(synced_mem_view(&beside_other, other, 3 * PAGE, PAGE, NULL));
+    OK(synced_mem_cpu_copy(other, root));
+    touch_to_read(data + (size_t)page * PAGE);
+}
+
+/* Two views become one piece again, of which only the first was used on the host. */
+static void read_stale_beside_unused(void)
+{
+    synced_mem *used = NULL, *unused = NULL, *beside = NULL;
+    root = make_named_on("weights", (size_t)PAGES * PAGE, device_of_memory);
+    OK(synced_mem_view(&used, root, 0, 3 * PAGE, NULL));
+    OK(synced_mem_view(&unused, root, 3 * PAGE, 3 * PAGE, NULL));
+    OK(synced_mem_view(&beside, root, 6 * PAGE, PAGE, NULL));
+    const unsigned char *const data = synced_mem_overwrite_cpu_data(used);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(used, NULL), (size_t)3 * PAGE, 1, NULL);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(unused, NULL), (size_t)3 * PAGE, 1, NULL);
+    OK(synced_mem_end_use_on(used, NULL));
+    OK(synced_mem_end_use_on(unused, NULL));
+    gpu_sync_device(0);
+    OK(synced_mem_release(used));
+    OK(synced_mem_release(unused));
+    touch_to_read(data + PAGE);
 }
 
 static void write_synced(void)
@@ -142,6 +189,11 @@ START_TEST(old_pointers)
     device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     dies(read_stale, "is stale since synced_mem_overwrite_gpu_data_on;");
     SAID("synced_mem: 'weights' (");
+    for (page = 0; page < PAGES; page++) {
+        dies(read_stale_after_a_release, "is stale since ");
+        dies(read_stale_after_a_copy, "is stale since ");
+    }
+    dies(read_stale_beside_unused, "is stale since ");
     dies(write_stale_after_a_cut, "is stale since synced_mem_overwrite_gpu_data_on;");
     dies(write_synced, "is read-only since synced_mem_gpu_data_on;");
 }

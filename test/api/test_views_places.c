@@ -235,6 +235,39 @@ START_TEST(device_of_a_view)
 }
 END_TEST
 
+/* A view of 0 bytes has its root's device, whichever of them is used first. */
+START_TEST(device_of_no_bytes)
+{
+    const bool root_is_first = _i == 0;
+    if (devices() < 2)
+        return;
+    synced_mem *const root = make(ROOT), *const none = view_of(root, 10, 0), *const part = view_of(root, 0, 100);
+    synced_mem *const used = root_is_first ? root : none, *const mems[] = {part, none, root};
+    synced_mem_stream there = gpu_stream_create(1, false);
+    ck_assert_int_eq(synced_mem_device(none), SYNCED_MEM_DEVICE_CURRENT);
+    gpu_make_current(1);
+    (void)given(synced_mem_overwrite_gpu_data(used));
+    gpu_make_current(0);
+    ck_assert_int_eq(synced_mem_device(root), 1);
+    ck_assert_int_eq(synced_mem_device(none), 1);
+    (void)given(synced_mem_mutable_gpu_data(none));
+    (void)given(synced_mem_mutable_gpu_data(root));
+    ck_assert_int_eq(synced_mem_device(root), 1);
+    ck_assert_int_eq(synced_mem_device(none), 1);
+    (void)given(synced_mem_overwrite_cpu_data(none));
+    (void)given(synced_mem_overwrite_cpu_data(part));
+    OK(synced_mem_async_gpu_push_n(mems, 2, there));
+    HEAD(none, SYNCED);
+    HEAD(part, SYNCED);
+    synced_mem *const other = view_of(root, 20, 0);
+    OK(synced_mem_async_gpu_copy(other, none, there)); /* their locks are one */
+    HEAD(other, AT_GPU);
+    OK(synced_mem_release(other));
+    release_all(mems, 3);
+    close_stream(there);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("places of views");
@@ -247,5 +280,6 @@ Suite *suite(void)
     tcase_add_loop_test(callers, divided_meanwhile, 0, 4);
     TCase *const others = add_case(made, "devices");
     tcase_add_test(others, device_of_a_view);
+    tcase_add_loop_test(others, device_of_no_bytes, 0, 2);
     return made;
 }

@@ -313,6 +313,31 @@ START_TEST(copies_of_parts)
 }
 END_TEST
 
+/* Memory of the root is handed to another object. The view that has the same bytes was never used on this side. */
+START_TEST(copies_within_memory)
+{
+    const bool on_host = _i % 2 == 0, is_source = _i >= 2;
+    if (!on_host && !gpu_expected())
+        return;
+    synced_mem *const root = make_root(false), *const a = view_of(root, 0, 5000), *const b = view_of(root, 5000, 5000);
+    synced_mem *const other = make_on(5000, on_host ? SYNCED_MEM_DEVICE_CURRENT : 0);
+    if (on_host)
+        host_writes(b, 1);
+    else
+        device_writes(b, 1, NULL);
+    char *const bytes = (char *)given(on_host ? synced_mem_cpu_data(b) : synced_mem_gpu_data(b)) - 5000;
+    OK(on_host ? synced_mem_set_cpu_data(other, bytes + 1) : synced_mem_set_gpu_data(other, bytes + 1));
+    synced_mem *const to = is_source ? other : a, *const from = is_source ? b : other;
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+          on_host ? synced_mem_cpu_copy(to, from) : synced_mem_async_gpu_copy(to, from, NULL));
+    SAYS("overlaps");
+    ck_assert(host_reads_right(b));
+    OK(synced_mem_release_data(other));
+    synced_mem *const mems[] = {a, b, other, root};
+    release_all(mems, 4);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("transfers of views");
@@ -327,5 +352,6 @@ Suite *suite(void)
     TCase *const copies = add_case(made, "copies");
     tcase_add_loop_test(copies, copies_within_a_root, 0, 4);
     tcase_add_loop_test(copies, copies_of_parts, 0, 4);
+    tcase_add_loop_test(copies, copies_within_memory, 0, 4);
     return made;
 }

@@ -27,18 +27,16 @@ static void refuse_to_fill(void)
     }
 }
 
-/* The access fails if its wait for the fill fails. The next access succeeds. */
+/* A wait for the fill that fails is tried again. */
 static void fail_to_wait(void)
 {
-    unsigned failed = 0;
     on_a_stream = false;
     for (unsigned nth = 1; nth <= 3; nth++) {
         synced_mem *const mem = make_at_gpu(SIZE, 1);
         gpu_delay(NULL);
         emu_fail("cudaEventSynchronize", nth, cudaErrorUnknown, false);
         void *data = overwrite(mem);
-        failed += data == NULL;
-        ck_assert(data || synced_mem_last_error() == SYNCED_MEM_ERR_CUDA);
+        ck_assert_ptr_nonnull(data);
         ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
         emu_fail_clear();
         data = overwrite(mem);
@@ -46,13 +44,81 @@ static void fail_to_wait(void)
         ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
         OK(synced_mem_release(mem));
     }
-    ck_assert_uint_eq(failed, 1);
+}
+
+static const size_t borders[] = {1000, 3000};
+
+/* Divides the object if it is to have views. */
+static void make_views(synced_mem *mem, synced_mem **views, bool wanted)
+{
+    views[0] = views[1] = NULL;
+    for (int i = 0; i < 2 && wanted; i++)
+        OK(synced_mem_view(&views[i], mem, borders[i], 1500, NULL));
+}
+
+static void release_with_views(synced_mem *mem, synced_mem *const *views)
+{
+    for (int i = 0; i < 2; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(mem));
+}
+
+/* One call of the runtime fails. If the access fails the contents are as before. */
+static void fail_once(void)
+{
+    unsigned failed = 0;
+    for (unsigned nth = 1; nth <= 90; nth++)
+        for (int way = 0; way < 4; way++) {
+            synced_mem *views[2];
+            synced_mem *const mem = make_at_gpu(SIZE, 1);
+            on_a_stream = way % 2;
+            make_views(mem, views, way >= 2);
+            gpu_sync_device(0);
+            emu_fail("*", nth, cudaErrorUnknown, false);
+            const bool done = overwrite(mem) != NULL;
+            emu_fail_clear();
+            failed += !done;
+            ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+            ck_assert_msg(done || host_is(synced_mem_cpu_data(mem), SIZE, 1), "call %u, way %d", nth, way);
+            release_with_views(mem, views);
+        }
+    ck_assert_uint_gt(failed, 20);
+}
+
+/* All waits fail from one on. Contents that the fill has replaced are not valid any more. */
+static void fail_from_one_wait_on(void)
+{
+    unsigned lost = 0;
+    on_a_stream = false;
+    for (unsigned first = 1; first <= 6; first++)
+        for (int way = 0; way < 4; way++) {
+            synced_mem *views[2];
+            synced_mem *const mem = make_at_gpu(SIZE, 1);
+            make_views(mem, views, way >= 2);
+            if (way % 2)
+                ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+            gpu_delay(NULL);
+            for (unsigned i = 0; i < 20; i++)
+                emu_fail("cudaEventSynchronize", first + i, cudaErrorUnknown, false);
+            const bool done = overwrite(mem) != NULL;
+            emu_fail_clear();
+            const unsigned head = synced_mem_head(mem);
+            lost += head == SYNCED_MEM_UNINITIALIZED;
+            ck_assert(head != SYNCED_MEM_UNINITIALIZED || (!done && way % 2 == 0));
+            ck_assert(done || head == SYNCED_MEM_UNINITIALIZED || host_is(synced_mem_cpu_data(mem), SIZE, 1));
+            gpu_fill(overwrite(mem), SIZE, 2, NULL);
+            ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+            release_with_views(mem, views);
+        }
+    ck_assert_uint_gt(lost, 0);
 }
 
 START_TEST(failures)
 {
     lives(refuse_to_fill);
     lives(fail_to_wait);
+    lives(fail_once);
+    lives(fail_from_one_wait_on);
 }
 END_TEST
 

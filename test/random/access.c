@@ -32,7 +32,7 @@ static bool call_on(const struct op *op, struct call *call)
         return false;
     call->handle = handle_of(op, call->stream);
     const bool elsewhere =
-        call->object->owner->device >= 0 && device_of_stream(call->stream) != call->object->owner->device;
+        get_device_of(call->object) >= 0 && device_of_stream(call->stream) != get_device_of(call->object);
     call->allowed = elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;
     if (!machine.gpu)
         call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;
@@ -190,7 +190,7 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
         return;
     code_line("gpu_expect(gpu + %zu, %zu, ..., stream[%d]); /* the memory that was handed in */", object->offset,
               object->size, stream);
-    gpu_make_current(object->owner->device);
+    gpu_make_current(get_device_of(object));
     gpu_expect(block->data + object->offset, object->size, ref_bytes(object), world.streams[stream]);
     gpu_make_current(world.current[world.thread]);
     access.code = OP_GPU_READ_ON;
@@ -268,7 +268,7 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
 {
     unsigned allowed = OK_ONLY;
     for (size_t i = 0; i < count; i++) {
-        const bool elsewhere = objects[i]->owner->device >= 0 && objects[i]->owner->device != device_of_stream(stream);
+        const bool elsewhere = get_device_of(objects[i]) >= 0 && get_device_of(objects[i]) != device_of_stream(stream);
         const unsigned one =
             transfer_allowed(objects[i], push, elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY);
         allowed = one & OK_ONLY ? allowed : (allowed & ~(unsigned)OK_ONLY) | one;

@@ -30,7 +30,7 @@ static bool end_use_on(const struct op *op)
     const int stream = object->mem ? resolve(object, op->stream) : -1;
     if (stream < 0)
         return false;
-    const bool elsewhere = object->owner->device >= 0 && object->owner->device != device_of_stream(stream);
+    const bool elsewhere = get_device_of(object) >= 0 && get_device_of(object) != device_of_stream(stream);
     const unsigned allowed = !machine.gpu ? OK_ONLY | 1u << SYNCED_MEM_ERR_NO_GPU
                              : elsewhere  ? OK_ONLY | 1u << SYNCED_MEM_ERR_INVALID_DEVICE
                                           : OK_ONLY;
@@ -168,7 +168,7 @@ static bool kernel_write(const struct op *op, struct object *object, int stream)
     const size_t offset = object->offset + range.offset;
     code_line("gpu_fill((char *)device[%d] + %zu, %zu, %u, stream[%d]);", owner_of(object), offset, range.size, pattern,
               stream);
-    gpu_make_current(object->owner->device);
+    gpu_make_current(get_device_of(object));
     gpu_fill(object->owner->device_data + offset, range.size, pattern, world.streams[stream]);
     leave_device();
     ref_kernel(object, range, stream, true);
@@ -185,7 +185,7 @@ static bool kernel_read(const struct op *op, struct object *object, int stream)
     const size_t offset = object->offset + range.offset;
     code_line("gpu_expect((char *)device[%d] + %zu, %zu, ..., stream[%d]);", owner_of(object), offset, range.size,
               stream);
-    gpu_make_current(object->owner->device);
+    gpu_make_current(get_device_of(object));
     gpu_expect(object->owner->device_data + offset, range.size, object->owner->bytes + offset, world.streams[stream]);
     leave_device();
     ref_kernel(object, range, stream, false);
@@ -204,7 +204,7 @@ void late_kernel(const struct object *owner)
                 continue;
             code_line("gpu_expect((char *)device[%d] + %zu, %zu, ..., NULL); /* through an earlier pointer */",
                       owner_of(owner), part->begin, part_size(part));
-            gpu_make_current(owner->device);
+            gpu_make_current(get_device_of(owner));
             gpu_expect(owner->device_data + part->begin, part_size(part), owner->bytes + part->begin, NULL);
             leave_device();
             shared->kernels++;
@@ -224,7 +224,7 @@ static bool kernel_copy(const struct op *op, struct object *object, int stream)
     read.size = written.size;
     code_line("gpu_copy((char *)device[%d] + %zu, (char *)device[%d] + %zu, %zu, stream[%d]);", owner_of(object),
               object->offset + written.offset, owner_of(from), from->offset + read.offset, written.size, stream);
-    gpu_make_current(object->owner->device);
+    gpu_make_current(get_device_of(object));
     gpu_copy(object->owner->device_data + object->offset + written.offset,
              from->owner->device_data + from->offset + read.offset, written.size, world.streams[stream]);
     leave_device();

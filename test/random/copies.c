@@ -17,7 +17,7 @@ struct call {
 /* A default stream belongs to the target's device. If the target has none, it belongs to the source's. */
 static int resolve_copy(const struct call *call, const struct op *op)
 {
-    const bool of_source = call->to[0]->owner->device < 0 && call->from->owner->device >= 0;
+    const bool of_source = get_device_of(call->to[0]) < 0 && get_device_of(call->from) >= 0;
     return resolve(of_source ? call->from : call->to[0], op->stream);
 }
 
@@ -28,8 +28,8 @@ static void find_allowed(struct call *call)
         return;
     const int device = device_of_stream(call->stream);
     for (int i = 0; i < call->count; i++)
-        if (call->to[i]->owner->device >= 0 && call->to[i]->owner->device != device &&
-            call->from->owner->device != device)
+        if (get_device_of(call->to[i]) >= 0 && get_device_of(call->to[i]) != device &&
+            get_device_of(call->from) != device)
             call->allowed = 1u << SYNCED_MEM_ERR_INVALID_DEVICE;
     if (!machine.gpu)
         call->allowed = 1u << SYNCED_MEM_ERR_NO_GPU;

@@ -276,7 +276,7 @@ bool play_failing(const struct op *op)
     if (op->code != OP_FAILING || failing.stream < 0 || is_shared(object) || object->size == 0 ||
         !is_known(failing.owner))
         return false;
-    if (failing.owner->device >= 0 && failing.owner->device != device_of_stream(failing.stream))
+    if (get_device_of(failing.owner) >= 0 && get_device_of(failing.owner) != device_of_stream(failing.stream))
         return false;
     if (!machine.gpu || !gpu_is_emulated()) /* no other runtime can fail at will */
         return false;

@@ -244,8 +244,8 @@ static unsigned handing_allowed(const struct handing *handing)
     const struct object *const object = handing->object;
     const int device = handing->sides[GPU]            ? handing->blocks[GPU]->device
                        : handing->stream != NO_STREAM ? device_of_stream(handing->stream)
-                                                      : object->owner->device;
-    const bool elsewhere = object->owner->device >= 0 && device != object->owner->device;
+                                                      : get_device_of(object);
+    const bool elsewhere = get_device_of(object) >= 0 && device != get_device_of(object);
     if (object->root || object->placement != SYNCED_MEM_PLACEMENT_SEPARATE)
         return 1u << SYNCED_MEM_ERR_INVALID_STATE | (elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : 0);
     return elsewhere ? 1u << SYNCED_MEM_ERR_INVALID_DEVICE : OK_ONLY;

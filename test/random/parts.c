@@ -107,7 +107,7 @@ bool ref_overlap(const struct object *one, const struct object *other)
  * library covers and that the caller's own order allows. */
 static bool may_read(const struct object *owner, const struct part *part, int stream)
 {
-    if (stream < 0 || device_of_stream(stream) != owner->device)
+    if (stream < 0 || device_of_stream(stream) != get_device_of(owner))
         return false;
     if (part->writer == stream || (part->readers & in_set(stream)))
         return true;
@@ -223,7 +223,6 @@ void ref_viewed(struct object *view, synced_mem *mem, struct object *root, size_
     ref_created(view, mem, size);
     view->root = root;
     view->root_offset = offset;
-    view->device = root->device;
     root->views++;
     if (size == 0)
         return;

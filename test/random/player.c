@@ -232,13 +232,12 @@ bool answered(const char *what, synced_mem_status status, unsigned allowed)
 
 void take_device(struct object *object, int device, bool must)
 {
-    struct object *const owner = object->owner;
     const int said = synced_mem_device(object->mem);
-    if (owner->device >= 0 || (said < 0 && !must))
+    if (get_device_of(object) >= 0 || (said < 0 && !must))
         return;
     if (said != device)
         fail("the object took device %d, not %d", said, device);
-    owner->device = said;
+    (object->root ? object->root : object)->device = said;
 }
 
 /* Such memory holds no contents; only its source shows it. */
@@ -291,8 +290,8 @@ static void check_one(const struct object *object)
         fail("the head is %d, not %u", synced_mem_head(mem), head);
     if (synced_mem_size(mem) != object->size)
         fail("the size is %zu, not %zu", synced_mem_size(mem), object->size);
-    if (synced_mem_device(mem) != object->owner->device)
-        fail("the device is %d, not %d", synced_mem_device(mem), object->owner->device);
+    if (synced_mem_device(mem) != get_device_of(object))
+        fail("the device is %d, not %d", synced_mem_device(mem), get_device_of(object));
     const size_t room[SIDES] = {synced_mem_cpu_capacity(mem), synced_mem_gpu_capacity(mem)};
     if (is_shared(object) && (synced_mem_placement(mem) != object->owner->placement || room[CPU] != room[GPU]))
         fail("the placement is %d, with room for %zu and %zu bytes", (int)synced_mem_placement(mem), room[CPU],

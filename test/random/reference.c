@@ -16,7 +16,7 @@ void ref_begin(void)
 
 int device_for(const struct object *object)
 {
-    return object->owner->device >= 0 ? object->owner->device : world.current[world.thread];
+    return get_device_of(object) >= 0 ? get_device_of(object) : world.current[world.thread];
 }
 
 /* The legacy and the per-thread stream have no handle of their own. They belong to the object's device. */

@@ -36,8 +36,6 @@ static void view_made(const struct op *op, synced_mem *mem)
     struct object *const root = of->root ? of->root : object_of(op);
     ref_viewed(view, mem, root, of->root_offset + op->a, size_of(op));
     view->named = op->b & 1;
-    if (view->size == 0)
-        view->device = synced_mem_device(mem);
     check_facts(view);
 }
 

@@ -84,8 +84,10 @@ struct object {
     int views, views_with_bytes;
     bool divided; /* it had views with bytes, or was copied with such an object: the library may still keep parts */
 
-    /* Of an owner. */
+    /* Of an object that is no view. */
     int device;
+
+    /* Of an owner. */
     size_t alignment;
     synced_mem_placement_kind placement; /* the requested placement */
     bool allocated[SIDES];               /* memory that is not handed in comes from a user allocator */
@@ -118,6 +120,12 @@ extern struct world world;
 
 /* Returns the stream that an object's call uses; -1: this machine has none. */
 int resolve(const struct object *object, int stream);
+/* Returns the object's device, which is its root's. */
+static inline int get_device_of(const struct object *object)
+{
+    return object->root ? object->root->device : object->device;
+}
+
 /* Returns the device that an object without a device takes when it needs one. */
 int device_for(const struct object *object);
 

@@ -1,0 +1,162 @@
+/*
+ * Checks an access to a root that waits and then fails, while another thread makes a call on the root: the heads of all
+ * parts are as before.
+ */
+#include "views_kit.h"
+
+#include "cudart_emu.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+enum { SPLIT = 8000, CHANGED = 4000, A_WHILE_US = 2000, PATIENCE_S = 60 };
+
+static synced_mem *root, *left, *right;
+static synced_mem_stream reader, stream;
+static atomic_bool got;
+
+static void stage(unsigned threads)
+{
+    const synced_mem_staging staging = {.struct_size = sizeof staging,
+                                        .threads = threads,
+                                        .buffer_bytes = 65536,
+                                        .minimum_bytes = threads > 0 ? 1 : 1 << 20};
+    OK(synced_mem_set_staging(&staging));
+}
+
+/* Both copies are there, and nothing is in flight. */
+static void begin(unsigned threads)
+{
+    stage(threads);
+    root = make_root(true);
+    left = threads == 0 ? view_of(root, 0, SPLIT) : NULL;
+    right = view_of(root, SPLIT, ROOT - SPLIT);
+    reader = open_stream(NON_BLOCKING);
+    stream = open_stream(NON_BLOCKING);
+    host_writes(root, 1);
+    (void)given(synced_mem_gpu_data_on(root, stream));
+    gpu_stream_sync(stream);
+    OK(synced_mem_end_use_on(root, stream));
+    OK(synced_mem_wait(root));
+}
+
+static void finish(void)
+{
+    ck_assert(device_reads_right(root));
+    OK(synced_mem_release(left));
+    OK(synced_mem_release(right));
+    OK(synced_mem_release(root));
+    close_stream(reader);
+    close_stream(stream);
+    ck_assert_int_eq(atomic_load(&unsound), 0);
+}
+
+static void *access_root(void *unused)
+{
+    atomic_store(&got, synced_mem_gpu_data_on(root, stream) != NULL);
+    return unused;
+}
+
+static void nothing(void)
+{
+}
+
+static void make_and_release(void)
+{
+    synced_mem *const view = view_of(root, 100, 100);
+    OK(synced_mem_release(view));
+}
+
+static void query(void)
+{
+    int pending;
+    OK(synced_mem_query(root, &pending));
+}
+
+static void end_use(void)
+{
+    OK(synced_mem_end_use_on(root, stream));
+}
+
+static void print(void)
+{
+    static char text[65536];
+    FILE *const file = fmemopen(text, sizeof text, "w");
+    ck_assert_ptr_nonnull(file);
+    OK(synced_mem_print(root, file));
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void (*const calls[])(void) = {nothing, make_and_release, query, end_use, print};
+enum { CALLS = sizeof calls / sizeof calls[0], TIMES = 30 };
+
+/* The access transfers the left bytes. Then it waits for the kernel that reads the right ones, and fails. first:
+ * the first transfer after the wait that fails. */
+static void fail_an_access(void (*meanwhile)(void), unsigned first)
+{
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, access_root, NULL), 0);
+    usleep(A_WHILE_US);
+    while (!others_sleep())
+        usleep(A_WHILE_US);
+    for (int i = 0; i < TIMES; i++) { /* the transfer of the left bytes ends during these calls */
+        meanwhile();
+        usleep(A_WHILE_US);
+    }
+    for (unsigned nth = first; nth < 9; nth++)
+        emu_fail("cudaMemcpyAsync", nth, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    emu_fail_clear();
+    ck_assert(!atomic_load(&got));
+}
+
+static void right_is_read(void)
+{
+    gpu_hold(reader);
+    kernel_reads(right, reader);
+}
+
+/* The access has made the left view valid on the device. */
+START_TEST(heads_of_views_are_restored)
+{
+    begin(0);
+    right_is_read();
+    host_writes(root, 2);
+    fail_an_access(calls[_i], 2);
+    HEAD(left, AT_CPU);
+    HEAD(right, AT_CPU);
+    HEAD(root, AT_CPU);
+    finish();
+}
+END_TEST
+
+/* The access has made the first bytes as valid as the next ones, with no view between them. */
+START_TEST(heads_without_views_are_restored)
+{
+    begin(1);
+    synced_mem *changed = view_of(root, 0, CHANGED);
+    host_writes(changed, 2);
+    OK(synced_mem_release(changed));
+    right_is_read();
+    host_writes(right, 3);
+    fail_an_access(calls[_i], 1);
+    changed = view_of(root, 0, CHANGED);
+    HEAD(changed, AT_CPU);
+    OK(synced_mem_release(changed));
+    changed = view_of(root, CHANGED, SPLIT - CHANGED);
+    HEAD(changed, SYNCED);
+    OK(synced_mem_release(changed));
+    finish();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("calls beside a failing access");
+    TCase *const tests = add_case(made, "heads");
+    tcase_add_loop_test(tests, heads_of_views_are_restored, 0, CALLS);
+    tcase_add_loop_test(tests, heads_without_views_are_restored, 0, CALLS);
+    tcase_set_timeout(tests, PATIENCE_S);
+    return made;
+}
