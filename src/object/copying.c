@@ -446,7 +446,7 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
 
 /* ---- All ---- */
 
-/* What the call needs for each of the caller's pairs before anything is locked. */
+/* The memory that the call needs for each of the caller's pairs before anything is locked. */
 struct mention {
     struct synced_mem *owners[2];
     struct name names[2];

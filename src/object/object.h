@@ -84,7 +84,8 @@ struct sm_neighbours {
  *    on[...] is set                    =>  the head has the device's bit, and the stream was given the copy's pointer
  *    on[writing] is set                =>  the head has no other bit, and that stream may write now
  *
- * Only sm_set_head() in transaction.c writes the head of a record. Only publish.c writes ready and on.
+ * Only sm_set_head() in transaction.c changes the head of a record. A record that takes over bytes of another gets its
+ * head in piece.c. Only publish.c writes ready and on, and shows the head in objects that are one piece.
  */
 struct synced_mem {
     union {
@@ -110,7 +111,7 @@ struct synced_mem {
         _Atomic(struct sm_copy *) copy[SM_SIDES];
         struct { /* of a view that has bytes; the records of its pieces may change while the hot path reads */
             _Atomic(void *) gpu_data;
-            /* Where the hot path on a stream finds the pointer. A copy begins with its own. */
+            /* The address at which the hot path on a stream finds the pointer. A copy begins with its own. */
             _Atomic(_Atomic(void *) *) gpu_data_at;
         };
     };

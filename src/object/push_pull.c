@@ -48,7 +48,7 @@ struct batch {
 
 /* ---- Room ---- */
 
-/* What one mention needs of each array. */
+/* The memory of one mention in all arrays. */
 struct part {
     struct entry entry;
     struct sm_transfer transfer;

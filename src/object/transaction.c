@@ -52,7 +52,7 @@ static void trace_head(const struct synced_mem *record, unsigned head)
                                           .bytes = sm_size(record)});
 }
 
-/* Only this function writes the head. A copy without the contents has none arriving. */
+/* A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     trace_head(mem, head);

@@ -1,7 +1,7 @@
 /*
  * Transactions: the begin and end of every call on an object, and how it waits in between. A transaction holds the
  * object's lock from sm_enter() to sm_leave(). Each unlock publishes the pointers that the hot path may return. After a
- * failure the head is as it was at the beginning. Only transaction.c writes the head.
+ * failure the head is as it was at the beginning. Only transaction.c changes the head of a record.
  */
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H
