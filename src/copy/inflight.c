@@ -583,6 +583,10 @@ static void forget_write(struct sm_copy *copy, struct sm_fence **slot)
 
 void sm_inflight_prune(struct sm_copy *copy)
 {
+    if (sm_inflight_is_none(copy)) {
+        copy->arriving = false;
+        return;
+    }
     sm_inflight_note_strays(copy);
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!must_keep_fence(copy, copy->write))
