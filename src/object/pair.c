@@ -100,7 +100,7 @@ static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair 
            sm_is_staged(sm_pair_source(pairs, pair), sm_size(pair->from), true);
 }
 
-/* It is the transfer's stream if that is the caller's, or the source is staged. */
+/* It is the transfer's stream if that is on the target's device. */
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream)
 {
@@ -110,7 +110,7 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
     const int device = sm_device(pair->to) >= 0 ? sm_device(pair->to) : pairs->stream->device;
     if (device == pairs->stream->device && !is_source_staged(pairs, pair))
         return SYNCED_MEM_OK;
-    return sm_internal_stream(device, is_source_staged(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
+    return sm_internal_stream(device, is_read_by_host(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
 }
 
 /* A piece gets a part of its root's memory, which is usable behind the work that is entered there. */
@@ -134,7 +134,7 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
     sm_put_copy(pair->to, SM_GPU, copy);
     sm_put_device(pair->to, copy->device);
     pair->fresh = sm_copy_is_shared(copy) ? NULL : stream;
-    if (stream != pairs->stream && !is_source_staged(pairs, pair))
+    if (stream != pairs->stream && !is_read_by_host(pairs, pair))
         sm_pair_keep_fresh(pairs, pair);
     return SYNCED_MEM_OK;
 }

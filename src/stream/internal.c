@@ -34,15 +34,16 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
     return status;
 }
 
-/* A query fails on a lost device. The caller's work says more about that. */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out)
 {
     static atomic_uint turn;
     for (unsigned i = 0; i < SM_INTERNALS_BEHIND; i++) {
         bool done = false;
-        SM_TRY(sm_internal_stream(device, (enum sm_internal)(first + i), out));
-        if (sm_device_stream_query(device, (*out)->handle, &done) == SYNCED_MEM_OK && done)
-            return SYNCED_MEM_OK;
+        synced_mem_status status = sm_internal_stream(device, (enum sm_internal)(first + i), out);
+        if (status == SYNCED_MEM_OK)
+            status = sm_device_stream_query(device, (*out)->handle, &done);
+        if (status != SYNCED_MEM_OK || done)
+            return status;
     }
     const unsigned next = atomic_fetch_add_explicit(&turn, 1, memory_order_relaxed) % SM_INTERNALS_BEHIND;
     return sm_internal_stream(device, (enum sm_internal)(first + next), out);
