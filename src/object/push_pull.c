@@ -312,8 +312,8 @@ static synced_mem_status send_and_set_heads(struct batch *batch)
     return status;
 }
 
-/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory for
- * the contents, and with an allocator. NULL: none. */
+/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory
+ * for the contents, and with an allocator. NULL: none. */
 static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *record,
                                              struct synced_mem **without)
 {
@@ -392,8 +392,8 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
     return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
 }
 
-/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts are
- * taken back too. */
+/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts
+ * are taken back too. */
 static void leave_again(const struct batch *batch, const struct entry *entry, struct sm_transaction *transaction,
                         synced_mem_status status)
 {
@@ -407,7 +407,8 @@ static void leave_again(const struct batch *batch, const struct entry *entry, st
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
+ * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to
+ * enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -472,8 +473,7 @@ static synced_mem_status obtain_from_allocator(const struct batch *batch, struct
 {
     struct sm_transaction transaction;
     struct sm_fence *again;
-    SM_TRY(sm_enter(&transaction, mem));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
 

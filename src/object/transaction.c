@@ -319,6 +319,14 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
     return status;
 }
 
+synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    SM_TRY(sm_lock_first(mem));
+    *transaction = (struct sm_transaction){.mem = mem, .restores_nothing = true};
+    drop_lost_contents(mem, &transaction->lost);
+    return SYNCED_MEM_OK;
+}
+
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. */
 static void restore_head(struct synced_mem *record, const struct sm_before *before)
@@ -331,23 +339,23 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
     sm_set_head(record, head);
 }
 
-/* Returns whether another call has joined records that had different states. It has used their contents, so what is valid
- * stays valid. */
+/* Returns whether another call has joined records that had different states. It has used their contents, so what is
+ * valid stays valid. */
 static bool was_joined(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last)
 {
     return before < last && before[1].offset < sm_begin_of(record) + sm_size(record);
 }
 
-/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are still
- * good, so their uses are open again. */
+/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are
+ * still good, so their uses are open again. */
 static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
-    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
-    const struct sm_before *const last = before + transaction->records - 1;
     drop_lost_contents(mem, NULL);
     if (transaction->restores_nothing)
         return;
+    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
+    const struct sm_before *const last = before + transaction->records - 1;
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
