@@ -26,9 +26,9 @@ enum { FEWEST_STEPS = 16 };
 
 static const double round_seconds = 0.25;
 
-/* The same for reductions of one size. */
+/* The same for reductions of one size. If they take long, there are fewer rounds, of one reduction each. */
 enum { SIZE_ROUNDS = 5, MOST_REDUCTIONS = 1000 };
-static const double size_seconds = 0.01;
+static const double size_seconds = 0.01, all_rounds_seconds = 0.1;
 
 struct profile {
     struct model_probe probe; /* first: queued() gets a pointer to it */
@@ -106,6 +106,12 @@ static bool choose_count(const struct profile *p, double seconds, double each, i
     return p->ranks->broadcast(count, sizeof *count);
 }
 
+/* The most steps or reductions of a round. */
+static int most_steps(const struct profile *p)
+{
+    return p->settings->steps > FEWEST_STEPS ? p->settings->steps : FEWEST_STEPS;
+}
+
 static int kinds_of(const struct profile *p)
 {
     return p->ranks->count > 1 ? PROFILE_KINDS : PROFILE_ALONE + 1;
@@ -149,8 +155,7 @@ static bool measure_steps(struct profile *p)
         if (!take_round(p, (enum profile_kind)(kind % kinds_of(p)), FEWEST_STEPS, &milliseconds))
             return false;
     }
-    const int most = p->settings->steps > FEWEST_STEPS ? p->settings->steps : FEWEST_STEPS;
-    if (!choose_count(p, round_seconds, 1e-3 * milliseconds, FEWEST_STEPS, most, &p->times.steps))
+    if (!choose_count(p, round_seconds, 1e-3 * milliseconds, FEWEST_STEPS, most_steps(p), &p->times.steps))
         return false;
     for (int round = 0; round < ROUNDS; ++round) {
         if (!measure_round(p, round))
@@ -206,26 +211,28 @@ static bool measure_parts(struct profile *p)
 
 /* ---- Reductions ---- */
 
-static bool choose_reductions(struct profile *p, synced_mem *object, int count, int *times)
+/* The reduction that is not timed obtains memory. */
+static bool choose_reductions(struct profile *p, synced_mem *object, int count, int *times, int *rounds)
 {
+    const int most = most_steps(p) < MOST_REDUCTIONS ? most_steps(p) : MOST_REDUCTIONS;
     double seconds;
-    return p->reduce.time(&p->reduce, object, count, 1, &seconds) && /* obtains memory */
-           p->reduce.time(&p->reduce, object, count, 1, &seconds) &&
-           choose_count(p, size_seconds, seconds, 1, MOST_REDUCTIONS, times);
+    return p->reduce.time(&p->reduce, object, count, 1, &seconds) &&
+           choose_count(p, size_seconds, seconds, 1, most, times) &&
+           choose_count(p, all_rounds_seconds, seconds, 1, SIZE_ROUNDS, rounds);
 }
 
 static bool measure_size(struct profile *p, int count, struct summary *milliseconds)
 {
     double values[SIZE_ROUNDS];
-    int times;
-    if (!choose_reductions(p, p->sums.data, count, &times))
+    int times, rounds;
+    if (!choose_reductions(p, p->sums.data, count, &times, &rounds))
         return false;
-    for (int round = 0; round < SIZE_ROUNDS; ++round) {
+    for (int round = 0; round < rounds; ++round) {
         if (!p->reduce.time(&p->reduce, p->sums.data, count, times, &values[round]))
             return false;
         values[round] *= 1e3;
     }
-    *milliseconds = summary_of(values, SIZE_ROUNDS);
+    *milliseconds = summary_of(values, rounds);
     return true;
 }
 
@@ -248,9 +255,10 @@ static bool measure_flat(struct profile *p)
     const struct blob *const all = &p->model.all;
     synced_mem *const objects[WAYS] = {all->grad, NULL};
     double milliseconds[WAYS][ROUNDS], ratios[ROUNDS];
-    int times;
+    int times, rounds; /* there are ROUNDS of them */
     if (!p->backend->zero(all->grad, (size_t)all->count * BLOB_ELEMENT) ||
-        !choose_reductions(p, NULL, all->count, &times) || !choose_reductions(p, all->grad, all->count, &times))
+        !choose_reductions(p, NULL, all->count, &times, &rounds) ||
+        !choose_reductions(p, all->grad, all->count, &times, &rounds))
         return false;
     for (int round = 0; round < ROUNDS; ++round) {
         for (int i = 0; i < WAYS; ++i) {
