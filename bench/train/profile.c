@@ -30,6 +30,8 @@ static const double round_seconds = 0.25;
 enum { SIZE_ROUNDS = 5, MOST_REDUCTIONS = 1000 };
 static const double size_seconds = 0.01, all_rounds_seconds = 0.1;
 
+_Static_assert(MODEL_MAX_PARTS + 1 <= BACKEND_MARKS, "the backend has too few marks");
+
 struct profile {
     struct model_probe probe; /* first: queued() gets a pointer to it */
     const struct settings *settings;
