@@ -146,7 +146,7 @@ static synced_mem_status wait_for_source_read(const struct sm_transfer *transfer
 
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
-    const synced_mem_status status = sm_copy_track_streamless(to);
+    const synced_mem_status status = sm_copy_order_streamless(to, stream);
     return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
 }
 

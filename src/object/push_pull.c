@@ -9,6 +9,7 @@
 #include "object/several.h"
 #include "object/span.h"
 #include "copy/staged.h"
+#include "stream/shared_ends.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
@@ -28,6 +29,7 @@ struct batch {
     size_t count;
     struct sm_owners owners;
     struct sm_mentions mentions;
+    struct sm_shared_ends ends;
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     struct entry *entries;         /* ordered by the records' addresses */
     size_t entry_count;
@@ -507,9 +509,11 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         synced_mem_status status = enter_objects(batch);
         if (status != SYNCED_MEM_OK)
             return status;
+        sm_share_ends(&batch->ends);
         status = find_first_wait(batch);
         if (!batch->wait && status == SYNCED_MEM_OK)
             status = move_all_objects(batch, handle, &without);
+        sm_share_no_ends();
         leave_objects(batch, status);
         if (batch->wait)
             status = wait_for_fence(batch, status);

@@ -53,6 +53,7 @@ static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence
     SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
     fence->stream = stream;
     fence->work = NULL;
+    atomic_store_explicit(&fence->awaited_by, 0, memory_order_relaxed);
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
     atomic_store_explicit(&fence->state, SM_FENCE_QUEUEING, memory_order_relaxed);
     atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
