@@ -13,8 +13,6 @@
 #include "base/stats.h"
 #include "base/status.h"
 
-#include <stdlib.h>
-
 /* Returns whether all work on the copy has ended. A lost device runs nothing. */
 static bool is_copy_idle(struct sm_copy *copy, synced_mem_status *status)
 {
@@ -115,9 +113,9 @@ static bool must_be_idle(const struct sm_copy *copy)
 /* An open use by no stream needs no event of its own, as a conflicting access settles it. */
 synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm_stream *stream)
 {
-    struct sm_stream *const any = sm_stream_any(copy->device);
+    struct sm_stream *const any = copy->streamless ? sm_stream_any(copy->device) : NULL;
     struct sm_fence *fence;
-    if (!copy->streamless || sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
+    if (!any || sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
         return SYNCED_MEM_OK;
     SM_TRY(sm_stream_end_use(any, &fence));
     const synced_mem_status status = sm_stream_wait(stream, fence);

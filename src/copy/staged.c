@@ -479,10 +479,10 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
     if (status != SYNCED_MEM_OK) {
         if (job)
             sm_task_drop(&job->task);
-        free(read);
+        sm_inflight_unreserve(read);
         return status;
     }
-    sm_inflight_read(transfer->from, read, job->up ? job->host_fence : job->device_fence);
+    sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence));
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;

@@ -34,9 +34,10 @@ struct published {
 static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
+    const bool has_work = !sm_inflight_is_none(copy);
+    if ((writing && sm_head(mem) != sm_bit(side)) || (has_work && sm_inflight_blocker(copy, writing)))
         return NULL;
-    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
+    if (side == SM_GPU && (!copy->streamless || !sm_inflight_has(copy, sm_stream_any(copy->device), writing)))
         return NULL;
     if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
         return NULL;
@@ -54,15 +55,17 @@ static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool 
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-/* In debug mode no pointer to write is published: each overwrite fills its memory. */
+/* In debug mode no pointer to write is published: each overwrite fills its memory. Nor is one if both sides are valid. */
 static struct published choose_published(const struct synced_mem *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
-    for (int writing = 0; writing < (sm_guard_on() ? 1 : 2); writing++) {
+    const unsigned head = sm_head(record);
+    const int modes = head == SYNCED_MEM_SYNCED || sm_guard_on() ? 1 : 2;
+    for (int writing = 0; writing < modes; writing++) {
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_head(record) & sm_bit(side))
+            if (head & sm_bit(side))
                 chosen.ready[side][writing] = choose_ready_pointer(record, side, writing);
-        if (sm_head(record) & sm_bit(SM_GPU))
+        if (head & sm_bit(SM_GPU))
             chosen.on[writing] = choose_ready_stream(record, writing);
     }
     return chosen;

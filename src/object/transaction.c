@@ -43,6 +43,8 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 /* A trace has roots and the bytes of their parts, not pieces. */
 static void trace_head(const struct synced_mem *record, unsigned head)
 {
+    if (!sm_trace_on())
+        return;
     sm_trace_head(&(struct sm_trace_head){.object = sm_owner(record),
                                           .name = sm_object_name(record),
                                           .before = sm_head(record),
@@ -180,7 +182,7 @@ static void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        struct sm_fence *const arrival = copy ? sm_inflight_lost(copy) : NULL;
+        struct sm_fence *const arrival = copy && copy->arriving ? sm_inflight_lost(copy) : NULL;
         if (arrival) {
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
@@ -291,6 +293,11 @@ synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem
     return status;
 }
 
+void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
+{
+    *transaction = (struct sm_transaction){.mem = record, .records = 1, .one = get_state(record)};
+}
+
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     SM_TRY(sm_lock_first(mem));
@@ -353,7 +360,8 @@ void sm_end(struct sm_transaction *transaction, synced_mem_status status)
         restore_records(transaction);
         sm_detail_set(&first);
     }
-    free(transaction->every);
+    if (transaction->every)
+        free(transaction->every);
     transaction->every = NULL;
 }
 
@@ -361,7 +369,8 @@ void sm_retire_detached(struct sm_transaction *transaction)
 {
     sm_fence_drop(transaction->lost);
     for (int i = 0; i < SM_SIDES; i++)
-        sm_copy_retire(transaction->detached[i]);
+        if (transaction->detached[i])
+            sm_copy_retire(transaction->detached[i]);
 }
 
 /* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */

@@ -98,9 +98,14 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 static struct sm_fence done_for_ever = {.holders = 1, .state = SM_FENCE_DONE};
 struct sm_fence *const sm_fence_done = &done_for_ever;
 
+void sm_fence_hold_often(struct sm_fence *fence, size_t holders)
+{
+    atomic_fetch_add_explicit(&fence->holders, (unsigned)holders, memory_order_relaxed);
+}
+
 struct sm_fence *sm_fence_hold(struct sm_fence *fence)
 {
-    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
+    sm_fence_hold_often(fence, 1);
     return fence;
 }
 

@@ -66,6 +66,8 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 
 /* Adds a holder. Returns the fence. Does not block. */
 struct sm_fence *sm_fence_hold(struct sm_fence *fence);
+/* Adds this many holders. Does not block. */
+void sm_fence_hold_often(struct sm_fence *fence, size_t holders);
 /* Removes a holder. The last one returns the event to the pool and drops the host work. Ignores NULL. Does not
  * block. */
 void sm_fence_drop(struct sm_fence *fence);

@@ -126,10 +126,9 @@ START_TEST(strays)
         open_fence();
         if (_i == 0) {
             sm_inflight_written(copy, &fence);
-            free(use);
+            sm_inflight_unreserve(use);
         } else {
             sm_inflight_read(copy, use, &fence);
-            sm_fence_drop(&fence);
         }
         atomic_fetch_add(&round_now, 1);
         for (unsigned turn = 1; _i == 0 ? copy->write != NULL : copy->reads != NULL; turn++) {
