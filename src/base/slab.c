@@ -244,9 +244,14 @@ void *sm_slab_next(const struct sm_slab *slab, const void *cell)
     return *get_cell_link(&slab->cells, (void *)(uintptr_t)cell);
 }
 
-void sm_slab_give(struct sm_slab *slab, void *cell)
+void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell)
 {
-    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    push_cell(slab, list, cell);
+}
+
+/* Moves cells to the shelf until the list is empty or the shelf is full. */
+static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
+{
     void *batch = NULL;
     sm_lock(&shelf->lock);
     if (shelf->count == BATCH) {
@@ -255,10 +260,26 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
         shelf->list = NULL;
         shelf->count = 0;
     }
-    push_cell(slab, &shelf->list, cell);
-    shelf->count++;
+    while (shelf->count < BATCH && *list) {
+        push_cell(slab, &shelf->list, pop_cell(slab, list));
+        shelf->count++;
+    }
     sm_unlock(&shelf->lock);
     give_batch(slab, batch);
+}
+
+void sm_slab_give_list(struct sm_slab *slab, void *list)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    while (list)
+        fill_shelf(slab, shelf, &list);
+}
+
+void sm_slab_give(struct sm_slab *slab, void *cell)
+{
+    void *list = NULL;
+    push_cell(slab, &list, cell);
+    sm_slab_give_list(slab, list);
 }
 
 static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)

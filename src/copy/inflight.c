@@ -182,10 +182,15 @@ static synced_mem_status make_stream_wait_for_reads(const struct sm_copy *copy, 
     return status;
 }
 
-/* A stream that may read was made to wait for the write when it was given the pointer. */
+/* A stream that may write was made to wait for the write when it was given the pointer. So was one that may read. */
+static bool has_waited_for_write(const struct sm_copy *copy, const struct sm_stream *stream)
+{
+    return (sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false);
+}
+
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (sm_inflight_is_none(copy) || (!conflicting && sm_inflight_has(copy, stream, false)))
+    if (sm_inflight_is_none(copy) || (!conflicting && has_waited_for_write(copy, stream)))
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
     if (status == SYNCED_MEM_OK && copy->write && !copy->write_is_covered)
@@ -296,18 +301,26 @@ bool sm_inflight_is_lost(const struct sm_copy *copy)
 
 /* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of
  * streams. */
-static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
+static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
+                                struct sm_use **removed)
 {
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
         if (use->by == by && use->fence && use->fence->stream == than->stream) {
             *link = use->next;
-            sm_use_free(use);
+            prepend_use(removed, use);
         } else {
             link = &use->next;
         }
     }
+}
+
+static void free_earlier_uses(struct sm_copy *copy, const struct sm_fence *than)
+{
+    struct sm_use *earlier = NULL;
+    remove_earlier_uses(&copy->reads, sm_ended_use, than, &earlier);
+    sm_uses_free(earlier);
 }
 
 /* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
@@ -342,10 +355,10 @@ static void poll_long_lists(struct sm_copy *copy)
         poll_uses(copy, copy->covered);
 }
 
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
 {
-    remove_earlier_uses(&copy->reads, NULL, fence);
-    remove_earlier_uses(&copy->covered, NULL, fence);
+    remove_earlier_uses(&copy->reads, NULL, fence, earlier);
+    remove_earlier_uses(&copy->covered, NULL, fence, earlier);
     poll_long_lists(copy);
     reserved->fence = fence;
     prepend_use(&copy->reads, reserved);
@@ -353,7 +366,7 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
 
 void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier_uses(&copy->reads, sm_ended_use, fence);
+    free_earlier_uses(copy, fence);
     poll_long_lists(copy);
     reserved->by = sm_ended_use;
     reserved->fence = fence;
@@ -474,7 +487,7 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (copy->writer == stream)
         drop_writer(copy);
     if (use) {
-        remove_earlier_uses(&copy->reads, sm_ended_use, use->fence);
+        free_earlier_uses(copy, use->fence);
         sm_stream_drop(use->by);
         use->by = sm_ended_use;
     }

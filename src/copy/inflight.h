@@ -115,11 +115,14 @@ struct sm_use *sm_inflight_reserve_many(size_t count);
 void sm_inflight_unreserve(struct sm_use *use);
 /* Gives back a record that was handed in, with its holds. */
 void sm_use_free(struct sm_use *use);
+/* Does the same for a list of uses that have fences and are by no stream. */
+void sm_uses_free(struct sm_use *list);
 /* Frees the memory of unused records. */
 void sm_inflight_trim(void);
 
-/* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. */
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
+/* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Adds the
+ * records of earlier transfers on the stream to a list for sm_uses_free(). */
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
 
 /* Enters a use by a caller's stream that ended with the fence. Takes over the reservation and the caller's hold on the
  * fence. */

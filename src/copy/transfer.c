@@ -97,13 +97,13 @@ static void count_transfer(const struct sm_transfer *transfer)
 }
 
 /* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read takes
- * over a hold. */
-static void release_source(struct sm_transfer *transfer, struct sm_fence *fence)
+ * over a hold, and adds to earlier. */
+static void release_source(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
 {
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
     else if (fence)
-        sm_inflight_read(transfer->from, transfer->read, fence);
+        sm_inflight_read(transfer->from, transfer->read, fence, earlier);
     else
         sm_inflight_unreserve(transfer->read);
     transfer->bounce = NULL;
@@ -170,7 +170,7 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
-        release_source(transfer, NULL);
+        release_source(transfer, NULL, NULL);
     return status;
 }
 
@@ -183,10 +183,10 @@ static size_t count_holds(const struct sm_transfer *transfers, size_t count)
     return holds;
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence)
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
 {
     count_transfer(transfer);
-    release_source(transfer, fence);
+    release_source(transfer, fence, earlier);
     record_write(transfer->to, fence);
 }
 
@@ -198,22 +198,24 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
-    release_source(transfer, NULL);
+    release_source(transfer, NULL, NULL);
 }
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
 {
     struct sm_fence *fence;
+    struct sm_use *earlier = NULL;
     bool untracked;
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     if (fence)
         sm_fence_hold_often(fence, count_holds(transfers, count));
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter_transfer(&transfers[i], fence);
+            enter_transfer(&transfers[i], fence, &earlier);
         else
             give_up_transfer(&transfers[i], untracked, stream);
     }
+    sm_uses_free(earlier);
     sm_fence_drop(fence);
     return status;
 }

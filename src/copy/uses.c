@@ -45,6 +45,30 @@ void sm_use_free(struct sm_use *use)
     sm_slab_give(&uses, use);
 }
 
+/* Gives up the holds on the fence of the first uses, which have the same one. Returns the first other use. */
+static struct sm_use *drop_shared_fence(struct sm_use *list)
+{
+    struct sm_fence *const fence = list->fence;
+    size_t holders = 0;
+    for (; list && list->fence == fence; list = list->next)
+        holders++;
+    sm_fence_drop_often(fence, holders);
+    return list;
+}
+
+void sm_uses_free(struct sm_use *list)
+{
+    void *cells = NULL;
+    for (struct sm_use *use = list; use;)
+        use = drop_shared_fence(use);
+    while (list) {
+        struct sm_use *const use = list;
+        list = use->next;
+        sm_slab_add_to_list(&uses, &cells, use);
+    }
+    sm_slab_give_list(&uses, cells);
+}
+
 void sm_inflight_trim(void)
 {
     sm_slab_trim(&uses);

@@ -121,8 +121,9 @@ size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *ment
 struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const struct sm_mentions *mentions,
                                  size_t which)
 {
-    const struct sm_entry wanted = {.transaction.mem = mentions->list[which].record};
-    if (which < count && entries[which].transaction.mem == wanted.transaction.mem)
+    struct synced_mem *const record = mentions->list[which].record;
+    if (which < count && entries[which].transaction.mem == record)
         return &entries[which];
+    const struct sm_entry wanted = {.transaction.mem = record};
     return bsearch(&wanted, entries, count, sizeof *entries, compare_entries);
 }

@@ -302,7 +302,8 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct synced_
                                              struct synced_mem **without)
 {
     struct sm_fence *wait;
-    if (!sm_is_to_be_moved(record, batch->side))
+    const struct sm_copy *const copy = sm_copy_of(record, batch->side);
+    if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(record, batch->side));
     if (sm_user_allocator_wanted(sm_owner(record), batch->side)) {

@@ -58,7 +58,7 @@ static void trace_head(const struct synced_mem *record, unsigned head)
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     trace_head(mem, head);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+    for (enum sm_side side = SM_CPU; head != SYNCED_MEM_SYNCED && side < SM_SIDES; side++)
         if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);

@@ -109,14 +109,20 @@ struct sm_fence *sm_fence_hold(struct sm_fence *fence)
     return fence;
 }
 
-void sm_fence_drop(struct sm_fence *fence)
+void sm_fence_drop_often(struct sm_fence *fence, size_t holders)
 {
-    if (!fence || atomic_fetch_sub_explicit(&fence->holders, 1, memory_order_acq_rel) > 1)
+    if (atomic_fetch_sub_explicit(&fence->holders, (unsigned)holders, memory_order_acq_rel) > holders)
         return;
     struct sm_host_work *const work = fence->work;
     give_idle_fence(fence);
     if (work)
         work->drop(work);
+}
+
+void sm_fence_drop(struct sm_fence *fence)
+{
+    if (fence)
+        sm_fence_drop_often(fence, 1);
 }
 
 static void end_fence(struct sm_fence *fence, synced_mem_status status)

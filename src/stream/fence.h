@@ -71,6 +71,8 @@ void sm_fence_hold_often(struct sm_fence *fence, size_t holders);
 /* Removes a holder. The last one returns the event to the pool and drops the host work. Ignores NULL. Does not
  * block. */
 void sm_fence_drop(struct sm_fence *fence);
+/* Removes this many holders, at least one. */
+void sm_fence_drop_often(struct sm_fence *fence, size_t holders);
 
 /* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
  * reads the state again. */

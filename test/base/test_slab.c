@@ -39,7 +39,7 @@ START_TEST(slab)
 }
 END_TEST
 
-/* Takes more cells than a shelf has, some of which were given back. */
+/* Takes and gives back more cells at once than a shelf has. */
 START_TEST(lists)
 {
     enum { MANY = 300, BEFORE = 20 };
@@ -60,8 +60,11 @@ START_TEST(lists)
     ck_assert_int_eq(count, MANY);
     for (int i = 0; i < MANY; i++)
         ck_assert(pattern_is(taken[i], sizeof *taken[i], (unsigned)i + 1));
+    void *list = NULL;
     for (int i = 0; i < MANY; i++)
-        sm_slab_give(&cells, taken[i]);
+        sm_slab_add_to_list(&cells, &list, taken[i]);
+    sm_slab_give_list(&cells, list);
+    sm_slab_give_list(&cells, NULL);
     sm_slab_trim(&cells);
     ck_assert_ptr_null(cells.cells.chunks);
 }
