@@ -8,6 +8,7 @@
 #include "object/several.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
+#include "stream/shared_ends.h"
 
 #include <stdlib.h>
 
@@ -34,6 +35,7 @@ struct batch {
     size_t room;             /* pairs that the arrays have room for */
     void *block;             /* the memory of the arrays; NULL: the caller has them */
     struct synced_mem *failed;
+    struct sm_shared_ends ends;
     /* Found in one round, for the time when nothing is locked. */
     struct sm_pair_wait wait;    /* its fence is held */
     struct sm_pair *without;     /* a pair whose target needs memory from an allocator; NULL: none */
@@ -419,7 +421,9 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     batch->without = NULL;
     batch->records = 0;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
+    sm_share_ends(&batch->ends);
     synced_mem_status status = run_locked_round(batch, handle);
+    sm_share_no_ends();
     const bool was_complete = is_complete(batch);
     leave_objects(batch, status);
     if (status == SYNCED_MEM_OK && batch->wait.fence)
