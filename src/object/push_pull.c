@@ -49,7 +49,7 @@ struct batch {
 /* ---- Room ---- */
 
 /* The memory of one mention in all arrays. */
-struct part {
+struct row {
     struct entry entry;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
@@ -75,7 +75,7 @@ static synced_mem_status make_room(struct batch *batch, size_t mentions)
 {
     if (mentions <= batch->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(mentions, sizeof(struct part));
+    void *const block = calloc(mentions, sizeof(struct row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", mentions);
     free(batch->block);
@@ -540,7 +540,7 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
 static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct part one;
+    struct row one;
     struct synced_mem *owner;
     struct batch batch = {.mems = mems, .count = count, .owners.list = &owner, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
