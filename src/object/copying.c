@@ -45,7 +45,7 @@ struct batch {
 /* ---- Room ---- */
 
 /* The records of one pair. */
-struct part {
+struct row {
     struct sm_transaction transactions[2];
     struct sm_transfer transfer;
     struct sm_range ranges[SM_RANGES_OF_PAIR];
@@ -64,7 +64,7 @@ static synced_mem_status make_room(struct batch *batch, size_t pairs)
 {
     if (pairs <= batch->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(pairs, sizeof(struct part));
+    void *const block = calloc(pairs, sizeof(struct row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", pairs);
     free(batch->block);
@@ -470,7 +470,7 @@ static synced_mem_status copy_batch(struct batch *batch, struct mention *mention
 static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct part one;
+    struct row one;
     struct mention mention;
     struct batch batch = {.common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)

@@ -44,7 +44,7 @@ struct batch {
 /* ---- Room ---- */
 
 /* The memory of one mention in all arrays. */
-struct part {
+struct row {
     struct sm_entry entry;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
@@ -75,7 +75,7 @@ static synced_mem_status make_room(struct batch *batch, size_t mentions)
 {
     if (mentions <= batch->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(mentions, sizeof(struct part));
+    void *const block = calloc(mentions, sizeof(struct row));
     if (!block)
         return fail_without_room(mentions);
     free(batch->block);
@@ -548,7 +548,7 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
 
 /* The memory that the call needs for one object. */
 struct share {
-    struct part part;
+    struct row row;
     struct sm_mention mention;
     struct synced_mem *owner;
 };
@@ -557,7 +557,7 @@ struct share {
 static void lay_out_shares(struct batch *batch, struct share *shares)
 {
     lay_out(batch, shares, batch->count);
-    struct sm_mention *const mentions = (struct sm_mention *)(void *)((struct part *)(void *)shares + batch->count);
+    struct sm_mention *const mentions = (struct sm_mention *)(void *)((struct row *)(void *)shares + batch->count);
     sm_mentions_begin(&batch->mentions, mentions, batch->count);
     batch->owners.list = (struct synced_mem **)(void *)(mentions + batch->count);
 }
