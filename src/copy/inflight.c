@@ -6,19 +6,10 @@
 /* With so many uses in a list, a new one first polls the old ones. */
 enum { MANY_USES = 8 };
 
-static struct sm_stream nobody;
-struct sm_stream *const sm_ended_use = &nobody;
-
 static void replace_fence(struct sm_fence **slot, struct sm_fence *fence)
 {
     sm_fence_drop(*slot);
     *slot = fence;
-}
-
-struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
-{
-    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
-    return copy->arriving ? brings : NULL;
 }
 
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)

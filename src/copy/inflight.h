@@ -48,7 +48,11 @@ static inline bool sm_inflight_is_none(const struct sm_copy *copy)
 
 /* Returns the fence that brings the contents: the write's, or without a write the open write's, of memory that the
  * caller fills. NULL: nothing arrives. The caller does not hold it. */
-struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
+static inline struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
+{
+    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
+    return copy->arriving ? brings : NULL;
+}
 /* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
 /* Returns the arrival's fence if it is open, and of another device than the memory's; else NULL. Streams of the

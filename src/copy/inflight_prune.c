@@ -22,8 +22,8 @@ static void prune_list(struct sm_copy *copy, struct sm_use **list)
     }
 }
 
-/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it has
- * no contents. The state is read once, as a copy thread may change it. */
+/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it
+ * has no contents. The state is read once, as a copy thread may change it. */
 static bool must_keep_fence(const struct sm_copy *copy, const struct sm_fence *fence)
 {
     const enum sm_fence_state state = sm_fence_state(fence);

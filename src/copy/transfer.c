@@ -96,8 +96,8 @@ static void count_transfer(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-/* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read takes
- * over a hold, and adds to earlier. */
+/* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
+ * takes over a hold, and adds to earlier. */
 static void release_source(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
 {
     if (transfer->bounce)

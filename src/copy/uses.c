@@ -4,6 +4,9 @@
 #include "base/slab.h"
 #include "base/status.h"
 
+static struct sm_stream nobody;
+struct sm_stream *const sm_ended_use = &nobody;
+
 static struct sm_slab uses = SM_SLAB_INITIALIZER(struct sm_use);
 
 /* A cell that was given back has its old contents. */

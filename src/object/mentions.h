@@ -40,8 +40,8 @@ struct sm_entry {
     unsigned writes; /* writes to the device copy when the head was set */
 };
 
-/* Begins a transaction for each record that is mentioned, in an array with room for all mentions. The entries are ordered
- * by the records' addresses. Returns their number. */
+/* Begins a transaction for each record that is mentioned, in an array with room for all mentions. The entries are
+ * ordered by the records' addresses. Returns their number. */
 size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *mentions);
 /* Returns the entry of a mention. */
 struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const struct sm_mentions *mentions,

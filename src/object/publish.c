@@ -62,7 +62,7 @@ static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool 
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-/* In debug mode no pointer to write is published: each overwrite fills its memory. Nor is one if both sides are valid. */
+/* No pointer to write is published if both sides are valid, or in debug mode: each overwrite fills its memory there. */
 static struct published choose_published(const struct synced_mem *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};

@@ -43,7 +43,7 @@ struct sm_fence {
     int device;
     uint64_t
         stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
-    /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other wait. */
+    /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other. */
     _Atomic uint64_t awaited_by;
     sm_event event;
     struct sm_host_work *work; /* of a fence from sm_fence_open(), else NULL */

@@ -129,8 +129,9 @@ static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
 synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out);
 
 /* Stores a fence for all work that the stream was given until now, or until it was done. A call that shares ends gets
- * the same fence for one stream (shared_ends.h). The caller holds it. Does not block. On failure *out is unchanged. ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: the stream vanished, so
- * nobody can track its work. ERR_DEVICE_LOST: the device was lost before the stream was done. */
+ * the same fence for one stream (shared_ends.h). The caller holds it. Does not block. On failure *out is unchanged.
+ * ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: the stream vanished, so nobody can track its work.
+ * ERR_DEVICE_LOST: the device was lost before the stream was done. */
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out);
 
 /* Makes work that is queued on the stream from now on run after the fence's work. Makes no call to the runtime if the
