@@ -407,11 +407,12 @@ void sm_retire_detached(struct sm_transaction *transaction)
 /* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
 static void leave_object(struct sm_transaction *transaction)
 {
-    struct synced_mem *const root = sm_root(transaction->mem);
-    if (transaction->restores_nothing)
-        publish_records(transaction->mem);
+    struct synced_mem *const mem = transaction->mem;
+    struct synced_mem *const root = sm_root(mem);
+    if (transaction->restores_nothing || !sm_is_divided(mem))
+        publish_records(mem);
     else
-        sm_publish_object(transaction->mem);
+        sm_publish_object(mem);
     sm_unlock_last(root);
     sm_retire_detached(transaction);
 }
