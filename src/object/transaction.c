@@ -387,6 +387,19 @@ static __attribute__((noinline)) void undo_changes(const struct sm_transaction *
     sm_detail_set(&first);
 }
 
+void sm_reopen_object(struct synced_mem *mem)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (sm_lock_first(mem) == SYNCED_MEM_OK) {
+        drop_lost_contents(mem, NULL);
+        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+            if (sm_copy_of(each, SM_GPU))
+                sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+        sm_unlock_object(mem);
+    }
+    sm_detail_set(&first);
+}
+
 void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 {
     if (status != SYNCED_MEM_OK)
