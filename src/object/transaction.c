@@ -346,11 +346,21 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
     sm_set_head(record, head);
 }
 
-/* Returns whether another call has joined records that had different states. It has used their contents, so what is
- * valid stays valid. */
-static bool was_joined(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last)
+/* Stores the state that the record had. Another call may have joined it from several. Returns false if these had
+ * different heads: the head no longer separates bytes that were valid before, so what is valid stays valid. */
+static bool find_before(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last,
+                        struct sm_before *out)
 {
-    return before < last && before[1].offset < sm_begin_of(record) + sm_size(record);
+    const size_t end = sm_begin_of(record) + sm_size(record);
+    *out = *before;
+    for (; before < last && before[1].offset < end; before++) {
+        if (before[1].head != out->head)
+            return false;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (before[1].given[side] > out->given[side])
+                out->given[side] = before[1].given[side];
+    }
+    return true;
 }
 
 /* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are
@@ -368,8 +378,9 @@ static void restore_records(const struct sm_transaction *transaction)
             before++;
         if (sm_copy_of(each, SM_GPU))
             sm_inflight_reopen(sm_copy_of(each, SM_GPU));
-        if (!was_joined(each, before, last))
-            restore_head(each, before);
+        struct sm_before whole;
+        if (find_before(each, before, last, &whole))
+            restore_head(each, &whole);
     }
 }
 

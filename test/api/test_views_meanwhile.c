@@ -190,6 +190,51 @@ START_TEST(a_writer_goes_on_after_a_cut)
 }
 END_TEST
 
+/* ---- Accesses ---- */
+
+static void *read_root(void *unused)
+{
+    atomic_store(&got, synced_mem_cpu_data(root) != NULL);
+    return unused;
+}
+
+/* The access waits for the first bytes. Meanwhile the release of a view joins the next ones, on which nothing was done
+ * yet. The access moves these, and fails at the last ones. The writer's pointer stays good. */
+START_TEST(a_writer_goes_on_after_a_join)
+{
+    pthread_t thread;
+    begin(0);
+    synced_mem *const first = view_of(root, 0, CHANGED / 2), *const next =
+                                                                 view_of(root, CHANGED / 2, SPLIT - CHANGED / 2);
+    synced_mem *const border = view_of(root, CHANGED, SPLIT - CHANGED);
+    device_writes(right, 1, stream);
+    void *const data = given(synced_mem_overwrite_gpu_data_on(next, stream));
+    gpu_fill(data, synced_mem_size(next), 2, stream);
+    gpu_hold(reader);
+    device_writes(first, 3, reader);
+    ck_assert_int_eq(pthread_create(&thread, NULL, read_root, NULL), 0);
+    usleep(A_WHILE_US);
+    while (!others_sleep())
+        usleep(A_WHILE_US);
+    if (_i)
+        OK(synced_mem_release(border));
+    emu_fail("cudaMemcpyAsync", _i ? 3 : 4, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(emu_failures(), 1);
+    ck_assert(!atomic_load(&got));
+    HEAD(next, AT_GPU);
+    gpu_fill(data, synced_mem_size(next), 4, stream);
+    expect(next, 4);
+    ck_assert(host_reads_right(next));
+    if (!_i)
+        OK(synced_mem_release(border));
+    OK(synced_mem_release(first));
+    OK(synced_mem_release(next));
+    finish();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("calls beside a failing access");
@@ -197,6 +242,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, heads_of_views_are_restored, 0, CALLS);
     tcase_add_loop_test(tests, heads_without_views_are_restored, 0, CALLS);
     tcase_add_loop_test(tests, a_writer_goes_on_after_a_cut, 0, 2);
+    tcase_add_loop_test(tests, a_writer_goes_on_after_a_join, 0, 2);
     tcase_set_timeout(tests, PATIENCE_S);
     return made;
 }
