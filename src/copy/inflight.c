@@ -355,15 +355,6 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
     prepend_use(&copy->reads, reserved);
 }
 
-void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
-{
-    free_earlier_uses(copy, fence);
-    poll_long_lists(copy);
-    reserved->by = sm_ended_use;
-    reserved->fence = fence;
-    prepend_use(&copy->reads, reserved);
-}
-
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
 {
     struct sm_use **link = &copy->reads;

@@ -128,10 +128,6 @@ void sm_inflight_trim(void);
  * records of earlier transfers on the stream to a list for sm_uses_free(). */
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
 
-/* Enters a use by a caller's stream that ended with the fence. Takes over the reservation and the caller's hold on the
- * fence. */
-void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
-
 /* Enters that the stream has the pointer from now on, to read or to write. All work that it has to come after must be
  * queued on it or waited for. Takes over the reservation, which may be NULL to write. */
 void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream, bool writing);

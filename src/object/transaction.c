@@ -43,8 +43,6 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 /* A trace has roots and the bytes of their parts, not pieces. */
 static void trace_head(const struct synced_mem *record, unsigned head)
 {
-    if (!sm_trace_on())
-        return;
     sm_trace_head(&(struct sm_trace_head){.object = sm_owner(record),
                                           .name = sm_object_name(record),
                                           .before = sm_head(record),
@@ -352,15 +350,14 @@ static bool find_before(const struct synced_mem *record, const struct sm_before 
                         struct sm_before *out)
 {
     const size_t end = sm_begin_of(record) + sm_size(record);
+    bool alike = true;
     *out = *before;
     for (; before < last && before[1].offset < end; before++) {
-        if (before[1].head != out->head)
-            return false;
+        alike = alike && before[1].head == out->head;
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (before[1].given[side] > out->given[side])
-                out->given[side] = before[1].given[side];
+            out->given[side] = before[1].given[side] > out->given[side] ? before[1].given[side] : out->given[side];
     }
-    return true;
+    return alike;
 }
 
 /* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are

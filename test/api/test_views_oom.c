@@ -1,16 +1,31 @@
 /* Checks views, and calls on objects in parts, for whose records the host has no memory. */
 #include "views_kit.h"
 
-static int fail_calloc_in; /* the number of further allocations until all fail; 0: none fails */
+static int fail_in; /* the number of further allocations until all fail; 0: none fails */
+static bool slabs_are_large; /* then records are not among them */
+
+static bool is_refused(void)
+{
+    if (fail_in == 1)
+        return true;
+    fail_in -= fail_in > 1;
+    return false;
+}
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
-    if (fail_calloc_in == 1)
-        return NULL;
-    fail_calloc_in -= fail_calloc_in > 1;
-    return __real_calloc(count, size);
+    return is_refused() ? NULL : __real_calloc(count, size);
+}
+
+/* A slab obtains memory for many records at once. So each record that is taken counts as well. */
+struct sm_slab;
+void *__real_sm_slab_take(struct sm_slab *slab);
+void *__wrap_sm_slab_take(struct sm_slab *slab);
+void *__wrap_sm_slab_take(struct sm_slab *slab)
+{
+    return !slabs_are_large && is_refused() ? NULL : __real_sm_slab_take(slab);
 }
 
 /* ---- Making views ---- */
@@ -35,7 +50,7 @@ START_TEST(no_memory_for_a_view)
             host_writes(root, 2);
         void *const data = given(synced_mem_mutable_cpu_data(first));
         const struct facts of_root = facts_of(root), of_first = facts_of(first);
-        fail_calloc_in = nth;
+        fail_in = nth;
         int made = 0;
         synced_mem_status status = SYNCED_MEM_OK;
         while (made < VIEWS && status == SYNCED_MEM_OK) {
@@ -44,7 +59,7 @@ START_TEST(no_memory_for_a_view)
             if (status == SYNCED_MEM_OK)
                 made++;
         }
-        fail_calloc_in = 0;
+        fail_in = 0;
         if (made < VIEWS) {
             failures++;
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -84,9 +99,9 @@ START_TEST(no_memory_for_the_first_view)
             OK(synced_mem_async_cpu_pull(root, NULL));
         }
         const struct facts before = facts_of(root);
-        fail_calloc_in = nth;
+        fail_in = nth;
         const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
-        fail_calloc_in = 0;
+        fail_in = 0;
         check_unchanged(root, &before);
         if (nth == 1) /* the slab of the parts is empty after a shutdown */
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
@@ -172,9 +187,9 @@ static bool fails_from(enum call call, bool fresh, int nth)
     for (int i = 0; i < PARTS; i++)
         heads[i] = synced_mem_head(parts[i]);
     const synced_mem_state head = synced_mem_head(root);
-    fail_calloc_in = nth;
+    fail_in = nth;
     const synced_mem_status status = make_call(call, root);
-    fail_calloc_in = 0;
+    fail_in = 0;
     if (status != SYNCED_MEM_OK) {
         ck_assert_msg(status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "call %d: %s", (int)call,
                       synced_mem_last_error_message());
@@ -271,9 +286,9 @@ static bool copy_fails_from(enum copy copy, int nth, int *lists)
                                                     make_on(ROOT, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
     synced_mem *const to = to_parts ? root : other, *const from = to_parts ? other : root;
     fill_other(other);
-    fail_calloc_in = nth;
+    fail_in = nth;
     const synced_mem_status status = make_copy(copy, to, from);
-    fail_calloc_in = 0;
+    fail_in = 0;
     if (status != SYNCED_MEM_OK) {
         ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         if (nth < 5 || nth % 2) /* otherwise the copy is repeated first */
@@ -297,12 +312,28 @@ START_TEST(no_memory_for_a_copy)
 {
     enum { MOST = 10000 };
     int nth = 1, lists = 0;
+    slabs_are_large = true;
     if (_i >= TO_PARTS_ON_DEVICE && !gpu_expected())
         return;
     while (nth < MOST && copy_fails_from((enum copy)_i, nth, &lists))
         nth += 1 + nth / 6;
     ck_assert_int_gt(lists, 0);
     ck_assert_int_lt(nth, MOST);
+}
+END_TEST
+
+/* The views are gone, but their parts have different heads. */
+START_TEST(no_memory_for_a_resize)
+{
+    synced_mem *const root = make_parts(false);
+    release_all(parts, PARTS);
+    fail_in = 1;
+    ck_assert_int_eq(synced_mem_resize(root, 2 * ROOT), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    fail_in = 0;
+    ck_assert_uint_eq(synced_mem_size(root), ROOT);
+    ck_assert(host_reads_right(root));
+    OK(synced_mem_resize(root, 2 * ROOT));
+    OK(synced_mem_release(root));
 }
 END_TEST
 
@@ -313,7 +344,7 @@ START_TEST(no_memory_for_facts)
     FILE *const file = tmpfile();
     int pending;
     ck_assert_ptr_nonnull(file);
-    fail_calloc_in = 1;
+    fail_in = 1;
     const synced_mem_source source = synced_mem_cpu_source(root);
     const size_t capacity = synced_mem_cpu_capacity(root);
     const size_t gpu_capacity = synced_mem_gpu_capacity(root);
@@ -322,7 +353,7 @@ START_TEST(no_memory_for_facts)
     const synced_mem_status printed = synced_mem_print(root, file);
     const synced_mem_status queried = synced_mem_query(root, &pending);
     const synced_mem_status waited = synced_mem_wait(root);
-    fail_calloc_in = 0;
+    fail_in = 0;
     ck_assert_int_eq(source, gpu_expected() ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
     ck_assert_uint_ge(capacity, ROOT);
     ck_assert_int_eq(gpu_capacity >= ROOT, gpu_expected());
@@ -346,5 +377,6 @@ Suite *suite(void)
     tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
     tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
     tcase_add_test(memory, no_memory_for_facts);
+    tcase_add_test(memory, no_memory_for_a_resize);
     return made;
 }

@@ -8,6 +8,16 @@
 
 enum { COUNT = 4, SIZE = 4096 };
 
+/* The linker puts the wrapper in place of the C library's function (--wrap). */
+static bool has_no_memory;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
+{
+    return has_no_memory ? NULL : __real_malloc(size);
+}
+
 struct calls {
     unsigned batches;
     unsigned copies;
@@ -431,6 +441,25 @@ START_TEST(a_lost_device)
 }
 END_TEST
 
+START_TEST(no_memory_for_the_call)
+{
+    synced_mem *mems[COUNT];
+    synced_mem_stream stream = gpu_stream_create(0, false);
+    make_all(mems, SIZE, _i, stream);
+    const struct calls before = calls_now();
+    has_no_memory = true;
+    const synced_mem_status status = move_n(_i, mems, COUNT, stream);
+    has_no_memory = false;
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    SAYS("the records of 4 transfers");
+    expect_calls(before, 0, 0);
+    OK(move_n(_i, mems, COUNT, stream));
+    check_all(mems, 1);
+    release_all(mems);
+    gpu_stream_destroy(stream);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("batch_failures");
@@ -443,6 +472,7 @@ Suite *suite(void)
     tcase_add_test(tests, a_trace);
     tcase_add_test(tests, one_memory_for_two);
     TCase *const refused = add_case(made, "refused");
+    tcase_add_loop_test(refused, no_memory_for_the_call, 0, 2);
     tcase_add_loop_test(refused, a_refused_batch, 0, 4);
     tcase_add_loop_test(refused, memory_of_a_refused_batch, 0, 4);
     tcase_add_test(refused, the_writer_of_a_refused_pull);

@@ -56,6 +56,25 @@ static void push_succeeds(const struct pushed *it)
     ck_assert(device_is(synced_mem_gpu_data(it->mem), SIZE, 1));
 }
 
+/* A query fails while a shutdown gives the buffers back. They are given back after another wait. */
+START_TEST(a_query_fails)
+{
+    struct pushed it = begin();
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(it.mem));
+        OK(synced_mem_async_gpu_push(it.mem, it.stream));
+    }
+    OK(synced_mem_release(it.mem));
+    emu_fail("cudaEventQuery", 1 + (unsigned)_i, cudaErrorUnknown, false);
+    OK(synced_mem_shutdown());
+    emu_fail_clear();
+    ck_assert_uint_eq(bytes_in_use(), 0);
+    gpu_stream_sync(it.stream);
+    gpu_stream_destroy(it.stream);
+    free(it.mine);
+}
+END_TEST
+
 /* The copy is refused. The source stays valid, and the next push succeeds. */
 START_TEST(the_copy_is_refused)
 {
@@ -188,6 +207,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("bounce_failures");
     TCase *const refused = add_case(made, "refused");
+    tcase_add_loop_test(refused, a_query_fails, 0, 4);
     tcase_add_test(refused, the_copy_is_refused);
     tcase_add_test(refused, nobody_can_tell);
     TCase *const held = add_case(made, "held");

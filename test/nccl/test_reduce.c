@@ -62,8 +62,9 @@ static int first_failed(bool failed)
 
 static bool broadcast(void *data, size_t size)
 {
-    int device;
-    assert(size <= sizeof shared && cudaGetDevice(&device) == cudaSuccess);
+    int device = -1;
+    if (size > sizeof shared || cudaGetDevice(&device) != cudaSuccess)
+        abort();
     if (device == 0)
         memcpy(shared, data, size);
     pthread_barrier_wait(&barrier);
