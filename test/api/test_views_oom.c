@@ -1,7 +1,7 @@
 /* Checks views, and calls on objects in parts, for whose records the host has no memory. */
 #include "views_kit.h"
 
-static int fail_in; /* the number of further allocations until all fail; 0: none fails */
+static int fail_in;          /* the number of further allocations until all fail; 0: none fails */
 static bool slabs_are_large; /* then records are not among them */
 
 static bool is_refused(void)
