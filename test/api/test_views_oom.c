@@ -89,20 +89,25 @@ END_TEST
 /* The same for the first view of an object, which divides it, with work in flight. */
 START_TEST(no_memory_for_the_first_view)
 {
-    for (int nth = 1; nth < 6; nth++) {
+    for (int nth = 1; nth < 12; nth++) {
         OK(synced_mem_shutdown());
         synced_mem *const root = make_root(_i % 2);
         synced_mem *view = root;
+        synced_mem_stream stream = gpu_expected() ? open_stream(NON_BLOCKING) : NULL;
         host_writes(root, 1);
         if (gpu_expected()) {
-            device_writes(root, 2, NULL);
-            OK(synced_mem_async_cpu_pull(root, NULL));
+            device_writes(root, 2, stream);
+            if (!_i) /* a copy to pageable memory waits for the stream */
+                gpu_hold(stream);
+            OK(synced_mem_async_cpu_pull(root, stream));
         }
         const struct facts before = facts_of(root);
         fail_in = nth;
         const synced_mem_status status = synced_mem_view(&view, root, 100, 200, NULL);
         fail_in = 0;
         check_unchanged(root, &before);
+        if (gpu_expected() && !_i)
+            gpu_unhold();
         if (nth == 1) /* the slab of the parts is empty after a shutdown */
             ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         if (status != SYNCED_MEM_OK) {
@@ -116,6 +121,8 @@ START_TEST(no_memory_for_the_first_view)
         }
         ck_assert(host_reads_right(root));
         OK(synced_mem_release(root));
+        if (gpu_expected())
+            close_stream(stream);
     }
 }
 END_TEST
