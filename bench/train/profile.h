@@ -37,7 +37,7 @@ struct profile_times {
     struct summary ratio;          /* plain by library, in rounds */
 };
 
-/* What was measured, for the file and the report. */
+/* The measured figures, for the file and the report. */
 struct profile_run {
     const struct settings *settings;
     const struct ranks *ranks;

@@ -161,7 +161,7 @@ static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_
                    is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
 }
 
-/* What was found before anything was queued still holds, unless the host copy was given up meanwhile. */
+/* The facts found before anything was queued still hold, unless the host copy was given up meanwhile. */
 static bool is_ready(const struct sm_entry *entry)
 {
     return entry->ready && entry->ready == sm_copy_of(entry->transaction.mem, SM_CPU);
