@@ -34,7 +34,7 @@ struct published {
 static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if ((writing && sm_head(mem) != sm_bit(side)) || sm_inflight_blocker(copy, writing))
+    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) || sm_inflight_blocker(copy, writing))
         return NULL;
     if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;

@@ -4,6 +4,7 @@
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
+#include "object/renew.h"
 #include "object/span.h"
 #include "base/status.h"
 #include "object/unified.h"
@@ -70,13 +71,18 @@ static synced_mem_status find_arrival_of_record(struct synced_mem *mem, enum sm_
     return status;
 }
 
-static synced_mem_status find_next_arrival(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_next_arrival(struct sm_transaction *transaction, enum sm_side side,
+                                           struct sm_fence **wait)
 {
+    const struct synced_mem *const mem = transaction->mem;
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
     for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
-        if (sm_head(each) == sm_bit(side))
+        const bool is_alone = sm_head(each) == sm_bit(side);
+        if (is_alone)
+            status = sm_renew(transaction, sm_other(side), false, NULL, wait);
+        if (status == SYNCED_MEM_OK && !*wait && is_alone)
             status = sm_fetch_memory(mem, sm_other(side), NULL, wait);
         if (status == SYNCED_MEM_OK && !*wait)
             status = find_arrival_of_record(each, side, wait);
@@ -85,11 +91,12 @@ static synced_mem_status find_next_arrival(const struct synced_mem *mem, enum sm
 }
 
 /* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. */
-static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
+static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
 {
+    struct synced_mem *const mem = transaction->mem;
     while (sm_copy_of(mem, side)) {
         struct sm_fence *wait;
-        synced_mem_status status = find_next_arrival(mem, side, &wait);
+        synced_mem_status status = find_next_arrival(transaction, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
             status = sm_find_wait_of_borrowed(mem, side, &wait);
@@ -119,7 +126,7 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    synced_mem_status status = make_dispensable(mem, side);
+    synced_mem_status status = make_dispensable(&transaction, side);
     if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(mem))
         status = sm_gather_parts(mem, side);
     if (status == SYNCED_MEM_OK) {
