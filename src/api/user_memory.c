@@ -1,4 +1,6 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
+#include "api/user_memory.h"
+
 #include "api/argument.h"
 #include "base/status.h"
 #include "copy/inflight.h"
@@ -95,7 +97,7 @@ static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *me
     return status;
 }
 
-static synced_mem_status check_and_use_memory(synced_mem *mem, const synced_mem_memory *memory)
+synced_mem_status sm_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
@@ -121,5 +123,5 @@ synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
 
 synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    return SM_DO(check_and_use_memory(mem, memory), mem);
+    return SM_DO(sm_use_memory(mem, memory), mem);
 }

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "copy/transfer.h"
+#include "object/exports.h"
 #include "object/fetch.h"
 #include "object/piece.h"
 #include "object/publish.h"
@@ -239,6 +240,7 @@ synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side
     *wait = NULL;
     if (!sm_is_read_only(transaction->mem, side))
         return SYNCED_MEM_OK;
+    SM_TRY(sm_check_not_exported(renewing.owner, side));
     struct sm_copy *const from = sm_copy_of(renewing.owner, side);
     begin_renewal(transaction, from);
     SM_TRY(prepare_renewal(&renewing, from, wait));

@@ -1,6 +1,7 @@
 /* Calls that give up or replace an object's memory. */
 #include "object/replace.h"
 
+#include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
@@ -96,6 +97,7 @@ static synced_mem_status make_dispensable(struct sm_transaction *transaction, en
     struct synced_mem *const mem = transaction->mem;
     while (sm_copy_of(mem, side)) {
         struct sm_fence *wait;
+        SM_TRY(sm_shared_copy(mem) ? SYNCED_MEM_OK : sm_check_not_exported(mem, side));
         synced_mem_status status = find_next_arrival(transaction, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
@@ -189,6 +191,9 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
     synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_user_memory(mem);
     if (status == SYNCED_MEM_OK)
         status = make_replaceable(mem, going);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++)
+        if (going[side])
+            status = sm_check_not_exported(mem, side);
     if (status != SYNCED_MEM_OK)
         return status;
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)

@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "memory/guard.h"
+#include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
@@ -376,6 +377,8 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     struct synced_mem *const mem = transaction->mem;
     for (;;) {
         struct sm_fence *wait;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            SM_TRY(sm_check_not_exported(mem, side));
         if (sm_has_views(mem))
             return fail_with_views();
         if (sm_is_divided(mem) && sm_has_kept_records(mem)) {
