@@ -333,7 +333,7 @@ void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 
 static bool is_copy_mapped(const struct synced_mem *mem)
 {
-    const struct sm_copy *const shared = sm_shared_copy(mem);
+    const struct sm_copy *const shared = sm_shared_copy(sm_first_record(mem));
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
