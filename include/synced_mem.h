@@ -2,9 +2,9 @@
  * @file
  * synced_mem: one buffer of bytes with a copy in host memory and a copy on a GPU.
  *
- * An object knows which of its two copies hold the current contents (its head). It moves bytes only when an access
- * needs them where they are not. It is the storage under a tensor: a layer calls synced_mem_cpu_data() or
- * synced_mem_gpu_data() and never cudaMemcpy. The states and accessors are those of Caffe's SyncedMemory.
+ * An object knows which of its two copies hold the current contents (its head), and moves bytes only when an access
+ * needs them where they are not. A layer calls synced_mem_cpu_data() or synced_mem_gpu_data() and never cudaMemcpy. The
+ * states and accessors are those of Caffe's SyncedMemory.
  *
  * The one rule: a returned pointer is safe to use at once in the domain of the access (the host, or one CUDA stream),
  * until the next conflicting call on the object. Accesses from two domains conflict when one of them is mutable or
@@ -12,22 +12,22 @@
  * access. The library makes the necessary waits: on the host only for an access of the host, otherwise between streams.
  *
  * Unless a comment says otherwise:
- * - Sizes and capacities are in bytes.
+ * - Sizes and capacities are in bytes, and may be 0. struct_size is the size of its struct, which the caller sets
+ *   before the call. An output is set only on success; of a call that makes an object it is NULL after a failure.
  * - A call that fails leaves the object as it was: head, contents, size, and every pointer that was valid. Memory that
- *   was obtained for it may stay as unused capacity. The caller's current CUDA device never changes.
+ *   it obtained may stay as unused capacity. The caller's current CUDA device never changes.
  * - Threads. Any thread may call any function; "safe" means at any time. Calls on one object may wait for one another.
- *   Reads of one object from several threads are safe and cause one transfer. Writing through a pointer while another
- *   thread uses the object's contents is the caller's race, as with any buffer.
- * - Blocking. It names the work that the host, the calling thread, waits for. "never": for no work on a device, and at
- *   most for other calls on the same object or for the library's short locks.
- * - Ownership. "none": the call takes nothing over, and returns nothing to free. Structs, arrays and strings in the
- *   arguments are read or filled during the call only. A user pointer is handed back, neither read nor freed. A stream
- *   stays the caller's.
+ *   Reads of one object from several threads cause one transfer. Writing through a pointer while another thread uses
+ *   the contents is the caller's race, as with any buffer.
+ * - Blocking. It names the work that the calling thread waits for. "never": for no work on a device, and at most for
+ *   other calls on the same object or for short locks.
+ * - Ownership. "none": the call takes nothing over, and returns nothing to free. Structs, arrays and strings are read
+ *   or filled during the call only. A user pointer is handed back, neither read nor freed. A stream stays the caller's.
  * - Errors. A status is SYNCED_MEM_OK or an error under "Errors", where ERR_ is short for SYNCED_MEM_ERR_. A pointer is
  *   NULL only after a failure, as synced_mem_last_error() says; synced_mem_last_error_message() has the detail.
  *   ERR_INVALID_ARGUMENT stands for a NULL object, a NULL pointer to a result or struct, a struct_size of no known
- *   version, and what is listed. An output is set only on success. Nothing aborts. The library prints only to a FILE
- *   that it is given, and as the environment requests ("Seeing what happens").
+ *   version, and what is listed. Nothing aborts. The library prints only to a FILE that it is given, and as the
+ *   environment requests ("Seeing what happens").
  * - "GPU errors": ERR_NO_GPU (built without CUDA, or no driver or device), ERR_INVALID_DEVICE (the object's device does
  *   not exist, or the stream is of another one), ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (both after the steps
  *   of "Out of memory", which may block), ERR_DEVICE_LOST (the runtime reports an error of earlier work to every later
@@ -36,14 +36,13 @@
  *   default stream) and cudaStreamPerThread (the calling thread's default stream there). An object without a device
  *   takes that of the stream on which its device copy is used. (cudaStream_t)-1: ERR_INVALID_ARGUMENT.
  *
- * Graph capture. While a stream captures, an access on it succeeds if it needs no transfer, fill or memory and leaves
- * the head as it is. Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes
- * on. Before each launch access the graph's pointers again, on the stream of the launch. Details:
- * docs/guide/streams.md, "Graphs".
+ * Graph capture. An access on a capturing stream succeeds if it needs no transfer, fill or memory and leaves the head
+ * as it is. Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes on.
+ * Before each launch access the graph's pointers again, on the stream of the launch: docs/guide/streams.md, "Graphs".
  *
  * Fork. In a child of a process that has used a GPU through the library, valid host copies in which nothing was
  * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child
- * must not touch managed memory. Details: docs/guide/threads.md, "Forked processes".
+ * must not touch managed memory: docs/guide/threads.md, "Forked processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -172,10 +171,9 @@ typedef struct synced_mem_options {
  * Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
 
-/** Makes an object with one reference, UNINITIALIZED, and no memory on either side yet. Calls no CUDA function.
- * @param out      receives the object; NULL after a failure
- * @param size     in bytes; 0 is valid: accessors then return pointers that are not NULL, and nothing is ever copied
- * @param options  NULL for the defaults
+/** Makes an object with one reference, UNINITIALIZED, and no memory on either side yet. Calls no CUDA function. NULL
+ * options are the defaults. Accessors of an object of 0 bytes return pointers that are not NULL, and nothing is ever
+ * copied.
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
  * Threads: safe. Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB, a device below -1 or above 32767, an
  * alignment that is no power of two or too large, an unknown placement, a bad allocator, or one with a unified
@@ -183,20 +181,20 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
 /** Adds a reference, atomically.
- * Blocking: never. Ownership: the caller owns one more reference after success, none more after a failure.
- * Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (the last reference is already gone). @since 0.1 */
+ * Blocking: never. Ownership: the caller owns one more reference after success, none more after a failure. Threads:
+ * safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (the last reference is already gone). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
 
 /** Gives up a reference; the last one releases the object and its memory. NULL is ignored, with SYNCED_MEM_OK.
  * Blocking: the last release waits for the library's transfers on borrowed memory; and while synced_mem_print_all() or
  * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
  * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
- * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as stated at synced_mem_use_memory().
- * Ownership: after success the caller's reference is gone; if the wait fails it stays, and nothing is released.
- * Borrowed memory is the caller's again after the call. Adopted memory gets its callback when the work on it has
- * finished: in this call, or in a later call into the library. Threads: safe.
- * Errors: ERR_INVALID_STATE (released more often than retained: an assertion in debug builds; in release builds
- * detected until the object's slot is used again); ERR_CUDA (the wait failed). @since 0.1 */
+ * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. Ownership: after
+ * success the caller's reference is gone; if the wait fails it stays, and nothing is released. Borrowed memory is the
+ * caller's again after the call. Adopted memory gets its callback when the work on it has finished: in this call, or in
+ * a later call into the library. Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an
+ * assertion in debug builds, otherwise detected until the object's slot is used again); ERR_CUDA (the wait failed).
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's common resources: streams, events, memory pools, and released memory whose last use has
@@ -209,54 +207,47 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Views ---- */
 /*
- * A view is an object whose bytes are a part of another object's, its root's. It is used as any object. A call on it
- * concerns these bytes alone, also a copy, synced_mem_clear(), synced_mem_query(), synced_mem_wait() and
- * synced_mem_end_use_on(). A root is in parts while it has views. So is an object during a copy to or from an object in
- * parts. It stays in parts until all of its bytes have one head and the same work in flight, and a call notices that.
+ * A view is an object whose bytes are a part of another object's, its root's: docs/guide/parts.md. It is used as any
+ * object, and any call on it concerns these bytes alone. A root is in parts while it has views, and an object during a
+ * copy to or from an object in parts. It stays so until a call notices that all of its bytes have one head and the same
+ * work in flight.
  *
- *    heads        The head is kept by bytes. The head of an object or view in parts has the bit of a side if all of its
- *                 bytes are valid there. If neither side has all, and some byte is initialized, it is MIXED.
+ *    heads        Kept by bytes. The head of an object in parts has the bit of a side if all of its bytes are valid
+ *                 there. If neither side has all, and some byte is initialized, it is MIXED.
  *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
- *                 object. Otherwise they wait for one another only where separate objects do: their transfers may be
- *                 queued on one internal stream of the library; and for the lock of their root. Calls hold the lock
- *                 while the host copies or fills bytes, but not while they wait for other work.
- *    threads      Threads may write through pointers to views of one root at the same time, if the bytes that one
- *                 writes are used by no other. Otherwise it is the caller's race, as with one object.
- *    accesses     An access to an object in parts is that access to each of its parts, by the table below.
- *    push, pull   With head MIXED, a push moves the bytes that are AT_CPU, and a pull those that are AT_GPU. The other
- *                 bytes stay as they are. With any other head the rules are those of an object that is not in parts.
- *                 A list may have a root and views of it, and views that overlap. Each byte then moves once.
+ *                 object. Otherwise they wait for one another only as separate objects do (docs/guide/threads.md), and
+ *                 for the lock of their root. Calls hold it while the host copies or fills bytes, but not while they
+ *                 wait for other work.
+ *    threads      May write through pointers to views of one root at the same time, if no other uses the bytes that one
+ *                 writes. Otherwise it is the caller's race, as with one object.
+ *    accesses     An access to an object in parts is that access to each of them, by the table below.
+ *    push, pull   With head MIXED, a push moves the bytes that are AT_CPU, and a pull those that are AT_GPU. With any
+ *                 other head the rules are those of an undivided object. A list may have a root and its views, and
+ *                 views that overlap. Each byte then moves once.
  *    copies       Each byte is copied from where the source has it valid, and uninitialized bytes become uninitialized.
  *                 So one copy may be several transfers, and the target may become MIXED.
  *    failures     A failed call takes back, by bytes, what it has made valid. Any call on an object in parts, also its
- *                 release, may return ERR_OUT_OF_HOST_MEMORY.
- *    memory       Is the root's: the allocator, placement, alignment and device are. A view's pointer is the root's
- *                 pointer plus the view's offset. The first access to a side obtains memory for all bytes of the root.
- *                 A call that replaces or releases memory of the root does so for its views too. They get the new
- *                 pointers by a new access. Borrowed memory is in use until the last view is released.
+ *                 release, may return ERR_OUT_OF_HOST_MEMORY. Calls that only read facts need no memory.
+ *    memory       The allocator, placement, alignment and device are the root's. A view's pointer is the root's pointer
+ *                 plus the view's offset. The first access to a side obtains memory for all bytes of the root. A call
+ *                 that replaces or releases memory of the root does so for its views too: access them again. Borrowed
+ *                 memory is in use until the last view is released.
  *    pageable     Transfers of views, and of an object in parts, from and to pageable memory are always staged, also
  *                 below synced_mem_staging.minimum_bytes. So a push waits on the host for earlier work on the device
  *                 copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks until its bytes have arrived.
  *
- * These calls return ERR_INVALID_STATE: on a view synced_mem_resize(), synced_mem_resize_discard(),
- * synced_mem_set_cpu_data(), synced_mem_set_gpu_data(), synced_mem_use_memory(), synced_mem_release_cpu_data(),
- * synced_mem_release_gpu_data() and synced_mem_release_data(); and on an object with views that have bytes
- * synced_mem_resize() and synced_mem_resize_discard(). A resize of an object that is still in parts may move its
- * contents to the host first, and blocks for that. A view of 0 bytes has a device and memory of its own, for which it
- * does not use the root's allocators, alignment and placement.
+ * On a view, calls that replace or release memory or change the size return ERR_INVALID_STATE ("a view" below). So do
+ * synced_mem_resize() and synced_mem_resize_discard() on an object with views that have bytes. A resize of an object
+ * that is still in parts may move its contents to the host first, and blocks for that. A view of 0 bytes has memory of
+ * its own, for which it does not use the root's allocators, alignment and placement.
  *
- * In a forked child that may not use the GPU, only the host copies that an accessor returned, and that were valid and
- * in one part since, can be read.
+ * A forked child that may not use the GPU can read a host copy only if an accessor returned it and it was valid and in
+ * one part since.
  */
 
-/** Makes a view of size bytes of an object, or of a view of it, from offset on. The view is one of the object's root,
- * and holds a reference to it. Views may overlap. To make or release a view is no access: pointers, heads and work in
- * flight stay as they are.
- * @param out      receives the view, with one reference; NULL after a failure
- * @param of       the object or view
- * @param offset   in bytes, from the begin of the object or view
- * @param size     in bytes; 0 is valid
- * @param options  NULL for none; only name and user may differ from the defaults
+/** Makes a view, with one reference, of size bytes of an object or of a view of it, from offset on. It is a view of the
+ * root, to which it holds a reference. Views may overlap. To make or release a view is no access: pointers, heads and
+ * work in flight stay as they are. options may be NULL; only name and user may differ from the defaults.
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
  * Threads: safe. Errors: ERR_INVALID_ARGUMENT (of is NULL, the part lies not within it, an option is not a default);
  * ERR_OUT_OF_HOST_MEMORY; ERR_FORKED. @since 0.2 */
@@ -270,7 +261,7 @@ SYNCED_MEM_API synced_mem *synced_mem_root(const synced_mem *mem);
 
 /** The place of a view in its root.
  * @return in bytes; 0 if mem is no view, and for NULL
- * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_size(). @since 0.2 */
+ * Blocking, ownership, threads, errors: as synced_mem_size(). @since 0.2 */
 SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
 
 /* ---- Access ---- */
@@ -293,21 +284,19 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  * @return synced_mem_size() bytes for the host to read
  * Blocking: until the contents have arrived: a transfer from the device, and before it the caller's work that writes
  * them, on the stream of the access (without one: on the legacy stream, and on blocking streams of the object's
- * device). After a pull: until that pull alone. Ownership: the object's. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_OUT_OF_HOST_MEMORY; if the contents come from the device, GPU errors. @since 0.1 */
+ * device). After a pull: until that pull alone. Ownership: the object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
+ * ERR_OUT_OF_HOST_MEMORY; if the contents come from the device, GPU errors. @since 0.1 */
 SYNCED_MEM_API const void *synced_mem_cpu_data(synced_mem *mem);
 
 /** The host copy, to read and write; the device copy becomes stale.
- * @return as synced_mem_cpu_data()
- * Blocking: as synced_mem_cpu_data(), and until the library's pending transfers have read the host copy.
- * Ownership: the object's. Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * @return as synced_mem_cpu_data(). Blocking: as synced_mem_cpu_data(), and until the library's pending transfers have
+ * read the host copy. Ownership, threads, errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_cpu_data(synced_mem *mem);
 
 /** The host copy, to be written whole; the device copy becomes stale. The contents are undefined until the caller has
  * written them: nothing is copied, and nothing is filled but in debug mode.
- * @return as synced_mem_cpu_data()
- * Blocking: until the library's pending transfers on the host copy are done. Ownership: the object's.
- * Threads: safe. Errors: as synced_mem_cpu_data(). @since 0.1 */
+ * @return as synced_mem_cpu_data(). Blocking: until the library's pending transfers on the host copy are done.
+ * Ownership, threads, errors: as synced_mem_cpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
 
 /** The device copy, to read, for kernels on the legacy stream or on blocking streams of the object's device, as in
@@ -317,75 +306,66 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * after a host access: its reuse, and the library's transfers and fills into it, come after such kernels, on any
  * stream. While a blocking stream of the device captures, these return ERR_CAPTURING, and released memory is kept.
  * @return synced_mem_size() bytes of device memory
- * Blocking: until the contents have arrived, and work that writes them, on a stream of an access, is done.
- * Ownership: the object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
+ * Blocking: until the contents have arrived, and work on a stream of an access that writes them is done. Ownership: the
+ * object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
 SYNCED_MEM_API const void *synced_mem_gpu_data(synced_mem *mem);
 
 /** The device copy, to read and write; the host copy becomes stale. Tracked as by synced_mem_gpu_data().
  * @return as synced_mem_gpu_data()
  * Blocking: as synced_mem_gpu_data(), and until reads of the device copy are done: the library's transfers, and the
- * caller's work on streams of accesses. Ownership: the object's. Threads: safe.
- * Errors: as synced_mem_gpu_data(). @since 0.1 */
+ * caller's work on streams of accesses. Ownership, threads, errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data(synced_mem *mem);
 
-/** The device copy, to be written whole; the host copy becomes stale. The contents are undefined until then: nothing is
- * copied, and nothing is filled but in debug mode. Tracked as by synced_mem_gpu_data().
- * @return as synced_mem_gpu_data()
- * Blocking: as synced_mem_mutable_gpu_data(), and until the memory is allocated. Ownership: the object's.
- * Threads: safe. Errors: as synced_mem_gpu_data(). @since 0.1 */
+/** The device copy, to be written whole; the host copy becomes stale. The contents are then as of
+ * synced_mem_overwrite_cpu_data(). Tracked as by synced_mem_gpu_data().
+ * @return as synced_mem_gpu_data(). Blocking: as synced_mem_mutable_gpu_data(), and until the memory is allocated.
+ * Ownership, threads, errors: as synced_mem_gpu_data(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data(synced_mem *mem);
 
 /** The device copy, to read by work queued on the stream from now on, up to the next conflicting call on the object.
  * The stream waits for earlier work: a transfer, or a writer on another stream. A transfer, fill or allocation is
- * queued on the stream itself. A conflicting call comes after all that is queued on the stream by then,
- * unless synced_mem_end_use_on() has ended the use. Readers on several streams do not wait for one another.
+ * queued on the stream itself. A conflicting call comes after all that is queued on the stream by then, unless
+ * synced_mem_end_use_on() has ended the use. Readers on several streams do not wait for one another.
  * @param stream  call synced_mem_forget_stream() before it is destroyed
  * @return synced_mem_size() bytes of device memory
  * Blocking: not if the host copy is page-locked, or if there is no transfer. A transfer from pageable memory: until the
  * source has been read. Pageable memory of the caller's that another stream's work still fills
- * (synced_mem_memory.stream): until it is filled.
- * Ownership: the object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
+ * (synced_mem_memory.stream): until it is filled. Ownership: the object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
+ * GPU errors. @since 0.1 */
 SYNCED_MEM_API const void *synced_mem_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
 /** As synced_mem_gpu_data_on(), to read and write; the host copy becomes stale. The stream also waits for reads of the
  * device copy: transfers, and work on streams of other accesses. The access to write ends at the next call on the
  * object other than an access on this stream, also at a pull: access again after one.
- * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
- * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
+ * @return as synced_mem_gpu_data_on(). Blocking, ownership, threads, errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_mutable_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
-/** As synced_mem_mutable_gpu_data_on(), to be written whole: the contents are as of synced_mem_overwrite_gpu_data().
- * @return as synced_mem_gpu_data_on()
- * Blocking: as synced_mem_gpu_data_on(). Ownership: the object's. Threads: safe.
- * Errors: as synced_mem_gpu_data_on(). @since 0.1 */
+/** As synced_mem_mutable_gpu_data_on(), to be written whole, as synced_mem_overwrite_gpu_data().
+ * @return as synced_mem_gpu_data_on(). Blocking, ownership, threads, errors: as synced_mem_gpu_data_on(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_overwrite_gpu_data_on(synced_mem *mem, synced_mem_stream stream);
 
-/** The head: which copies hold the current contents, or will when the transfer to them arrives. A failed transfer shows
- * after another call has polled it.
- * @return the head; UNINITIALIZED for NULL
- * In a forked child an object in parts may be MIXED whatever its parts are.
- * Blocking: never; an object in parts: for the lock of its root. Ownership: none. Threads: safe.
- * Errors: as synced_mem_size(). @since 0.1 */
+/** The head: which copies hold the current contents, or will on arrival. A failed transfer shows after another call has
+ * polled it.
+ * @return the head; UNINITIALIZED for NULL; in a forked child maybe MIXED for an object in parts. Blocking: never; an
+ * object in parts: for its root's lock. Ownership, threads, errors: as synced_mem_size(). @since 0.1 */
 SYNCED_MEM_API synced_mem_state synced_mem_head(const synced_mem *mem);
 
 /* ---- Streams and transfers ---- */
 
 /** Ends the stream's use of the object's device copy. Later conflicting calls wait for the work queued on the stream up
  * to now, and for none queued after. The stream needs a new access before it uses the object again. Without this call
- * the use ends at the first conflicting call, with all that is queued by then. A stream without a use of the object is
- * no error.
+ * the use ends at the first conflicting call, with all that is queued by then. A stream without a use is no error.
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_end_use_on(synced_mem *mem, synced_mem_stream stream);
 
 /** Ends the stream's use of all objects, and forgets the stream. Call it before the stream is destroyed, after the last
  * work on its pointers is queued; a new stream with the old one's handle then is another stream. The default streams
- * NULL, cudaStreamLegacy and cudaStreamPerThread need no such call. An unknown stream is no error.
- * A stream destroyed without this call is a mistake: its unrecorded work is lost to the library. If the runtime shows
- * that the handle has become another stream's, the call that detects it returns ERR_INVALID_STATE once, and the old
- * stream's work on the object is forgotten.
- * Blocking: never, not for the stream's work either. Ownership: none. Threads: safe.
- * Errors: GPU errors (the stream is then known as before). @since 0.2 */
+ * NULL, cudaStreamLegacy and cudaStreamPerThread need no such call. An unknown stream is no error. The unrecorded work
+ * of a stream destroyed without this call is lost to the library. If the runtime shows that the handle has become
+ * another stream's, the call that detects it returns ERR_INVALID_STATE once, and forgets the old stream's work on the
+ * object.
+ * Blocking: never. Ownership: none. Threads: safe. Errors: GPU errors (the stream is then known as before).
+ * @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stream);
 
 /** Queues the transfer of the host copy to the device on the stream and returns: AT_CPU becomes SYNCED, the device copy
@@ -400,38 +380,37 @@ SYNCED_MEM_API synced_mem_status synced_mem_forget_stream(synced_mem_stream stre
  * ERR_INVALID_STATE (head UNINITIALIZED, or AT_GPU: the host copy is stale); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push(synced_mem *mem, synced_mem_stream stream);
 
-/** The mirror of synced_mem_async_gpu_push(): queues the transfer of the device copy to the host; AT_GPU becomes
- * SYNCED, the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone. Later writes to the device
- * copy, on any stream, come after the transfer; if copy threads have yet to queue it, the access waits on the host
- * until they have.
+/** As synced_mem_async_gpu_push() in the other direction: queues the transfer of the device copy to the host; AT_GPU
+ * becomes SYNCED, the host copy arriving. synced_mem_cpu_data() then waits for this transfer alone. Later writes to the
+ * device copy, on any stream, come after the transfer; an access waits on the host for copy threads that have yet to
+ * queue it.
  * Unified placement: nothing is moved; the host copy has arrived when writers of the contents, up to now, are done.
  * Blocking: not if the host copy is page-locked or the transfer is staged (synced_mem_set_staging()). Into pageable
- * memory otherwise: it may block until the bytes have arrived. Ownership: as synced_mem_async_gpu_push().
- * Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (head UNINITIALIZED, or AT_CPU: the device copy is
- * stale); GPU errors. @since 0.1 */
+ * memory otherwise: it may block until the bytes have arrived. Ownership: as synced_mem_async_gpu_push(). Threads:
+ * safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (head UNINITIALIZED, or AT_CPU: the device copy is stale); GPU
+ * errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, synced_mem_stream stream);
 
-/** As synced_mem_async_gpu_push() for each of count objects of the stream's device, with one event for all transfers:
+/** As synced_mem_async_gpu_push(), for each of count objects of the stream's device, with one event for all transfers:
  * an access to one object waits until all have arrived. An object may be listed more than once. Staged transfers have
  * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime; then they are in no order.
- * Blocking, ownership: as synced_mem_async_gpu_push(), for each object. Threads: safe. Errors: the first object's, in
- * the order given, or those of the one call. No head has changed then, though some transfers may have been made. If a
- * staged transfer fails, the other objects' contents still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count
- * above 0. @since 0.1 */
+ * Blocking, ownership: as synced_mem_async_gpu_push(), for each. Threads: safe. Errors: the first object's, in the
+ * order given, or those of the one call. No head has changed then, though some transfers may have been made. If a
+ * staged transfer fails, the others still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count above 0.
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
-/** As synced_mem_async_gpu_push_n(), for synced_mem_async_cpu_pull().
- * Blocking, ownership: as synced_mem_async_cpu_pull(), for each object. Threads: safe.
- * Errors: as synced_mem_async_gpu_push_n(). @since 0.1 */
+/** As synced_mem_async_gpu_push_n(), for synced_mem_async_cpu_pull(). Blocking, ownership: as
+ * synced_mem_async_cpu_pull(), for each. Threads, errors: as synced_mem_async_gpu_push_n(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 
 /** Copies the contents of one object to another of the same size, by one transfer on the stream. The source is the
  * device copy of from if it is valid, else the host copy. The target is the device copy of to, and to becomes AT_GPU.
  * from keeps its head and its copies. If from is UNINITIALIZED, to becomes UNINITIALIZED. The stream waits for earlier
- * work on both objects' memory. Work queued on it afterwards sees the contents. An open write of from goes on if it is
- * on the same stream, and ends otherwise.
+ * work on both objects' memory. Work queued on it afterwards sees the contents. An open write of from ends unless it is
+ * on the same stream.
  *
  * Between two devices the stream belongs to either device. If the devices can reach one another, the library first
  * allows its pools to the other device, see synced_mem_gpu_pool_allow_peer(). Otherwise the CUDA runtime copies through
@@ -439,81 +418,72 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull_n(synced_mem *const *
  * @param to      overwritten; without a device it takes the stream's
  * @param stream  NULL, cudaStreamLegacy and cudaStreamPerThread: of the device of to; if to has none, of from
  * Blocking: as synced_mem_async_gpu_push(), with the host copy of from. If to has mapped placement and from is valid on
- * the host or mapped: until earlier work on both objects' memory is done.
- * Ownership: as synced_mem_async_gpu_push(), for both objects. Threads: safe; for races of the caller's see
- * synced_mem_mutable_cpu_data().
- * Errors: ERR_INVALID_ARGUMENT (the sizes differ, both are one object, bytes or memory of to overlap those of from);
+ * the host or mapped: until earlier work on both objects' memory is done. Ownership: as synced_mem_async_gpu_push(),
+ * for both objects. Threads: safe; for races of the caller's see synced_mem_mutable_cpu_data(). Errors:
+ * ERR_INVALID_ARGUMENT (the sizes differ, both are one object, bytes or memory of to overlap those of from);
  * ERR_CAPTURING (the stream captures); ERR_INVALID_DEVICE (the stream belongs to neither device); other GPU errors. If
  * a transfer fails after it has begun, and only the overwritten copy was valid, to becomes UNINITIALIZED.
  * @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy(synced_mem *to, synced_mem *from, synced_mem_stream stream);
 
-/** As synced_mem_async_gpu_copy() for each of count pairs: to[i] gets the contents of from[i]. The default streams
- * belong to the first pair's device.
+/** As synced_mem_async_gpu_copy(), from from[i] to to[i] of count pairs. The default streams are of the first pair's
+ * device.
  * @param to    none may be listed again in either array, nor a view of its bytes
  * @param from  an object may be listed more than once
- * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe.
- * Errors: as synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is
- * written overlaps a valid copy of another object in the call). Overlaps with objects outside the call are not
- * detected. Nothing is done if an argument, a state or memory for contents is refused. A transfer may be refused
- * later, by the runtime or for lack of memory for its record. Each object of to then has either its old contents or
- * the copy; in an object in parts each part has. @since 0.2 */
+ * Blocking, ownership: as synced_mem_async_gpu_copy(), for each pair. Threads: safe. Errors: as
+ * synced_mem_async_gpu_copy(); ERR_INVALID_ARGUMENT (a NULL array with a count above 0, or memory that is written
+ * overlaps a valid copy of another object in the call). Overlaps with objects outside the call are not detected.
+ * Nothing is done if an argument, a state or memory for contents is refused. A transfer may be refused later, by the
+ * runtime or for lack of memory for its record. Each object of to, or each part of it, then has either its old contents
+ * or the copy. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_copy_n(synced_mem *const *to, synced_mem *const *from,
                                                              size_t count, synced_mem_stream stream);
 
-/** Copies the contents of one object to the host copy of another of the same size. The host copies them if from is
+/** Copies the contents of from to the host copy of to, an object of the same size. The host copies them if from is
  * valid there, else one transfer from the device copy of from does. to becomes AT_CPU. from keeps its head and its
  * copies. If from is UNINITIALIZED, to becomes UNINITIALIZED.
- * @param to  overwritten
  * Blocking: until the contents have arrived and earlier work on the host copy of to is done; as synced_mem_cpu_data()
  * for from. Ownership: as synced_mem_async_gpu_push(), for both objects. Threads: as synced_mem_async_gpu_copy().
  * Errors: ERR_INVALID_ARGUMENT as synced_mem_async_gpu_copy(); ERR_OUT_OF_HOST_MEMORY; GPU errors if the contents come
  * from the device. A failed transfer has the effect that synced_mem_async_gpu_copy() describes. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy(synced_mem *to, synced_mem *from);
 
-/** As synced_mem_cpu_copy() for each of count pairs, see synced_mem_async_gpu_copy_n(). The transfers run at the same
- * time.
- * Blocking, ownership: as synced_mem_cpu_copy(), for each pair. Threads: safe.
- * Errors: as synced_mem_cpu_copy() and synced_mem_async_gpu_copy_n(). @since 0.2 */
+/** As synced_mem_cpu_copy(), for pairs as of synced_mem_async_gpu_copy_n(). The transfers run at the same time.
+ * Blocking, ownership: as synced_mem_cpu_copy(), for each pair. Threads: safe. Errors: as synced_mem_cpu_copy() and
+ * synced_mem_async_gpu_copy_n(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_cpu_copy_n(synced_mem *const *to, synced_mem *const *from, size_t count);
 
 /** Gives up the contents: the head becomes UNINITIALIZED, and the next read returns zeros. They are filled only then.
- * All memory stays, and its next use waits for work in flight.
- * Blocking: never. Ownership: none. Threads: as synced_mem_mutable_cpu_data().
- * Errors: ERR_INVALID_ARGUMENT; ERR_FORKED. @since 0.2 */
+ * All memory stays, and its next use waits for work in flight. Blocking: never. Ownership: none. Threads: as
+ * synced_mem_mutable_cpu_data(). Errors: ERR_INVALID_ARGUMENT; ERR_FORKED. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_clear(synced_mem *mem);
 
-/** Polls the library's transfers, fills and allocations on the object's memory, and not the caller's own work.
- * @param pending  set to 1 if any is pending, else to 0; only on success
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_DEVICE_LOST, or the reason that a staged transfer failed (its contents are lost;
- * the first of these calls to detect it reports it); ERR_FORKED. @since 0.1 */
+/** Sets pending to 1 if the library's transfers, fills or allocations on the object's memory are pending, else to 0.
+ * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_DEVICE_LOST, or the reason that a
+ * staged transfer failed (its contents are lost; the first of these calls reports it); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending);
 
-/** Waits for the work that synced_mem_query() polls.
- * Blocking: until that work is done, and the caller's own work before a transfer. Ownership: none. Threads: safe.
- * Errors: as synced_mem_query(). @since 0.1 */
+/** Waits for the work that synced_mem_query() polls. Blocking: until it is done, and the caller's before a transfer.
+ * Ownership: none. Threads: safe. Errors: as synced_mem_query(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Size ---- */
 
 /** The size of the contents: as made, or as resized last.
- * @return in bytes; 0 for NULL
- * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT (the value is then as stated for NULL).
+ * @return in bytes; 0 for NULL. Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT.
  * @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
 
 /** Changes the size and keeps the contents, up to the smaller of the two sizes; new bytes read as zero, also if the
  * object was larger before. A copy with room keeps its memory. If no copy with the contents has room, one of them is
  * moved to larger memory, and the other becomes stale; a copy without the contents and without room is released.
- * @param size  in bytes; 0 is valid
  * Blocking: a fill or a move of the host copy, until transfers on it are done; borrowed memory that is handed back,
  * until the library's transfers on it are done; an object in parts, until all writes of its contents are done, and
  * until other threads' calls on parts of it have ended. Other device work is queued on an internal stream, after the
- * caller's.
- * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
+ * caller's. Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
- * views; in a callback or a forked child, a call on parts of the object that has not ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
+ * views; in a callback or a forked child: a call on parts of the object goes on); ERR_OUT_OF_HOST_MEMORY; if device
+ * memory is touched, GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
 
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
@@ -522,24 +492,23 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size)
  * Source: MixMemory of tensorRT_Pro, which reuses memory that is large enough. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size);
 
-/** Gives up the host copy's memory. If it alone holds the contents they are moved to the device first. No host copy is
- * no error.
+/** Gives up the host copy's memory. Contents that it alone holds are moved to the device first. No host copy is no
+ * error.
  * Unified placement: the head changes likewise, and the one memory stays until synced_mem_release_data().
  * Blocking: until that transfer, or one of an earlier push, has arrived, so that a failure loses nothing; and for the
- * memory as synced_mem_release(). Ownership: of the caller's memory as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); GPU errors. @since 0.1 */
+ * memory as synced_mem_release(). Ownership: of the caller's memory as synced_mem_release(). Threads: safe. Errors:
+ * ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
-/** Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. The object keeps
- * its device. No device copy is no error.
- * Unified placement: as synced_mem_release_cpu_data().
- * Blocking: until that transfer has arrived; and for the memory as synced_mem_release().
- * Ownership, threads, errors: as synced_mem_release_cpu_data(). @since 0.1 */
+/** Gives up the device copy's memory. Contents that it alone holds are moved to the host first. The object's device
+ * stays. No device copy is no error.
+ * Unified placement: as synced_mem_release_cpu_data(). Blocking: until that transfer has arrived; and for the memory as
+ * synced_mem_release(). Ownership, threads, errors: as synced_mem_release_cpu_data(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
 /** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED.
- * Blocking, ownership: as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); ERR_CUDA (a wait for borrowed memory failed).
+ * Blocking, ownership: as synced_mem_release(). Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a
+ * view); ERR_CUDA (a wait for borrowed memory failed).
  * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
@@ -554,8 +523,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 /** Called once for each adopted pointer of an object when the object no longer uses the memory, with no lock held, in
  * synced_mem_release(), synced_mem_shutdown() or any other call that may wait or allocate; never in a CUDA callback.
  * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked is not handed back by accesses on a stream, pushes, pulls,
- * queries and resizes of other objects, since that may block.
- * Exception: quarantined memory, with work whose end is unknown, is never handed back (synced_mem_stats.quarantined).
+ * queries and resizes of other objects, since that may block. Exception: quarantined memory, with work whose end is
+ * unknown, is never handed back (synced_mem_stats.quarantined).
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
  * @param stream  NULL: all work of the library on the memory for this object, and the caller's on streams of accesses,
@@ -565,12 +534,12 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
 /** Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
  * its memory. The previous memory of the host copy is released as by synced_mem_release_data().
  * @param data  at least synced_mem_size() bytes of host memory, readable and writable
- * Blocking: until the library's transfers on borrowed memory that it replaces are done; otherwise not.
- * Ownership: the caller's throughout. The memory must stay until a call that replaces or releases the object's host
- * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
- * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged
- * the object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
+ * Blocking: until the library's transfers on borrowed memory that it replaces are done; otherwise not. Ownership: the
+ * caller's throughout. The memory must stay until a call that replaces or releases the object's host memory, or
+ * releases the object, has returned. After a failure the object does not use it. Threads: safe. Errors:
+ * ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that the host
+ * may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged the
+ * object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
@@ -603,8 +572,8 @@ typedef struct synced_mem_memory {
     /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
      * its memory. */
     void *gpu_data;
-    /** NULL: the memory is borrowed. Otherwise it is adopted, and the callback is called once for each pointer, in no
-     * fixed order. */
+    /** NULL: the memory is borrowed. Otherwise it is adopted; the callback is called once for each pointer, in any
+     * order. */
     synced_mem_release_callback callback;
     void *user; /**< yours, handed to the callback */
     /** The stream in whose order the contents are ready, one of the memory's device. Accesses wait for the work queued
@@ -617,12 +586,11 @@ typedef struct synced_mem_memory {
 
 /** Makes memory of the caller's the host copy (head AT_CPU), the device copy (AT_GPU), or both (SYNCED: the caller
  * vouches that the contents agree). A copy without new memory becomes stale and keeps its memory. Otherwise as
- * synced_mem_set_cpu_data() for host memory and as synced_mem_set_gpu_data() for device memory.
- * Several objects may use one memory; the library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks
- * these bytes alone, if they are not page-locked yet. Details: docs/guide/memory.md, "User memory".
- * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks some GB/s; to undo it, it may wait for the device.
- * The call that hands back borrowed memory with a page lock also waits for the stream above, if it still fills the
- * memory.
+ * synced_mem_set_cpu_data() for host memory and as synced_mem_set_gpu_data() for device memory. Several objects may use
+ * one memory; the library orders nothing between them. SYNCED_MEM_MEMORY_PAGE_LOCK page-locks these bytes alone, if
+ * they are not page-locked yet. Details: docs/guide/memory.md, "User memory".
+ * Blocking: as synced_mem_set_cpu_data(). The runtime page-locks some GB/s; to undo it, it may wait for the device. The
+ * call that hands back borrowed memory with a page lock also waits for the stream above, if it still fills the memory.
  * Ownership: of borrowed memory as synced_mem_set_cpu_data(). Of adopted memory the library's after success; after a
  * failure the caller's, and no callback is called. Threads: safe. Errors: those of synced_mem_set_cpu_data() and
  * synced_mem_set_gpu_data() for the given copies; ERR_INVALID_ARGUMENT (no pointer, one pointer for both copies, an
@@ -652,9 +620,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_last_error(void);
 
 /** The detail of the calling thread's last failed call: the function, its request (size, device), and the CUDA
  * runtime's error if there was one.
- * @return a string, never NULL; "" if no call has failed
- * Blocking: never. Ownership: the thread's, good until its next failing call. Threads: safe; each thread has its own.
- * Errors: none. @since 0.1 */
+ * @return a string, never NULL; "" if no call has failed. Blocking: never. Ownership: the thread's, good until its next
+ * failing call. Threads: safe; each thread has its own. Errors: none. @since 0.1 */
 SYNCED_MEM_API const char *synced_mem_last_error_message(void);
 
 /** Called in the failing thread, after the failed call has undone everything and with no lock held. It may call the
@@ -662,9 +629,8 @@ SYNCED_MEM_API const char *synced_mem_last_error_message(void);
  * handler returns. */
 typedef void (*synced_mem_error_handler)(synced_mem_status status, const char *message, void *user);
 
-/** Sets the function that every failing call calls before it returns, for the whole process; NULL (the default): none.
- * A program that wants Caffe's fatal CHECK sets one that aborts.
- * @param user  handed to the handler
+/** Sets the function that every failing call calls with user before it returns, for the whole process; NULL (the
+ * default): none. A program that wants Caffe's fatal CHECK sets one that aborts.
  * Blocking: never. Ownership: none. Threads: safe; a call that fails meanwhile in another thread may still call the
  * previous handler, with its user pointer. Errors: none. @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_error_handler(synced_mem_error_handler handler, void *user);
@@ -692,8 +658,7 @@ typedef struct synced_mem_out_of_memory {
  * @return nonzero: something was freed, try again; 0: fail */
 typedef int (*synced_mem_out_of_memory_handler)(const synced_mem_out_of_memory *request, void *user);
 
-/** Sets the handler for the whole process; NULL (the default): none.
- * @param user  handed to the handler
+/** Sets the handler, and its user pointer, for the whole process; NULL (the default): none.
  * Blocking, ownership, threads, errors: as synced_mem_set_error_handler(). @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memory_handler handler, void *user);
 
@@ -701,22 +666,20 @@ SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memor
  * same on their slow path; a program that makes none for a while can call this one. Memory that another thread is just
  * reaping is left to that thread. A callback calls no other callback: those follow when it has returned.
  * Blocking: polls each pending piece of work and waits for none; but see synced_mem_host_pool_set_decay(). To undo
- * SYNCED_MEM_MEMORY_PAGE_LOCK the CUDA runtime may wait for the device.
- * Ownership: adopted memory is the caller's again at its callback. Threads: safe.
- * Errors: ERR_FORKED; pending work is no error. @since 0.1 */
+ * SYNCED_MEM_MEMORY_PAGE_LOCK the CUDA runtime may wait for the device. Ownership: adopted memory is the caller's again
+ * at its callback. Threads: safe. Errors: ERR_FORKED; pending work is no error. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_reap(void);
 
 /* ---- Allocators ---- */
 
-/** Sets the allocators that objects without their own get new memory from, for the whole process. Existing memory
- * stays, and is freed by the table that it came from. If an allocator has no memory, the call that needs it returns
- * ERR_OUT_OF_HOST_MEMORY or ERR_OUT_OF_DEVICE_MEMORY; nothing else is tried. Useless memory (not aligned, or of the
- * wrong kind or device by the runtime) goes back to its free at once: ERR_INVALID_STATE.
- * @param cpu  of host memory; NULL (the default): the library's own
- * @param gpu  of device memory; NULL (the default): the library's own
+/** Sets the allocators of host memory and of device memory that objects without their own get new memory from, for the
+ * whole process; NULL (the default): the library's own. Existing memory stays, and is freed by the table that it came
+ * from. If an allocator has no memory, the call that needs it returns ERR_OUT_OF_HOST_MEMORY or
+ * ERR_OUT_OF_DEVICE_MEMORY; nothing else is tried. Useless memory (not aligned, or of the wrong kind or device by the
+ * runtime) goes back to its free at once: ERR_INVALID_STATE.
  * Blocking: never. Ownership: none; the functions and user pointers must stay usable until all objects with memory from
- * them are gone and synced_mem_shutdown() has returned, which also resets both to NULL. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (an unknown flag, a function that is NULL; neither is set); ERR_OUT_OF_HOST_MEMORY.
+ * them are gone and synced_mem_shutdown() has returned, which also resets both to NULL. Threads: safe. Errors:
+ * ERR_INVALID_ARGUMENT (an unknown flag, a function that is NULL; neither is set); ERR_OUT_OF_HOST_MEMORY.
  * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allocator *cpu,
                                                            const synced_mem_allocator *gpu);
@@ -728,22 +691,18 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
  * transfers are in flight. Those that set the limit, trim or reserve also wait while the pool grows in another thread.
  */
 
-/** Sets the most that the pool may hold. Unused memory beyond it goes back to the system; memory in use stays. Growth
- * beyond the limit then fails with ERR_OUT_OF_HOST_MEMORY; the detail has the limit, the bytes held, and the request.
- * @param bytes  0 (the default): no limit
- * Blocking: if slabs go back, the CUDA runtime may wait for the device. Ownership: none. Threads: safe.
- * Errors: ERR_FORKED. @since 0.1 */
+/** Sets the most that the pool may hold; 0 (the default): no limit. Unused memory beyond it goes back to the system;
+ * memory in use stays. Growth beyond it fails with ERR_OUT_OF_HOST_MEMORY; the detail has the limit, the bytes held,
+ * and the request. Blocking, ownership, threads, errors: as synced_mem_host_pool_trim(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
-/** Gives unused slabs back to the system, the longest unused first, until the pool holds at most keep bytes or has no
+/** Gives unused slabs back to the system, the longest unused first, until the pool holds at most keep bytes or no
  * unused slab. A slab that the CUDA runtime refuses to release stays, and is tried again next time.
- * @param keep  in bytes; 0: none
  * Blocking: the CUDA runtime may wait for the device. Ownership: none. Threads: safe. Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
 
-/** Sets how long an unused slab is kept. Only synced_mem_reap() and a growth of the pool check the time: an access that
- * finds memory never waits for it.
- * @param milliseconds  0 (the default): for ever
+/** Sets how long an unused slab is kept; 0 (the default): for ever. Only synced_mem_reap() and a growth of the pool
+ * check the time: an access that finds memory never waits for it.
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds);
 
@@ -751,9 +710,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned millise
  * starts. They stay until they are used, or unused slabs are given back.
  * @param device  whose transfers the memory is for, whose context page-locks it; or SYNCED_MEM_DEVICE_CURRENT
  * @param bytes   0: nothing is done
- * Blocking: as long as page-locking takes. Ownership: the pool's. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (a device below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also by the
- * limit); GPU errors. After a failure the pool is as before, less unused slabs. @since 0.1 */
+ * Blocking: as long as page-locking takes. Ownership: the pool's. Threads: safe. Errors: ERR_INVALID_ARGUMENT (a device
+ * below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also by the limit); GPU errors. After a failure the pool
+ * is as before, less unused slabs. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes);
 
 /** The contents and the work of the pool of page-locked memory. */
@@ -774,14 +733,12 @@ typedef struct synced_mem_host_pool_stats {
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_get_stats(synced_mem_host_pool_stats *stats);
 
-/** Sets both peaks to the current values.
- * Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
+/** Sets both peaks to the current values. Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reset_peaks(void);
 
 /** Lets new host copies be pageable if the limit, the system or the CUDA runtime has no more page-locked memory. By
  * default such an access returns ERR_OUT_OF_HOST_MEMORY. If the runtime page-locks nothing for another reason (it
  * can't, or the device is lost) host copies are pageable in any case. synced_mem_stats.pageable_fallbacks counts both.
- * @param allow  0 or not
  * Blocking: never. Ownership: none. Threads: safe. Errors: none. @since 0.1 */
 SYNCED_MEM_API void synced_mem_set_pageable_fallback(int allow);
 
@@ -794,18 +751,17 @@ typedef struct synced_mem_staging {
     /** Copy threads, at most 64; started when first needed, kept until synced_mem_shutdown(). 0: none, and pulls into
      * pageable memory then block. Default: half of the processors, at least 1, at most 8. */
     unsigned threads;
-    /** Of a buffer, in bytes, from 64 KiB to 64 MiB; each thread at work has two, from the library's page-locked
-     * memory. Default: 2 MiB. */
+    /** Of a buffer, from 64 KiB to 64 MiB; each thread at work has two, of page-locked memory. Default: 2 MiB. */
     size_t buffer_bytes;
     /** Transfers of fewer bytes are not staged: pulls are left to the CUDA runtime, pushes are made through one buffer
-     * of their size. Pushes larger than a buffer are always staged, and so are all transfers of views and of objects in
-     * parts. Default: 1 MiB. */
+     * of their size. Always staged are pushes larger than a buffer, and transfers of views and of objects in parts.
+     * Default: 1 MiB. */
     size_t minimum_bytes;
 } synced_mem_staging;
 
 /** Sets how later transfers are staged. Existing threads stay.
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT (a number out of range; nothing is changed). @since 0.1 */
+ * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT (out of range; nothing changes).
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_staging(const synced_mem_staging *staging);
 
 /** Fills staging with the current settings.
@@ -816,23 +772,22 @@ SYNCED_MEM_API synced_mem_status synced_mem_get_staging(synced_mem_staging *stag
 /*
  * Device memory comes from the library's own memory pool (cudaMemPool_t) on each device, made when first needed. Freed
  * memory stays in it and is used again. synced_mem_shutdown() destroys the pools and resets all settings. In these
- * functions device is a number or SYNCED_MEM_DEVICE_CURRENT, and work may use the pool's memory meanwhile. A call that
- * fails may have made a part of its settings. On a device without pools (synced_mem_device_info.memory_pools) memory
- * comes from cudaMalloc and goes back at once: functions that set or trim succeed without effect.
+ * functions device and peer are numbers or SYNCED_MEM_DEVICE_CURRENT, and work may use the pool's memory meanwhile. A
+ * call that fails may have made a part of its settings. On a device without pools (synced_mem_device_info.memory_pools)
+ * memory comes from cudaMalloc and goes back at once: functions that set or trim succeed without effect.
  */
 
-/** Sets how many bytes the pool keeps, freed ones included, when a synchronization lets the CUDA runtime give memory
- * back to the system. Sets the limit of synced_mem_gpu_pool_set_spare_limit() too. Applies at once.
- * @param bytes  UINT64_MAX (the default): all
+/** Sets how many bytes the pool keeps (UINT64_MAX, the default: all), freed ones included, when a synchronization lets
+ * the CUDA runtime give memory back to the system. Sets also the limit of synced_mem_gpu_pool_set_spare_limit().
+ * Applies at once.
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_DEVICE (no such device), other GPU errors.
  * Source: cudaMemPoolAttrReleaseThreshold. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_threshold(int device, uint64_t bytes);
 
 /** Reaps as synced_mem_reap(), frees the device cache (synced_mem_gpu_pool_set_spare_limit()), then gives the pool's
  * unused memory back to the system, until it has at most keep bytes. Memory in use, also by queued work, stays.
- * @param keep  in bytes
- * Blocking: as synced_mem_reap(); but the driver takes its time to give memory back. Ownership: due adopted memory
- * gets its callback. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold().
+ * Blocking: as synced_mem_reap(); but the driver takes its time to give memory back. Ownership: due adopted memory gets
+ * its callback. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold().
  * Source: cudaMemPoolTrimTo. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t keep);
 
@@ -840,7 +795,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_trim(int device, size_t kee
  * docs/guide/memory.md, "Device memory". The default, and the most, is 1 GiB a device, in at most 256 pieces; beyond it
  * the same call frees the oldest pieces. A larger piece than the limit is not kept.
  * @param bytes  0: none is kept; if there is more, all of it is freed, in the order of the work on it
- * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold(). @since 0.1 */
+ * Blocking, ownership, threads, errors: as synced_mem_gpu_pool_set_threshold(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_spare_limit(int device, size_t bytes);
 
 /** A device's pool, in bytes. Without pools: the library's memory of cudaMalloc, used and reserved alike. */
@@ -855,12 +810,12 @@ typedef struct synced_mem_gpu_pool_stats {
 /** Fills stats; zeros if nothing was allocated yet. The runtime decides whether memory freed in the order of a stream
  * counts as used until the stream gets there.
  * Blocking: never. Ownership: none. Threads: safe. Errors: those of synced_mem_gpu_pool_set_threshold();
- * ERR_INVALID_ARGUMENT. After a failure stats is as before.
+ * ERR_INVALID_ARGUMENT.
  * Source: cudaMemPoolGetAttribute. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_get_stats(int device, synced_mem_gpu_pool_stats *stats);
 
 /** Sets both high-water marks to the current values.
- * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_gpu_pool_set_threshold(). @since 0.1 */
+ * Blocking, ownership, threads, errors: as synced_mem_gpu_pool_set_threshold(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_reset_peaks(int device);
 
 /** When freed memory may be used again on another stream than that of the free: bits of
@@ -872,19 +827,16 @@ enum {
     SYNCED_MEM_GPU_POOL_REUSE_ALL = 7            /**< the default */
 };
 
-/** Sets which of these the pool may do; fewer give reproducible addresses. Applies at once.
- * @param policies  SYNCED_MEM_GPU_POOL_REUSE_* or 0
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: those of synced_mem_gpu_pool_set_threshold(); ERR_INVALID_ARGUMENT (other bits). @since 0.1 */
+/** Sets which of these, or none (0), the pool may do; fewer give reproducible addresses. Applies at once.
+ * Blocking: never. Ownership: none. Threads: safe. Errors: those of synced_mem_gpu_pool_set_threshold();
+ * ERR_INVALID_ARGUMENT (other bits). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_gpu_pool_set_reuse(int device, unsigned policies);
 
-/** Lets another device reach the library's present and future memory on this one, in kernels and in transfers, or
- * forbids it. Before the first call for the two devices access is unset: there is none, but a copy between objects on
- * the two devices allows it in both directions. After a call the library does not change it by itself. A repeated call
- * changes nothing. Without pools this is cudaDeviceEnablePeerAccess for all memory of the device; only access that the
- * library has allowed can be forbidden there, and no copy allows it.
- * @param peer   the device that may use the memory, or SYNCED_MEM_DEVICE_CURRENT
- * @param allow  nonzero or 0
+/** Lets another device, the peer, reach the library's present and future memory on this one, in kernels and in
+ * transfers, or forbids it (allow is 0). Before the first call for the two devices access is unset: there is none, but
+ * a copy between objects on the two devices allows it in both directions. After a call the library does not change it
+ * by itself. A repeated call changes nothing. Without pools this is cudaDeviceEnablePeerAccess for all memory of the
+ * device; only access that the library has allowed can be forbidden there, and no copy allows it.
  * Blocking: for no queued work; but the driver takes its time to map the memory. Ownership: none. Threads: safe.
  * Errors: those of synced_mem_gpu_pool_set_threshold(); ERR_INVALID_ARGUMENT (the two are one device),
  * ERR_INVALID_DEVICE (the peer can't reach the device), ERR_CUDA (the runtime accepted it without effect).
@@ -929,22 +881,20 @@ typedef struct synced_mem_device_info {
     char pci_bus_id[16];           /**< "domain:bus:device.function" */
 } synced_mem_device_info;
 
-/** Fills info. Creates the device's primary context if there is none.
- * @param device  its number, or SYNCED_MEM_DEVICE_CURRENT
+/** Fills info for a device number or SYNCED_MEM_DEVICE_CURRENT. Creates the device's primary context if there is none.
  * Blocking: for the driver, while it creates the context; never for work of the device. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_DEVICE (no such device), other GPU errors; after a failure info is as
- * before. @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_DEVICE (no such device), other GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_get_device_info(int device, synced_mem_device_info *info);
 
 /* ---- Facts of an object ---- */
 
 /** The object's CUDA device.
- * @return its number; SYNCED_MEM_DEVICE_CURRENT while it has none yet, and for NULL
+ * @return its number; SYNCED_MEM_DEVICE_CURRENT while it has none, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_size(). @since 0.1 */
 SYNCED_MEM_API int synced_mem_device(const synced_mem *mem);
 
 /** The user pointer of the options that the object was made with.
- * @return the caller's own pointer; NULL for NULL
+ * @return it; NULL for NULL
  * Blocking: never. Ownership: the caller's. Threads: safe. Errors: as synced_mem_size(). @since 0.1 */
 SYNCED_MEM_API void *synced_mem_user(const synced_mem *mem);
 
@@ -967,13 +917,12 @@ typedef enum synced_mem_source {
 } synced_mem_source;
 
 /** The source of the host copy's memory.
- * @return the source; NONE without a host copy, and for NULL
- * Blocking: never. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT, ERR_FORKED (an object of the parent's); the value is then as for NULL. @since 0.1 */
+ * @return the source; NONE without a host copy, and for NULL. Blocking: never. Ownership: none. Threads: safe. Errors:
+ * ERR_INVALID_ARGUMENT, ERR_FORKED (an object of the parent's); the value is then as for NULL. @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_cpu_source(const synced_mem *mem);
 
 /** The source of the device copy's memory.
- * @return the source; NONE without a device copy, and for NULL
+ * @return the source; NONE without a copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 
@@ -984,12 +933,12 @@ SYNCED_MEM_API synced_mem_source synced_mem_gpu_source(const synced_mem *mem);
 SYNCED_MEM_API int synced_mem_cpu_is_pinned(const synced_mem *mem);
 
 /** The capacity of the host copy.
- * @return in bytes, of a view its size; 0 without a host copy, and for NULL
+ * @return of a view its size; 0 without a copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_cpu_capacity(const synced_mem *mem);
 
 /** The capacity of the device copy.
- * @return in bytes, of a view its size; 0 without a device copy, and for NULL
+ * @return of a view its size; 0 without a copy, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_cpu_source(). @since 0.1 */
 SYNCED_MEM_API size_t synced_mem_gpu_capacity(const synced_mem *mem);
 
@@ -1032,9 +981,8 @@ typedef struct synced_mem_stats {
     uint64_t unprotected;        /**< host copies that debug mode could not protect */
 } synced_mem_stats;
 
-/** Fills stats. The numbers are read one by one while other threads go on; those held are exact only while no other
- * thread is in the library.
- * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT. @since 0.1 */
+/** Fills stats. The numbers are read one by one while other threads go on; those held are exact only if none is in the
+ * library. Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_get_stats(synced_mem_stats *stats);
 
 /** The version of the library that is running.
@@ -1046,59 +994,55 @@ SYNCED_MEM_API int synced_mem_version(void);
 /*
  * Three environment variables work with any program: SYNCED_MEM_TRACE=FILE writes a trace, SYNCED_MEM_TRACE_SUMMARY=1
  * prints a summary at the end, SYNCED_MEM_DEBUG=1 is debug mode, which protects stale host copies and fills overwrites
- * with 0xff. Their lines on stderr are the only ones that the library prints by itself. Details: docs/tracing.md.
+ * with 0xff. Their lines on stderr are the only ones that the library prints by itself. Details: docs/tracing.md. A
+ * FILE must be open to write; it is flushed, and not closed.
  */
 
 /** Prints a table of synced_mem_get_stats(), synced_mem_host_pool_get_stats(), synced_mem_gpu_pool_get_stats() of each
  * used device, and how transfers are staged. Bytes are exact, and once more in units of 1024. Lines have at most 100
  * columns; their text may change from version to version. Starts nothing of CUDA's.
- * @param file  open to write; flushed, not closed
- * Blocking: never on a stream. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_FILE (it could not be written). @since 0.1 */
+ * Blocking: never on a stream. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT; ERR_FILE (a write failed).
+ * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
  * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
  * line, with its root and offset. A copy with the contents of some parts alone is "in parts". The number of an object
  * in parts is the sum of its parts' numbers. When a view divides a part, the left half keeps the number.
- * @param file  open to write; flushed, not closed
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 
-/** Prints every living object as synced_mem_print(), in no fixed order, and then their number. In a forked child the
- * parent's objects, whose memory can't be read, take two lines.
- * @param file  open to write; flushed, not closed; written to with no lock of the library's held
- * Blocking: only for another thread's call on an object that is being printed. Ownership: none. An object is read in
- * full before its text is written: the file's own code (fopencookie()) may release it. Threads: safe. Objects made or
- * released meanwhile may be there or not. Errors: as synced_mem_print_stats(). @since 0.2 */
+/** Prints every living object as synced_mem_print(), in no fixed order, and then their number. No lock is held while
+ * the file is written. In a forked child the parent's objects, whose memory can't be read, take two lines.
+ * Blocking: only for another thread's call on an object that is being printed. Ownership: none; the file's own code
+ * (fopencookie()) may release the object that is written. Threads: safe. Objects made or released meanwhile may be
+ * missing. Errors: as synced_mem_print_stats(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_print_all(FILE *file);
 
 /** Starts to write every transfer, wait, allocation and change of a head to a file, in the JSON format of Chrome's
- * traces (chrome://tracing, Perfetto). Contents, cost and lost events: docs/tracing.md. A forked child does not go on
- * with the trace.
+ * traces (chrome://tracing, Perfetto). Contents, cost, lost events: docs/tracing.md. A forked child does not go on.
  * @param path  is created, or emptied. NULL, since 0.2: no file; only the numbers of synced_mem_trace_summary() are
  *              kept, no event is recorded on a stream, and nothing is waited for
  * Blocking: opens the file. Any later call may take the time to write events, or to query times of the device. Only
- * synced_mem_trace_stop(), synced_mem_shutdown() and exit() wait for transfers. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or the process has no
- * descriptor left); ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
+ * synced_mem_trace_stop(), synced_mem_shutdown() and exit() wait for transfers. Ownership: none. Threads: safe. Errors:
+ * ERR_INVALID_STATE (there is a trace already); ERR_FILE (it can't be opened to write, or there is no descriptor left);
+ * ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_start(const char *path);
 
 /** Writes the rest of the trace, with its summary, and closes the file.
- * Blocking: until queued transfers, and the work before them, are done. Ownership: none. Threads: safe.
- * Errors: ERR_INVALID_STATE (there is no trace; the detail has the reason if the environment requested one and none was
- * started since); ERR_FILE (something could not be written; the file is closed). @since 0.1 */
+ * Blocking: until queued transfers, and the work before them, are done. Ownership: none. Threads: safe. Errors:
+ * ERR_INVALID_STATE (there is no trace; the detail has the reason if the environment requested one and none was started
+ * since); ERR_FILE (something could not be written; the file is closed). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_stop(void);
 
 /** Prints the objects, at most ten, that went back and forth most since the trace began, or in the last trace, with the
  * calls that caused their transfers: docs/tracing.md, "Finding a needless transfer".
- * @param file  open to write; flushed, not closed
  * Blocking: never on a stream. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_trace_summary(FILE *file);
 
-/** Begins a scope of the calling thread, within those that it has begun. Traces, their summary and debug mode show the
- * scopes of a call, as "outer/inner": docs/tracing.md, "Scopes".
- * @param name  copied, at most 47 bytes are kept. NULL or "": a scope without a name, which is not shown
+/** Begins a scope of the calling thread, within those that it has begun. At most 47 bytes of the name are copied; NULL
+ * or "": a scope that is not shown. Traces, their summary and debug mode show a call's scopes, as "outer/inner":
+ * docs/tracing.md, "Scopes".
  * Blocking: never. Ownership: none. Threads: safe; each thread has scopes of its own. Errors: none. @since 0.2 */
 SYNCED_MEM_API void synced_mem_scope_begin(const char *name);
 

@@ -36,7 +36,7 @@ enum backend_stream {
     BACKEND_PREFETCH /* prefetched objects */
 };
 
-enum { BACKEND_MARKS = 64 };
+enum { BACKEND_MARKS = 256 };
 
 struct backend {
     char name[320]; /* of the computing machine, for the report */

@@ -3,6 +3,7 @@
 #include "checkpoint.h"
 #include "failure.h"
 #include "overlap.h"
+#include "profile.h"
 #include "ranks.h"
 #include "reduce.h"
 #include "report.h"
@@ -116,13 +117,22 @@ static bool train_and_report(const struct settings *settings, const struct text 
     return true;
 }
 
+static bool work(const struct settings *settings, const struct text *text, const struct backend *backend,
+                 const struct checkpoint *from)
+{
+    if (settings->overlap > 0)
+        return overlap(settings, text, backend);
+    if (settings->profile)
+        return profile(settings, text, &ranks, backend);
+    return train_and_report(settings, text, backend, from);
+}
+
 static int run(const struct settings *settings, const struct text *text, const struct checkpoint *from)
 {
     struct backend backend;
     bool done = open_backend(&backend, settings->device);
     if (done) {
-        done = settings->overlap > 0 ? overlap(settings, text, &backend)
-                                     : train_and_report(settings, text, &backend, from);
+        done = work(settings, text, &backend, from);
         if (!done && ranks.count > 1)
             return complain_to_all();
         done = backend.close() && done;
@@ -160,10 +170,12 @@ static bool all_prepared(bool prepared)
 }
 
 /* Only rank 0 reads and writes the files. Other machines need not have them. */
-static bool prepare_checkpoints(const struct settings *settings, const struct text *text, struct checkpoint *from)
+static bool prepare_files(const struct settings *settings, const struct text *text, struct checkpoint *from)
 {
     if (ranks.rank > 0)
         return true;
+    if (settings->profile && !profile_can_write(settings->profile))
+        return false;
     if (settings->save && !checkpoint_can_write(settings->save))
         return false;
     if (!settings->load)
@@ -193,8 +205,7 @@ static int prepare_and_run(struct settings *settings)
     if (!settings->path)
         settings->path = default_path();
     const bool prepared = check_ranks(settings) && choose_device(&settings->device, settings->overlap > 0) &&
-                          text_load(&text, settings->path, settings->context) &&
-                          prepare_checkpoints(settings, &text, &from);
+                          text_load(&text, settings->path, settings->context) && prepare_files(settings, &text, &from);
     const int ended = all_prepared(prepared) ? share_and_run(settings, &text, &from) : ENDED_BY_MISUSE;
     checkpoint_free(&from);
     text_free(&text);

@@ -190,10 +190,23 @@ static bool linear(struct model *model, int layer, struct blob *y)
            backend->add_bias(rows, outputs, bias_of(model, layer)->data, y->data);
 }
 
+int model_gradient_part(const struct model *model, int parameter)
+{
+    return model->shape.layers + 3 + parameter;
+}
+
+/* Called when a part of a step is queued. */
+static bool queued(struct model *model, int part)
+{
+    return !model->probe || model->probe->queued(model->probe, part);
+}
+
 /* Called when the gradient of the parameter is queued. */
 static bool complete(struct model *model, const struct blob *parameter)
 {
-    return !model->buckets || buckets_complete(model->buckets, (int)(parameter - model->parameters));
+    const int number = (int)(parameter - model->parameters);
+    return queued(model, model_gradient_part(model, number)) &&
+           (!model->buckets || buckets_complete(model->buckets, number));
 }
 
 /* The gradients of the parameters come first, so that their reduction runs beside the gradient of x. */
@@ -216,14 +229,14 @@ static bool forward(struct model *model, const struct windows *windows)
     const struct backend *const backend = model->backend;
     const struct model_shape *const s = &model->shape;
     if (!blob_matrix(&model->input, windows->rows, s->context * s->embed) ||
-        !backend->embed(windows, s->embed, embedding_of(model)->data, model->input.data))
+        !backend->embed(windows, s->embed, embedding_of(model)->data, model->input.data) || !queued(model, 0))
         return false;
     for (int layer = 0; layer < s->layers; ++layer) {
         struct blob *const units = &model->units[layer];
-        if (!linear(model, layer, units) || !backend->squash(units->count, units->data))
+        if (!linear(model, layer, units) || !backend->squash(units->count, units->data) || !queued(model, 1 + layer))
             return false;
     }
-    return linear(model, SCORES, &model->scores);
+    return linear(model, SCORES, &model->scores) && queued(model, 1 + s->layers);
 }
 
 static bool add_loss(struct model *model, const struct windows *windows, synced_mem *scores_grad)
@@ -266,8 +279,10 @@ static bool descend(struct model *model, float rate, float decay)
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay)
 {
     struct reduce *const reduce = model->buckets ? model->buckets->reduce : NULL;
-    return (!reduce || reduce->begin_step(reduce)) && forward(model, windows) &&
-           add_loss(model, windows, model->scores.grad) && backward(model, windows) && descend(model, rate, decay);
+    return (!reduce || reduce->begin_step(reduce)) && queued(model, MODEL_BEGIN) && forward(model, windows) &&
+           add_loss(model, windows, model->scores.grad) && queued(model, 2 + model->shape.layers) &&
+           backward(model, windows) && descend(model, rate, decay) &&
+           queued(model, model_gradient_part(model, model->count));
 }
 
 bool model_test(struct model *model, const struct windows *windows)

@@ -23,6 +23,16 @@ struct model_shape {
     int layers; /* hidden layers, at most MODEL_MAX_LAYERS */
 };
 
+/* A step has these parts, in this order: the embedding of the windows; each hidden layer forward, the first one first;
+ * the scores; the loss; the gradient of each parameter, in the order of the parameters; the optimizer. */
+enum { MODEL_BEGIN = -1, MODEL_MAX_PARTS = MODEL_MAX_LAYERS + 4 + MODEL_MAX_PARAMETERS };
+
+/* Follows the steps of a model. */
+struct model_probe {
+    /* Called when a part is queued, and before the first one with MODEL_BEGIN. */
+    bool (*queued)(struct model_probe *probe, int part);
+};
+
 struct model {
     const struct backend *backend;
     struct model_shape shape;
@@ -43,6 +53,7 @@ struct model {
     int total; /* the one in use */
     /* Where gradients and losses are summed over all ranks; NULL: nowhere. The owner of the model sets it. */
     const struct buckets *buckets;
+    struct model_probe *probe; /* NULL: none. The owner of the model sets it. */
 };
 
 /* Makes a network with random weights, written on the host. The model must stay where it is until it is freed. After a
@@ -55,6 +66,10 @@ size_t model_shape_parameters(const struct model_shape *shape);
 
 /* Queues one step of gradient descent on the mean loss of the windows. Adds their loss to the sum of the loss. */
 bool model_train(struct model *model, const struct windows *windows, float rate, float decay);
+
+/* Returns the part that computes the gradient of a parameter. The parts before the first gradient are the forward pass
+ * and the loss, the part after the last one is the optimizer. */
+int model_gradient_part(const struct model *model, int parameter);
 
 /* Adds the loss of the windows to the sum. */
 bool model_test(struct model *model, const struct windows *windows);

@@ -33,8 +33,15 @@ struct reduce {
     /* Returns whether no reduction has failed so far, on this rank or, if it is known, on another. */
     bool (*check)(struct reduce *reduce);
 
-    /* Returns the mean time of a step, in seconds, in which the arithmetic waited for reductions. */
-    double (*unhidden)(const struct reduce *reduce);
+    /* Returns the mean time of a step, in seconds, in which the arithmetic waited for reductions. The mean is over the
+     * steps since the previous call. By NCCL it is over the timed ones of them, one in 16. Call it while no step is
+     * queued. */
+    double (*unhidden)(struct reduce *reduce);
+
+    /* Stores the time of a reduction of count floats, in seconds: the mean of so many, one after the other, after one
+     * that is not timed. object: what is reduced, as by start(); NULL: memory that the library does not manage, which
+     * is of cudaMalloc() by NCCL and of calloc() by MPI. Blocks until they are done. All ranks call it alike. */
+    bool (*time)(struct reduce *reduce, synced_mem *object, int count, int times, double *seconds);
 
     /* Frees the resources. All reductions must be done. */
     void (*close)(struct reduce *reduce);

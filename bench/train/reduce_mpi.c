@@ -35,6 +35,8 @@ struct state {
     struct started started[REDUCE_MOST];
     long steps;
     double waited; /* seconds */
+    float *plain;  /* memory that the library does not manage */
+    int plain_count;
 };
 
 static double now(void)
@@ -82,12 +84,9 @@ static bool mpi_begin_step(struct reduce *reduce)
     return true;
 }
 
-static bool mpi_start(struct reduce *reduce, synced_mem *object, int count, enum reduce_type type)
+/* object: NULL for the plain memory. */
+static bool start_sum(struct state *state, synced_mem *object, void *data, int count, enum reduce_type type)
 {
-    struct state *const state = reduce->state;
-    void *const data = synced_mem_mutable_cpu_data(object);
-    if (!data)
-        return fail_library("reduction");
     if (state->count == REDUCE_MOST)
         return fail("reduction: more than %d at once", REDUCE_MOST);
 
@@ -103,6 +102,12 @@ static bool mpi_start(struct reduce *reduce, synced_mem *object, int count, enum
     }
     pthread_mutex_unlock(&state->mutex);
     return mpi_succeeded("reduction", code);
+}
+
+static bool mpi_start(struct reduce *reduce, synced_mem *object, int count, enum reduce_type type)
+{
+    void *const data = synced_mem_mutable_cpu_data(object);
+    return data ? start_sum(reduce->state, object, data, count, type) : fail_library("reduction");
 }
 
 static void forget(struct state *state, int i)
@@ -148,10 +153,41 @@ static bool mpi_check(struct reduce *reduce)
     return mpi_succeeded("reduction", code);
 }
 
-static double mpi_unhidden(const struct reduce *reduce)
+static double mpi_unhidden(struct reduce *reduce)
 {
-    const struct state *const state = reduce->state;
-    return state->steps > 0 ? state->waited / (double)state->steps : 0.0;
+    struct state *const state = reduce->state;
+    const double mean = state->steps > 0 ? state->waited / (double)state->steps : 0.0;
+    state->steps = 0;
+    state->waited = 0.0;
+    return mean;
+}
+
+static bool make_plain(struct state *state, int count)
+{
+    if (count <= state->plain_count)
+        return true;
+    free(state->plain);
+    state->plain = calloc((size_t)count, sizeof *state->plain);
+    state->plain_count = state->plain ? count : 0;
+    return state->plain || fail("out of memory for %d numbers", count);
+}
+
+static bool mpi_time(struct reduce *reduce, synced_mem *object, int count, int times, double *seconds)
+{
+    struct state *const state = reduce->state;
+    double started = 0.0;
+    if (!object && !make_plain(state, count))
+        return false;
+    for (int i = -1; i < times; ++i) {
+        if (i == 0)
+            started = now();
+        if (!(object ? mpi_start(reduce, object, count, REDUCE_FLOAT)
+                     : start_sum(state, NULL, state->plain, count, REDUCE_FLOAT)) ||
+            !mpi_wait(reduce, object))
+            return false;
+    }
+    *seconds = (now() - started) / times;
+    return true;
 }
 
 static void mpi_close(struct reduce *reduce)
@@ -168,6 +204,7 @@ static void mpi_close(struct reduce *reduce)
     }
     pthread_cond_destroy(&state->begun);
     pthread_mutex_destroy(&state->mutex);
+    free(state->plain);
     free(state);
     reduce->state = NULL;
 }
@@ -211,6 +248,7 @@ bool reduce_open_mpi(struct reduce *reduce)
         .wait = mpi_wait,
         .check = mpi_check,
         .unhidden = mpi_unhidden,
+        .time = mpi_time,
         .close = mpi_close,
         .abort = mpi_abort,
     };

@@ -16,6 +16,7 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -39,7 +40,10 @@ struct state {
     int waits;                        /* of the timed step */
     cudaEvent_t marks[MOST_WAITS][2]; /* before and after each wait */
     long samples;
-    double stalled; /* milliseconds, of all samples */
+    double stalled;       /* milliseconds, of all samples */
+    cudaEvent_t timer[2]; /* around timed reductions */
+    float *plain;         /* device memory that the library does not manage */
+    size_t plain_size;    /* bytes */
 };
 
 static bool nccl_succeeded(const char *what, ncclResult_t result)
@@ -88,14 +92,25 @@ static bool nccl_begin_step(struct reduce *reduce)
     return true;
 }
 
-static bool mark(struct state *state, cudaEvent_t *event)
+static bool mark(cudaStream_t stream, cudaEvent_t *event)
 {
     if (!*event && !cuda_succeeded("event", cudaEventCreate(event)))
         return false;
-    return cuda_succeeded("event", cudaEventRecord(*event, state->compute));
+    return cuda_succeeded("event", cudaEventRecord(*event, stream));
 }
 
 /* ---- Reductions ---- */
+
+static bool queue_sum(struct state *state, void *data, int count, enum reduce_type type)
+{
+    pthread_mutex_lock(&state->mutex);
+    const ncclResult_t result =
+        state->communicator ? ncclAllReduce(data, data, (size_t)count, type == REDUCE_FLOAT ? ncclFloat : ncclDouble,
+                                            ncclSum, state->communicator, state->stream)
+                            : state->error;
+    pthread_mutex_unlock(&state->mutex);
+    return nccl_succeeded("reduction", result);
+}
 
 static bool nccl_start(struct reduce *reduce, synced_mem *object, int count, enum reduce_type type)
 {
@@ -103,13 +118,7 @@ static bool nccl_start(struct reduce *reduce, synced_mem *object, int count, enu
     void *const data = synced_mem_mutable_gpu_data_on(object, state->stream);
     if (!data)
         return fail_library("reduction");
-    pthread_mutex_lock(&state->mutex);
-    const ncclResult_t result =
-        state->communicator ? ncclAllReduce(data, data, (size_t)count, type == REDUCE_FLOAT ? ncclFloat : ncclDouble,
-                                            ncclSum, state->communicator, state->stream)
-                            : state->error;
-    pthread_mutex_unlock(&state->mutex);
-    if (!nccl_succeeded("reduction", result))
+    if (!queue_sum(state, data, count, type))
         return false;
     return synced_mem_end_use_on(object, state->stream) == SYNCED_MEM_OK || fail_library("reduction");
 }
@@ -120,11 +129,11 @@ static bool nccl_wait(struct reduce *reduce, synced_mem *object)
     struct state *const state = reduce->state;
     const bool timed = state->sampling && state->waits < MOST_WAITS;
     cudaEvent_t *const marks = timed ? state->marks[state->waits] : NULL;
-    if (timed && !mark(state, &marks[0]))
+    if (timed && !mark(state->compute, &marks[0]))
         return false;
     if (!synced_mem_gpu_data_on(object, state->compute))
         return fail_library("reduction");
-    if (timed && !mark(state, &marks[1]))
+    if (timed && !mark(state->compute, &marks[1]))
         return false;
     state->waits += timed;
     return true;
@@ -142,11 +151,66 @@ static bool nccl_check(struct reduce *reduce)
     return error == cudaErrorNotReady || cuda_succeeded("reduction", error);
 }
 
-static double nccl_unhidden(const struct reduce *reduce)
+static double nccl_unhidden(struct reduce *reduce)
 {
     struct state *const state = reduce->state;
     read_sample(state); /* all work is done; an error would only cost a sample */
-    return state->samples > 0 ? 1e-3 * state->stalled / (double)state->samples : 0.0;
+    const double mean = state->samples > 0 ? 1e-3 * state->stalled / (double)state->samples : 0.0;
+    state->samples = 0;
+    state->stalled = 0.0;
+    return mean;
+}
+
+/* ---- Timed reductions ---- */
+
+static bool make_plain(struct state *state, size_t size)
+{
+    if (size <= state->plain_size)
+        return true;
+    if (state->plain && !cuda_succeeded("device memory", cudaFree(state->plain)))
+        return false;
+    state->plain = NULL;
+    state->plain_size = 0;
+    void *memory = NULL;
+    if (!cuda_succeeded("device memory", cudaMalloc(&memory, size)))
+        return false;
+    state->plain = memory;
+    state->plain_size = size;
+    return cuda_succeeded("device memory", cudaMemsetAsync(memory, 0, size, state->stream));
+}
+
+/* Waits on the host until the reductions are done. Another rank may end meanwhile. */
+static bool await_sums(struct reduce *reduce)
+{
+    const struct state *const state = reduce->state;
+    cudaError_t error;
+    while ((error = cudaEventQuery(state->timer[1])) == cudaErrorNotReady) {
+        if (!nccl_check(reduce))
+            return false;
+        sched_yield();
+    }
+    return cuda_succeeded("reduction", error);
+}
+
+/* The first reduction ends when all ranks have joined it. The time runs from then on. */
+static bool nccl_time(struct reduce *reduce, synced_mem *object, int count, int times, double *seconds)
+{
+    struct state *const state = reduce->state;
+    float milliseconds = 0.0F;
+    if (!object && !make_plain(state, (size_t)count * sizeof(float)))
+        return false;
+    for (int i = -1; i < times; ++i) {
+        if (i == 0 && !mark(state->stream, &state->timer[0]))
+            return false;
+        if (!(object ? nccl_start(reduce, object, count, REDUCE_FLOAT)
+                     : queue_sum(state, state->plain, count, REDUCE_FLOAT)))
+            return false;
+    }
+    if (!mark(state->stream, &state->timer[1]) || !await_sums(reduce) ||
+        !cuda_succeeded("time of a reduction", cudaEventElapsedTime(&milliseconds, state->timer[0], state->timer[1])))
+        return false;
+    *seconds = 1e-3 * (double)milliseconds / times;
+    return true;
 }
 
 /* ---- Errors of other ranks ---- */
@@ -195,6 +259,12 @@ static void free_state(struct state *state)
                 cudaEventDestroy(state->marks[i][j]);
         }
     }
+    for (int i = 0; i < 2; ++i) {
+        if (state->timer[i])
+            cudaEventDestroy(state->timer[i]);
+    }
+    if (state->plain)
+        cudaFree(state->plain);
     if (state->stream) {
         synced_mem_forget_stream(state->stream);
         cudaStreamDestroy(state->stream);
@@ -266,6 +336,7 @@ bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const st
         .wait = nccl_wait,
         .check = nccl_check,
         .unhidden = nccl_unhidden,
+        .time = nccl_time,
         .close = nccl_close,
         .abort = nccl_abort,
     };

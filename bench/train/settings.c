@@ -107,6 +107,10 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         *(flag[2] == 's' ? &s->save : &s->load) = value;
         return true;
     }
+    if (strcmp(flag, "--profile") == 0) {
+        s->profile = value;
+        return true;
+    }
     if (strcmp(flag, "--device") == 0)
         return !value || parse_device(flag, value, &s->device);
     if (strcmp(flag, "--seed") == 0)
@@ -139,6 +143,13 @@ static bool check_overlap(const struct settings *s)
         return fail("--timeline works only with --overlap");
     if (s->overlap > 0 && s->device == SETTINGS_DEVICE_CPU)
         return fail("--overlap needs a GPU: --device cpu has no pushes");
+    return true;
+}
+
+static bool check_profile(const struct settings *s)
+{
+    if (s->profile && (s->overlap > 0 || s->save || s->load))
+        return fail("--profile trains nothing, and works without --overlap, --save and --load");
     return true;
 }
 
@@ -193,7 +204,7 @@ bool settings_parse(struct settings *settings, int count, char *const arguments[
             return fail("%s: its value is missing", argument);
         ++i;
     }
-    return check_sizes(settings) && check_overlap(settings) && check_checkpoints(settings);
+    return check_sizes(settings) && check_overlap(settings) && check_profile(settings) && check_checkpoints(settings);
 }
 
 struct model_shape settings_shape(const struct settings *settings, int vocabulary)
@@ -233,6 +244,7 @@ void settings_help(void)
         "  --stop N            end the run after step N of --steps\n"
         "  --bucket N          with several ranks: KiB of gradients that are reduced together (%d)\n"
         "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
+        "  --profile FILE      measure the parts of a step and the reductions instead of training; see below\n"
         "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"
         "  --quiet             print no progress line\n"
         "  --help              print this text\n"
@@ -245,6 +257,12 @@ void settings_help(void)
         "  train --overlap 200 --batch 16384 --context 256 --embed 1 --hidden 8\n"
         "Larger --embed or --hidden makes the kernels longer, fewer distinct characters in the text make them "
         "shorter.\n"
+        "\n"
+        "--profile FILE measures with the model and batch of the other flags, and writes FILE, which is JSON: the\n"
+        "time of each part of a step; of whole steps without reductions, with reductions beside the backward pass,\n"
+        "and with one reduction after it; of reductions of 8 bytes to 64 MiB; and of one of all gradients beside the\n"
+        "same in memory that the library does not manage. With one rank there are no reductions. A round has --steps\n"
+        "steps or reductions at most, or 16 if that is more. bench/how_far.py reads FILE; see docs/how-far.md.\n"
         "\n"
         "Started by MPI's launcher (mpirun -n N train ...), the ranks train together: each computes its part of every\n"
         "batch, on a GPU of its own or on the CPU, and rank 0 reports. N must divide --batch.\n"

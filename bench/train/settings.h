@@ -30,10 +30,11 @@ struct settings {
     int sample; /* characters to generate */
     double rate;
     double decay;
-    int bucket;    /* KiB of gradients that are reduced together */
-    int overlap;   /* steps in a round of measuring pushes beside kernels; 0 to train */
-    bool timeline; /* print the times of the last of these steps */
-    bool quiet;    /* print no progress */
+    int bucket;          /* KiB of gradients that are reduced together */
+    int overlap;         /* steps in a round of measuring pushes beside kernels; 0 to train */
+    const char *profile; /* path of the file for the measured parts of a step; NULL: train */
+    bool timeline;       /* print the times of the last of these steps */
+    bool quiet;          /* print no progress */
     bool help;
 };
 

@@ -204,7 +204,8 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
     return SYNCED_MEM_OK;
 }
 
-/* Destroys a view, and the root if the view has its last reference. The root's memory then goes before the view ends. */
+/* Destroys a view, and the root if the view has its last reference. The root's memory then goes before the view
+ * ends. */
 static synced_mem_status destroy_view(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);

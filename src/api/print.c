@@ -237,10 +237,9 @@ static struct view read_object_view(const synced_mem *mem)
 {
     struct sm_transaction transaction;
     struct view view = {.address = mem, .name = sm_name_text(sm_object_name(mem)), .size = sm_size(mem)};
-    view.status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
+    view.status = sm_enter_restoring_nothing(&transaction, (synced_mem *)(uintptr_t)mem);
     if (view.status != SYNCED_MEM_OK)
         return view;
-    transaction.restores_nothing = true;
     view.size = sm_size(mem);
     if (mem->kind == SM_VIEW) {
         view.root = sm_name_text(sm_object_name(sm_root(mem)));

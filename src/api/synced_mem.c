@@ -82,12 +82,11 @@ static struct facts read_facts(const synced_mem *mem, enum sm_side side, bool qu
     if (!check_object(mem, function))
         return facts;
     sm_caller_begin(function, mem);
-    const synced_mem_status status = sm_enter(&transaction, (synced_mem *)(uintptr_t)mem);
+    const synced_mem_status status = sm_enter_restoring_nothing(&transaction, (synced_mem *)(uintptr_t)mem);
     if (status != SYNCED_MEM_OK) {
         (void)sm_report(status, function, synced_mem_name(mem));
         return facts;
     }
-    transaction.restores_nothing = true;
     struct sm_copy *const copy = sm_copy_of(sm_owner(mem), side);
     if (copy && query && sm_device_in_use())
         (void)sm_pin_query(copy, sm_device(mem));

@@ -39,8 +39,8 @@ static void extend_range(struct sm_target_range *range, uintptr_t from, uintptr_
     range->high = first || to > range->high ? to : range->high;
 }
 
-/* Extends the last copy by one that lies behind it on both sides. Returns false: it does not, or the runtime needs a copy
- * for each. */
+/* Extends the last copy by one that lies behind it on both sides. Returns false: it does not, or the runtime needs a
+ * copy for each. */
 static bool extend_last_copy(struct sm_batch *batch, const struct sm_stream *stream, const struct sm_batch_copy *copy)
 {
     if (batch->count == 0 || !copy->memory || copy->memory != batch->memory)

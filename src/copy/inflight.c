@@ -156,8 +156,8 @@ struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflic
     return NULL;
 }
 
-/* Lost work blocks nobody, as it has ended. An access that relies on the lost contents must fail. A copy thread may close
- * a fence as lost at any time, so that is checked last. */
+/* Lost work blocks nobody, as it has ended. An access that relies on the lost contents must fail. A copy thread may
+ * close a fence as lost at any time, so that is checked last. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting)
 {
     struct sm_fence *const unfinished = sm_inflight_unfinished(copy, conflicting);
@@ -565,8 +565,8 @@ static void prune_list(struct sm_copy *copy, struct sm_use **list)
     }
 }
 
-/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it has
- * no contents. The state is read once, as a copy thread may change it. */
+/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it
+ * has no contents. The state is read once, as a copy thread may change it. */
 static bool must_keep_fence(const struct sm_copy *copy, const struct sm_fence *fence)
 {
     const enum sm_fence_state state = sm_fence_state(fence);
@@ -583,6 +583,10 @@ static void forget_write(struct sm_copy *copy, struct sm_fence **slot)
 
 void sm_inflight_prune(struct sm_copy *copy)
 {
+    if (sm_inflight_is_none(copy)) {
+        copy->arriving = false;
+        return;
+    }
     sm_inflight_note_strays(copy);
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!must_keep_fence(copy, copy->write))

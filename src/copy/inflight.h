@@ -71,6 +71,12 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
  * none. Polls fences. The caller does not hold it. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy);
 
+/* Returns whether the copy has neither a use nor a fence. It may still have untracked work. */
+static inline bool sm_inflight_is_none(const struct sm_copy *copy)
+{
+    return !copy->write && !copy->writer && !copy->writer_fence && !copy->reads && !copy->covered;
+}
+
 /* Returns whether nothing is in flight. Polls fences. */
 bool sm_inflight_is_idle(const struct sm_copy *copy);
 

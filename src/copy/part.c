@@ -37,11 +37,12 @@ static bool clone_uses(struct sm_use **list, const struct sm_use *uses)
     return true;
 }
 
-static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
+/* Copies all that is known of the work in flight but the lists of uses. Takes no hold. */
+static void copy_work(struct sm_copy *to, const struct sm_copy *from)
 {
-    to->write = from->write ? sm_fence_hold(from->write) : NULL;
-    to->writer = from->writer ? sm_stream_hold(from->writer) : NULL;
-    to->writer_fence = from->writer_fence ? sm_fence_hold(from->writer_fence) : NULL;
+    to->write = from->write;
+    to->writer = from->writer;
+    to->writer_fence = from->writer_fence;
     to->untracked_on = from->untracked_on;
     to->untracked = from->untracked;
     to->arriving = from->arriving;
@@ -49,6 +50,18 @@ static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
     to->streamless = from->streamless;
     to->writes = from->writes;
     to->given = from->given;
+}
+
+/* Returns false if the system has no memory for all of the uses. */
+static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
+{
+    copy_work(to, from);
+    if (to->write)
+        sm_fence_hold(to->write);
+    if (to->writer)
+        sm_stream_hold(to->writer);
+    if (to->writer_fence)
+        sm_fence_hold(to->writer_fence);
     return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
 }
 
@@ -200,18 +213,9 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
 {
     sm_inflight_forget(to);
-    to->write = from->write;
-    to->writer = from->writer;
-    to->writer_fence = from->writer_fence;
+    copy_work(to, from);
     to->reads = from->reads;
     to->covered = from->covered;
-    to->untracked_on = from->untracked_on;
-    to->untracked = from->untracked;
-    to->arriving = from->arriving;
-    to->write_is_covered = from->write_is_covered;
-    to->streamless = from->streamless;
-    to->writes = from->writes;
-    to->given = from->given;
     to->arrivals += from->arrivals;
     from->arrivals = 0;
     from->write = NULL;
@@ -250,6 +254,13 @@ static bool gather_uses(struct sm_use **list, const struct sm_use *uses)
     for (; uses && done; uses = uses->next)
         done = gather_use(list, uses->by, uses->fence);
     return done;
+}
+
+void sm_part_share_reads(struct sm_copy *part, const struct sm_copy *owner)
+{
+    for (const struct sm_use *use = owner->reads; use; use = use->next)
+        if (!use->by && sm_fence_is_open(use->fence))
+            (void)gather_use(&part->reads, NULL, use->fence);
 }
 
 /* Nobody needs the contents any more. So writes count as uses, which whoever frees the memory waits for. */

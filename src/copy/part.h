@@ -36,8 +36,8 @@ bool sm_part_is_written(const struct sm_copy *part);
 /* Returns whether nothing is in flight on a pruned record. */
 bool sm_part_is_idle(const struct sm_copy *part);
 
-/* Takes over what the left one of two alike parts does not know of the other, such as covered transfers: only a call that
- * hands all of the memory back waits for those. */
+/* Takes over what the left one of two alike parts does not know of the other, such as covered transfers: only a call
+ * that hands all of the memory back waits for those. */
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other);
 
 /* Takes over from an idle part, which is about to be given up, what a part that is made later must know. */
@@ -46,9 +46,13 @@ void sm_part_return(struct sm_copy *owner, const struct sm_copy *part);
 /* Gives up a part. Ignores NULL. */
 void sm_part_give(struct sm_copy *part);
 
-/* Takes over the owner's own transfers, which a failed call has queued. Only a call that hands the memory back waits for
- * them. */
+/* Takes over the owner's own transfers, which a failed call has queued. Only a call that hands the memory back waits
+ * for them. */
 void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner);
+
+/* Enters the owner's unfinished transfers as reads of the part, for a failed call that has queued them. A write of the
+ * part then comes after them. A transfer is left out if the system has no memory: its target is given up. */
+void sm_part_share_reads(struct sm_copy *part, const struct sm_copy *owner);
 
 /* Moves what is in flight from one record to the other, which forgets its own. */
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from);

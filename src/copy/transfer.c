@@ -144,6 +144,18 @@ static synced_mem_status wait_for_source_read(const struct sm_transfer *transfer
     return status;
 }
 
+bool sm_transfer_follows_work(const struct sm_copy *to, const struct sm_copy *from)
+{
+    return (to && (to->streamless || !sm_inflight_is_quiet(to))) || (from && !sm_inflight_is_quiet(from));
+}
+
+synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bool follows, struct sm_stream **out)
+{
+    if (follows)
+        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, out);
+    return sm_internal_stream(device, direction == SM_D2H ? SM_INTERNAL_D2H : SM_INTERNAL_H2D, out);
+}
+
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
     const synced_mem_status status = sm_copy_track_streamless(to);

@@ -22,6 +22,14 @@ struct sm_transfer {
     bool staged; /* it has begun and is entered, see staged.h; the caller does no more */
 };
 
+/* Returns whether a transfer may come after a caller's work. to, from: NULL if there is no such copy, as before memory
+ * is obtained and for a fill. Queries no device. */
+bool sm_transfer_follows_work(const struct sm_copy *to, const struct sm_copy *from);
+
+/* Picks an internal stream for transfers of the direction. follows: they may come after a caller's work. Errors: as
+ * sm_internal_stream(). */
+synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bool follows, struct sm_stream **out);
+
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
  * got the pointer earlier without a stream. Blocks only for work that is still queueing. Errors: as sm_inflight_order()
  * and sm_copy_track_streamless(). */

@@ -70,9 +70,9 @@ static inline void sm_guard_forget(const void *key)
 }
 
 /* Opens all ranges that overlap the user's memory, before the runtime page-locks it and must be able to write to it.
- * They stay open until the locks of their objects are released next. Another thread's call on an object with
- * the same memory may protect it before the runtime has page-locked it. The runtime then refuses to. Only debug mode has
- * that race, and only for memory that two objects share. */
+ * They stay open until the locks of their objects are released next. Another thread's call on an object with the same
+ * memory may protect it before the runtime has page-locked it. The runtime then refuses to. Only debug mode has that
+ * race, and only for memory that two objects share. */
 void sm_guard_open_range(const void *data, size_t bytes);
 
 /* Returns the size to allocate, so that page-locked memory has whole pages of its own. */

@@ -410,8 +410,7 @@ static synced_mem_status end_stream_use(struct synced_mem *mem, synced_mem_strea
 synced_mem_status sm_end_use_on(struct synced_mem *mem, synced_mem_stream handle)
 {
     struct sm_transaction transaction;
-    SM_TRY(sm_enter(&transaction, mem));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     return sm_leave(&transaction, end_stream_use(mem, handle));
 }
 
@@ -469,8 +468,7 @@ static synced_mem_status wait_for_transfers(struct synced_mem *mem)
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)
 {
     struct sm_transaction transaction;
-    SM_TRY(sm_enter(&transaction, mem));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     const synced_mem_status lost = transaction.lost ? sm_fence_wait(transaction.lost) : SYNCED_MEM_OK;
     if (lost != SYNCED_MEM_OK)
         return sm_leave_and_reap(&transaction, lost, wait);

@@ -126,8 +126,8 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
         sm_retire_detached(&batch->transactions[i]);
 }
 
-/* Reopens the uses that an earlier round has settled, after a failure with nothing locked. An object that became divided
- * meanwhile may be impossible to enter. Its uses then end as after a success. */
+/* Reopens the uses that an earlier round has settled, after a failure with nothing locked. An object that became
+ * divided meanwhile may be impossible to enter. Its uses then end as after a success. */
 static synced_mem_status reopen_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -370,8 +370,7 @@ static synced_mem_status obtain_alone(const struct batch *batch)
     struct sm_fence *again;
     struct synced_mem *const to = sm_owner(batch->without->to);
     SM_TRY(sm_make_writable(to, batch->common.side));
-    SM_TRY(sm_enter(&transaction, to));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, to));
     return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
 

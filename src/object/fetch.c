@@ -199,6 +199,15 @@ static synced_mem_status begin_staged_move(struct sm_transfer *transfer, struct 
     return status;
 }
 
+/* Returns whether a write of the library to the record's side comes after kernels that got the pointer without a stream.
+ * A piece without a copy gets a part of its root's memory. */
+static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_owner(record), side);
+    return memory && memory->streamless;
+}
+
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
 {
@@ -214,7 +223,8 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     if (staged)
-        status = sm_internal_stream(stream->device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, &on);
+        status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
+                                    is_write_behind_kernels(mem, side), &on);
     if (status == SYNCED_MEM_OK && side == SM_GPU)
         status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
@@ -315,6 +325,14 @@ static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, e
     return status;
 }
 
+/* Picks the internal stream for a fill of a record's device copy. */
+static synced_mem_status find_fill_stream(const struct synced_mem *record, int device, struct sm_stream **stream)
+{
+    if (is_write_behind_kernels(record, SM_GPU) || sm_transfer_follows_work(sm_copy_of(record, SM_GPU), NULL))
+        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, stream);
+    return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
+}
+
 /* The caller has waited for copy threads and devices that use the memory. */
 void sm_fill_unwritten_host(struct synced_mem *mem)
 {
@@ -326,7 +344,7 @@ void sm_fill_unwritten_host(struct synced_mem *mem)
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
-    if (stream || sm_internal_stream(sm_device(mem), SM_INTERNAL_ALLOC, &stream) == SYNCED_MEM_OK)
+    if (stream || find_fill_stream(mem, sm_device(mem), &stream) == SYNCED_MEM_OK)
         (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
     sm_detail_set(&first);
 }
@@ -337,17 +355,15 @@ static bool is_copy_mapped(const struct synced_mem *mem)
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-/* Returns whether a transfer of the object's contents to the side comes after other work. */
-static bool comes_after_work(const struct synced_mem *mem, enum sm_side side)
+/* Returns whether a transfer of the object's contents to the side may come after a caller's work. */
+static bool follows_work(const struct synced_mem *mem, enum sm_side side)
 {
-    bool after = false;
-    for (const struct synced_mem *each = sm_first_record(mem); each && !after; each = sm_next_record(mem, each)) {
-        const struct sm_copy *const from = sm_copy_of(each, sm_other(side));
-        const struct sm_copy *const to = sm_copy_of(each, side);
+    bool follows = false;
+    for (const struct synced_mem *each = sm_first_record(mem); each && !follows; each = sm_next_record(mem, each))
         if (sm_is_to_be_moved(each, side))
-            after = !sm_inflight_is_quiet(from) || (to && !sm_inflight_is_quiet(to));
-    }
-    return after;
+            follows = is_write_behind_kernels(each, side) ||
+                      sm_transfer_follows_work(sm_copy_of(each, side), sm_copy_of(each, sm_other(side)));
+    return follows;
 }
 
 synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
@@ -355,14 +371,14 @@ synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side sid
 {
     int device;
     *stream = NULL;
-    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(mem)))
+    if ((side == SM_CPU && work != SM_MOVE) || (work == SM_MOVE && is_copy_mapped(sm_first_record(mem))))
         return SYNCED_MEM_OK;
     SM_TRY(sm_device_resolve(sm_device(mem), &device));
-    if (work != SM_MOVE)
+    if (work == SM_NOTHING)
         return sm_internal_stream(device, SM_INTERNAL_ALLOC, stream);
-    if (comes_after_work(mem, side))
-        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, stream);
-    return sm_internal_stream(device, side == SM_GPU ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, stream);
+    if (work == SM_ZERO)
+        return find_fill_stream(mem, device, stream);
+    return sm_transfer_stream(device, side == SM_GPU ? SM_H2D : SM_D2H, follows_work(mem, side), stream);
 }
 
 synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,

@@ -35,13 +35,13 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
  * sm_pin_query(). */
 synced_mem_status sm_query_pin(const struct synced_mem *record, struct sm_copy *host, int device);
 
-/* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there is work,
- * the side then holds the contents, which may be arriving, and the head has its bit. Blocks as sm_transfer_queue(). On
- * failure the head is unchanged. *wait: as above. */
+/* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there
+ * is work, the side then holds the contents, which may be arriving, and the head has its bit. Blocks as
+ * sm_transfer_queue(). On failure the head is unchanged. *wait: as above. */
 synced_mem_status sm_fetch(struct synced_mem *mem, enum sm_side side, enum sm_work work, struct sm_stream *stream,
                            struct sm_fence **wait);
 
-/* Picks the internal stream for the work of a record. NULL: the host does it, or there is nothing to do. */
+/* Picks an internal stream for the work of an object. *stream is NULL if the host does it, or there is nothing to do. */
 synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side side, enum sm_work work,
                                   struct sm_stream **stream);
 

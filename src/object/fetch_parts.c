@@ -138,8 +138,8 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 
 /* ---- An access ---- */
 
-synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                      struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
+static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                     struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
 {
     const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
     *fetched = false;
@@ -155,4 +155,14 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side,
         status = sm_fetch(each, side, work, stream, wait);
     }
     return status;
+}
+
+synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                      struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
+{
+    if (sm_is_divided(mem))
+        return fetch_parts(mem, side, mode, stream, fetched, wait);
+    const enum sm_work work = get_access_work(mem, side, mode);
+    *fetched = work != SM_NOTHING;
+    return sm_fetch(mem, side, work, stream, wait);
 }

@@ -4,14 +4,16 @@
 
 #include "object/fetch.h"
 
-/* Gives the root of a divided object memory on the side, if it has none. A piece's copies are parts of it. Other streams
- * use device memory behind the stream's work. stream: NULL: an internal one. No effect on an undivided object. */
+/* Gives the root of a divided object memory on the side, if it has none. A piece's copies are parts of it. Other
+ * streams use device memory behind the stream's work. stream: NULL: an internal one. No effect on an undivided
+ * object. */
 synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                   struct sm_fence **wait);
 
 /* Gives each record of the object memory on the side, and does the work of its transition, on the stream or on an
- * internal one (NULL). The transfers of several records go to the runtime in one call, and have one event. *fetched: some
- * record's head has changed, so the caller calls again before it relies on the records. Blocks as sm_transfer_queue(). */
+ * internal one (NULL). The transfers of several records go to the runtime in one call, and have one event. *fetched:
+ * some record's head has changed, so the caller calls again before it relies on the records. Blocks as
+ * sm_transfer_queue(). */
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
                                       struct sm_stream *stream, bool *fetched, struct sm_fence **wait);
 

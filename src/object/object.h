@@ -90,8 +90,8 @@ struct sm_neighbours {
 struct synced_mem {
     union {
         struct { /* of an object */
-            /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of a
-             * side returns at once. NULL: the access takes the lock. */
+            /* The hot path without a stream: the pointer that a read ([0]), or a mutable access or overwrite ([1]), of
+             * a side returns at once. NULL: the access takes the lock. */
             _Atomic(void *) ready[SM_SIDES][2];
             /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
             _Atomic(struct sm_stream *) on[2];

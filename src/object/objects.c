@@ -94,8 +94,8 @@ struct filter {
     void *user;
 };
 
-/* With the slab locked. A cell without a reference is no object, or one that is being destroyed. While it is visited its
- * cell is no other object's. */
+/* With the slab locked. A cell without a reference is no object, or one that is being destroyed. While it is visited
+ * its cell is no other object's. */
 static bool begin_visit_if_wanted(void *cell, const void *argument)
 {
     struct synced_mem *const mem = cell;

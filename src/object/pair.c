@@ -101,7 +101,7 @@ static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair 
            sm_is_staged(sm_pair_source(pairs, pair), sm_size(pair->from), true);
 }
 
-/* It is the transfer's stream if that is on the target's device. */
+/* It is the transfer's stream if that is on the target's device, or if the transfer is staged. */
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream)
 {
@@ -111,7 +111,7 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
     const int device = sm_device(pair->to) >= 0 ? sm_device(pair->to) : pairs->stream->device;
     if (device == pairs->stream->device && !is_source_staged(pairs, pair))
         return SYNCED_MEM_OK;
-    return sm_internal_stream(device, is_read_by_host(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
+    return sm_internal_stream(device, is_source_staged(pairs, pair) ? SM_INTERNAL_H2D : SM_INTERNAL_ALLOC, stream);
 }
 
 /* A piece gets a part of its root's memory, which is usable behind the work that is entered there. */
@@ -135,7 +135,7 @@ static synced_mem_status obtain_device_copy(const struct sm_pairs *pairs, struct
     sm_put_copy(pair->to, SM_GPU, copy);
     sm_put_device(pair->to, copy->device);
     pair->fresh = sm_copy_is_shared(copy) ? NULL : stream;
-    if (stream != pairs->stream && !is_read_by_host(pairs, pair))
+    if (stream != pairs->stream && !is_source_staged(pairs, pair))
         sm_pair_keep_fresh(pairs, pair);
     return SYNCED_MEM_OK;
 }
@@ -362,18 +362,24 @@ static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pa
     return SYNCED_MEM_OK;
 }
 
+/* Returns whether a transfer on an internal stream may come after a caller's work. A staged one is queued when its
+ * copies are idle, but it comes after kernels that got the target's pointer without a stream. */
+static bool follows_work(const struct sm_pairs *pairs, const struct route *route)
+{
+    if (route->way == STAGED)
+        return route->target->streamless;
+    return pairs->stream || sm_transfer_follows_work(route->target, route->source);
+}
+
 /* Picks the stream of the transfer. It is the caller's if both are on the same device and nothing is staged. */
 static synced_mem_status find_stream(const struct sm_pairs *pairs, const struct route *route, struct sm_stream **on)
 {
-    const bool up = route->direction == SM_H2D;
-    const int device = up ? route->target->device : route->source->device;
+    const int device = route->direction == SM_H2D ? route->target->device : route->source->device;
     const bool callers = pairs->stream && (route->direction == SM_D2D || device == pairs->stream->device);
     *on = pairs->stream;
     if (callers && route->way == QUEUED)
         return SYNCED_MEM_OK;
-    if (pairs->stream && route->way == QUEUED)
-        return sm_internal_stream_behind(device, SM_INTERNAL_MOVE_BEHIND, on);
-    return sm_internal_stream(device, up ? SM_INTERNAL_H2D : SM_INTERNAL_D2H, on);
+    return sm_transfer_stream(device, route->direction, follows_work(pairs, route), on);
 }
 
 /* Makes the internal stream come after the caller's. */

@@ -474,6 +474,13 @@ synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side si
     return status;
 }
 
+void sm_share_reads(const struct synced_mem *root)
+{
+    for (const struct synced_mem *each = root->at.first; each; each = each->beside.after)
+        if (sm_copy_of(each, SM_GPU))
+            sm_part_share_reads(sm_copy_of(each, SM_GPU), sm_copy_of(root, SM_GPU));
+}
+
 void sm_drop_parts(const struct synced_mem *root, enum sm_side side)
 {
     for (struct synced_mem *each = root->at.first; each; each = each->beside.after)

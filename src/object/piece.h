@@ -1,6 +1,6 @@
 /*
- * The pieces of a divided root: hidden records for parts of its bytes. Each has a head, and copies that are parts of the
- * root's (copy/part.h). All rules for an object are rules for a piece. The words:
+ * The pieces of a divided root: hidden records for parts of its bytes. Each has a head, and copies that are parts of
+ * the root's (copy/part.h). All rules for an object are rules for a piece. The words:
  *
  *    divide       give a root its first piece, which has all bytes and takes over the root's head and work in flight
  *    cut          make one piece two. The record of the left one stays; both inherit what is in flight
@@ -12,8 +12,8 @@
  * Neighbours that nobody holds apart are joined when a call on both of them ends, or the last view between them is
  * released, if their heads and their work in flight are alike.
  *
- * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks, but
- * for sm_kept_wait().
+ * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks,
+ * but for sm_kept_wait().
  */
 #ifndef SM_PIECE_H
 #define SM_PIECE_H
@@ -28,8 +28,8 @@ void sm_undivide(struct synced_mem *root);
 /* Makes a piece of a divided root begin at the offset, and holds it. On failure nothing has changed. The begin and the
  * end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset);
-/* Ends a hold on the border where the piece begins, and joins it to the left if it was the last hold. NULL, and the first
- * piece: no effect. */
+/* Ends a hold on the border where the piece begins, and joins it to the left if it was the last hold. NULL, and the
+ * first piece: no effect. */
 void sm_drop_border(struct synced_mem *piece);
 
 /* Keeps a record, and its root divided, until sm_release_record(). It may become smaller. No effect on a record that is
@@ -63,6 +63,8 @@ synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side);
 /* Gathers what is in flight on the parts of the root's memory, which is about to be given up (copy/part.h).
  * ERR_OUT_OF_HOST_MEMORY: some of it may be entered. */
 synced_mem_status sm_gather_parts(const struct synced_mem *root, enum sm_side side);
+/* Enters the root's own transfers as reads of the parts on the device, after a failure (copy/part.h). */
+void sm_share_reads(const struct synced_mem *root);
 /* Makes a root undivided, whose pieces have one head and nobody holds. Their work in flight is forgotten. */
 void sm_drop_pieces(struct synced_mem *root);
 /* Gives up the pieces' copies on the side, and on both if they are shared. */

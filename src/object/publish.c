@@ -34,13 +34,22 @@ struct published {
 static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) || sm_inflight_blocker(copy, writing))
+    if (writing && (sm_head(mem) != sm_bit(side) || copy->read_only))
+        return NULL;
+    if (!sm_inflight_is_none(copy) && sm_inflight_blocker(copy, writing))
         return NULL;
     if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
         return NULL;
     if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
         return NULL;
     return sm_copy_data(copy);
+}
+
+static void choose_ready_pointers(const struct synced_mem *mem, enum sm_side side, bool to_write, void **ready)
+{
+    ready[false] = choose_ready_pointer(mem, side, false);
+    if (to_write)
+        ready[true] = choose_ready_pointer(mem, side, true);
 }
 
 /* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
@@ -58,12 +67,14 @@ static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool 
 static struct published choose_published(const struct synced_mem *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
-    for (int writing = 0; writing < (sm_guard_on() ? 1 : 2); writing++) {
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_head(record) & sm_bit(side))
-                chosen.ready[side][writing] = choose_ready_pointer(record, side, writing);
-        if (sm_head(record) & sm_bit(SM_GPU))
-            chosen.on[writing] = choose_ready_stream(record, writing);
+    const bool to_write = !sm_guard_on();
+    if (sm_head(record) & sm_bit(SM_CPU))
+        choose_ready_pointers(record, SM_CPU, to_write, chosen.ready[SM_CPU]);
+    if (sm_head(record) & sm_bit(SM_GPU)) {
+        choose_ready_pointers(record, SM_GPU, to_write, chosen.ready[SM_GPU]);
+        chosen.on[false] = choose_ready_stream(record, false);
+        if (to_write)
+            chosen.on[true] = choose_ready_stream(record, true);
     }
     return chosen;
 }

@@ -15,8 +15,8 @@ void sm_publish(struct synced_mem *record);
 /* Publishes the pointers of a view or a divided root from now on, if it is exactly one piece. sm_publish() does it. */
 void sm_publish_from_piece(struct synced_mem *mem);
 
-/* Withdraws the pointers of a view or a divided root. The device pointer stays: a thread may be between the loads of the
- * hot path, and may use it. */
+/* Withdraws the pointers of a view or a divided root. The device pointer stays: a thread may be between the loads of
+ * the hot path, and may use it. */
 void sm_withdraw(struct synced_mem *mem);
 /* Withdraws the pointers of all objects that are exactly this piece. */
 void sm_withdraw_all(struct synced_mem *piece);

@@ -393,8 +393,8 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
     return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
 }
 
-/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts are
- * taken back too. */
+/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts
+ * are taken back too. */
 static void leave_again(const struct batch *batch, const struct entry *entry, struct sm_transaction *transaction,
                         synced_mem_status status)
 {
@@ -408,7 +408,8 @@ static void leave_again(const struct batch *batch, const struct entry *entry, st
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to enter. */
+ * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to
+ * enter. */
 static void reenter_records(struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
@@ -474,8 +475,7 @@ static synced_mem_status obtain_alone(const struct batch *batch, struct synced_m
     struct sm_transaction transaction;
     struct sm_fence *again;
     SM_TRY(sm_make_writable(mem, batch->side));
-    SM_TRY(sm_enter(&transaction, mem));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
 

@@ -25,12 +25,9 @@ static synced_mem_status find_last_work(struct sm_copy *copy, bool pin_held, str
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
 {
     struct sm_copy *const memory = sm_copy_of(mem, side);
-    *wait = NULL;
-    if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED)
-        return SYNCED_MEM_OK;
     SM_TRY(find_last_work(memory, memory->pin_held, wait));
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
@@ -38,6 +35,15 @@ synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm
         if (sm_copy_of(each, side))
             SM_TRY(find_last_work(sm_copy_of(each, side), memory->pin_held, wait));
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+{
+    const struct sm_copy *const memory = sm_copy_of(mem, side);
+    *wait = NULL;
+    if (!memory || memory->source != SYNCED_MEM_SOURCE_BORROWED)
+        return SYNCED_MEM_OK;
+    return find_wait_of_borrowed(mem, side, wait);
 }
 
 /* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */

@@ -195,8 +195,9 @@ static synced_mem_status grow_side(struct sm_transaction *transaction, enum sm_s
 static synced_mem_status zero_device_tail(struct synced_mem *mem, size_t size)
 {
     struct sm_stream *stream;
-    const synced_mem_status status = sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream);
-    return status == SYNCED_MEM_OK ? sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream) : status;
+    SM_TRY(sm_make_usable(mem, SM_GPU));
+    SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
+    return sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, sm_size(mem), size, stream);
 }
 
 /* The host's part comes last: it cannot fail once the host copy may be written. */
@@ -326,8 +327,8 @@ static synced_mem_status fail_with_views(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object has views: release them before its size changes");
 }
 
-/* Waits until no call keeps pieces of the root. A callback does not wait, as the call that it is in may be one of those.
- * Nor does a forked child, which lacks the threads of the parent's calls. */
+/* Waits until no call keeps pieces of the root. A callback does not wait, as the call that it is in may be one of
+ * those. Nor does a forked child, which lacks the threads of the parent's calls. */
 static synced_mem_status wait_for_other_calls(struct synced_mem *mem)
 {
     if (sm_caller_is_in_callback() || mem->generation != sm_process_generation())
@@ -416,7 +417,10 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
     SM_TRY(enter_joined(&transaction, mem));
-    const synced_mem_status status = sm_leave(&transaction, resize_object(&transaction, size, keep, &growth));
+    synced_mem_status status = resize_object(&transaction, size, keep, &growth);
+    if (status != SYNCED_MEM_OK && sm_is_divided(mem))
+        sm_share_reads(mem);
+    status = sm_leave(&transaction, status);
     const struct sm_detail first = sm_detail_get();
     drop_growth(&growth);
     sm_copy_reap_passing_by(false);

@@ -24,7 +24,7 @@ static inline struct synced_mem *sm_first_record(const struct synced_mem *mem)
 /* Returns the record of the object that follows this one; NULL: there is none. */
 static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, const struct synced_mem *record)
 {
-    struct synced_mem *const next = sm_is_divided(mem) ? record->beside.after : NULL;
+    struct synced_mem *const next = record != mem ? record->beside.after : NULL;
     return next && next->offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
 }
 

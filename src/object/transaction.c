@@ -52,12 +52,18 @@ static void trace_head(const struct synced_mem *record, unsigned head)
                                           .bytes = sm_size(record)});
 }
 
+static bool is_arriving(const struct synced_mem *record, enum sm_side side)
+{
+    return sm_copy_of(record, side) && sm_copy_of(record, side)->arriving;
+}
+
 /* A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
-    trace_head(mem, head);
+    if (sm_trace_on())
+        trace_head(mem, head);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(mem, side) && !(head & sm_bits_of(mem, side)))
+        if (is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
@@ -106,16 +112,21 @@ void sm_unlock_last(struct synced_mem *owner)
 /* Until then the hot path returns the pointers that were valid when the lock was taken. */
 static void publish_records(struct synced_mem *mem)
 {
-    sm_publish_from_piece(mem);
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        sm_publish(each);
+    if (!sm_is_divided(mem)) {
+        sm_publish(mem);
+    } else {
+        sm_publish_from_piece(mem);
+        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+            sm_publish(each);
+    }
     assert(sm_object_is_valid(mem));
 }
 
 /* A call that fails later takes back what it has made valid. So it joins nothing before its end. */
 void sm_publish_object(struct synced_mem *mem)
 {
-    sm_join_records(mem);
+    if (sm_is_divided(mem))
+        sm_join_records(mem);
     publish_records(mem);
     if (mem->kind == SM_WHOLE && mem->at.first)
         sm_undivide(mem);
@@ -176,7 +187,8 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
  * memory works. Then no copy is valid. */
-static void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
@@ -232,9 +244,10 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
 /* A piece without a copy has the count that its part will inherit. */
 static unsigned count_given(const struct synced_mem *record, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(record, side);
-    const struct sm_copy *const memory = copy ? copy : sm_copy_of(sm_owner(record), side);
-    return memory ? memory->given : 0;
+    const struct sm_copy *copy = sm_copy_of(record, side);
+    if (!copy && record->kind == SM_PIECE)
+        copy = sm_copy_of(record->root, side);
+    return copy ? copy->given : 0;
 }
 
 static struct sm_before get_state(const struct synced_mem *record)
@@ -252,15 +265,10 @@ static size_t count_records(const struct synced_mem *mem)
     return count;
 }
 
-/* Notes the state of each record, to restore it after a failure. */
-static synced_mem_status note_states(struct sm_transaction *transaction)
+static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct sm_transaction *transaction)
 {
     const struct synced_mem *const mem = transaction->mem;
-    transaction->records = sm_has_one_record(mem) ? 1 : count_records(mem);
-    if (transaction->records == 1) {
-        transaction->one = get_state(sm_first_record(mem));
-        return SYNCED_MEM_OK;
-    }
+    transaction->records = count_records(mem);
     transaction->every = calloc(transaction->records, sizeof *transaction->every);
     if (!transaction->every)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the state of %zu parts",
@@ -268,6 +276,16 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
     struct sm_before *before = transaction->every;
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         *before++ = get_state(each);
+    return SYNCED_MEM_OK;
+}
+
+/* Notes the state of each record, to restore it after a failure. */
+static synced_mem_status note_states(struct sm_transaction *transaction)
+{
+    if (!sm_has_one_record(transaction->mem))
+        return note_states_of_parts(transaction);
+    transaction->records = 1;
+    transaction->one = get_state(sm_first_record(transaction->mem));
     return SYNCED_MEM_OK;
 }
 
@@ -284,7 +302,8 @@ synced_mem_status sm_lock_first(struct synced_mem *mem)
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     *transaction = (struct sm_transaction){.mem = mem};
-    drop_lost_contents(mem, &transaction->lost);
+    if (sm_is_divided(mem) || is_arriving(mem, SM_CPU) || is_arriving(mem, SM_GPU))
+        drop_lost_contents(mem, &transaction->lost);
     const synced_mem_status status = note_states(transaction);
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(transaction->lost);
@@ -300,6 +319,14 @@ synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem
     return status;
 }
 
+synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    SM_TRY(sm_lock_first(mem));
+    *transaction = (struct sm_transaction){.mem = mem, .restores_nothing = true};
+    drop_lost_contents(mem, &transaction->lost);
+    return SYNCED_MEM_OK;
+}
+
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. */
 static void restore_head(struct synced_mem *record, const struct sm_before *before)
@@ -312,23 +339,23 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
     sm_set_head(record, head);
 }
 
-/* Returns whether another call has joined records that had different states. It has used their contents, so what is valid
- * stays valid. */
+/* Returns whether another call has joined records that had different states. It has used their contents, so what is
+ * valid stays valid. */
 static bool was_joined(const struct synced_mem *record, const struct sm_before *before, const struct sm_before *last)
 {
     return before < last && before[1].offset < sm_begin_of(record) + sm_size(record);
 }
 
-/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are still
- * good, so their uses are open again. */
+/* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are
+ * still good, so their uses are open again. */
 static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
-    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
-    const struct sm_before *const last = before + transaction->records - 1;
     drop_lost_contents(mem, NULL);
     if (transaction->restores_nothing)
         return;
+    const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
+    const struct sm_before *const last = before + transaction->records - 1;
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
@@ -346,14 +373,19 @@ void sm_close_write(struct synced_mem *record)
 }
 
 /* A failure keeps its detail. */
+static __attribute__((noinline)) void undo_changes(const struct sm_transaction *transaction)
+{
+    const struct sm_detail first = sm_detail_get();
+    restore_records(transaction);
+    sm_detail_set(&first);
+}
+
 void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 {
-    if (status != SYNCED_MEM_OK) {
-        const struct sm_detail first = sm_detail_get();
-        restore_records(transaction);
-        sm_detail_set(&first);
-    }
-    free(transaction->every);
+    if (status != SYNCED_MEM_OK)
+        undo_changes(transaction);
+    if (transaction->every)
+        free(transaction->every);
     transaction->every = NULL;
 }
 
@@ -381,16 +413,20 @@ static void leave_object(struct sm_transaction *transaction)
     sm_retire_detached(transaction);
 }
 
-synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
+static __attribute__((noinline)) void leave_after_failure(struct sm_transaction *transaction)
 {
-    sm_end(transaction, status);
-    if (status == SYNCED_MEM_OK) {
-        leave_object(transaction);
-        return SYNCED_MEM_OK;
-    }
     const struct sm_detail first = sm_detail_get();
     leave_object(transaction);
     sm_detail_set(&first);
+}
+
+synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status)
+{
+    sm_end(transaction, status);
+    if (status == SYNCED_MEM_OK)
+        leave_object(transaction);
+    else
+        leave_after_failure(transaction);
     return status;
 }
 

@@ -26,8 +26,7 @@ struct sm_renewal {
 /* The frame of one call on one object. */
 struct sm_transaction {
     struct synced_mem *mem;
-    bool restores_nothing;   /* it makes no side valid, and other calls may end the uses that it has settled; it joins
-                              * no pieces */
+    bool restores_nothing;   /* a failure changes no head and reopens no use; the call joins no pieces */
     struct sm_before one;    /* of an object with one record */
     struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
@@ -41,14 +40,18 @@ struct sm_transaction {
  * ERR_OUT_OF_HOST_MEMORY: only of an object in several pieces. */
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem);
 
+/* Does the same for a call that makes no side valid, and whose settled uses may end. Allocates nothing. ERR_FORKED. */
+synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
+
 /* Ends a call: releases the lock, and retires the copies that the call gave up. If status is a failure, restores the
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
 /* The steps of both, for calls on several objects, which may have one lock. sm_lock_first() checks as sm_enter() does,
- * and takes the lock. sm_begin() does the rest of sm_enter(); it does not fail for a record. sm_end() restores the heads
- * after a failure, and keeps the failure's detail. sm_publish_object() joins the object's pieces and publishes.
- * sm_publish_joined() does so after the caller has published all records that it has changed. sm_unlock_last() releases the lock. sm_retire_detached() follows with no lock held. */
+ * and takes the lock. sm_begin() does the rest of sm_enter(); it does not fail for a record. sm_end() restores the
+ * heads after a failure, and keeps the failure's detail. sm_publish_object() joins the object's pieces and publishes.
+ * sm_publish_joined() does so after the caller has published all records that it has changed. sm_unlock_last() releases
+ * the lock. sm_retire_detached() follows with no lock held. */
 synced_mem_status sm_lock_first(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 void sm_end(struct sm_transaction *transaction, synced_mem_status status);

@@ -154,7 +154,7 @@ static bool has_other_write(const struct sm_copy *shared)
 static struct sm_stream *order_internal_stream(struct sm_copy *shared)
 {
     struct sm_stream *internal;
-    synced_mem_status status = sm_internal_stream(shared->device, SM_INTERNAL_D2H, &internal);
+    synced_mem_status status = sm_internal_stream_behind(shared->device, SM_INTERNAL_MOVE_BEHIND, &internal);
     if (status == SYNCED_MEM_OK)
         status = sm_inflight_order(shared, false, internal);
     return status == SYNCED_MEM_OK ? internal : NULL;

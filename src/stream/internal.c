@@ -39,9 +39,10 @@ synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, 
     static atomic_uint turn;
     for (unsigned i = 0; i < SM_INTERNALS_BEHIND; i++) {
         bool done = false;
-        synced_mem_status status = sm_internal_stream(device, (enum sm_internal)(first + i), out);
-        if (status == SYNCED_MEM_OK)
-            status = sm_device_stream_query(device, (*out)->handle, &done);
+        SM_TRY(sm_internal_stream(device, (enum sm_internal)(first + i), out));
+        const synced_mem_status status = sm_device_stream_query(device, (*out)->handle, &done);
+        if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+            return SYNCED_MEM_OK; /* the call goes on, and reports which work or contents it needs */
         if (status != SYNCED_MEM_OK || done)
             return status;
     }

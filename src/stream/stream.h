@@ -22,7 +22,8 @@
 enum { SM_INTERNALS_BEHIND = 4 };
 
 /* The internal streams, one set a device. None of them blocks with the legacy stream. Work that comes after a caller's,
- * which may never end, is on one of several, see sm_internal_stream_behind(). The others never wait for a caller. */
+ * which may never end, is on one of several, see sm_internal_stream_behind(). The others never wait for a caller's
+ * work. */
 enum sm_internal {
     SM_INTERNAL_H2D,
     SM_INTERNAL_D2H,
@@ -72,8 +73,9 @@ struct sm_stream {
  * failure *out is unchanged. */
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
-/* Finds one of several internal streams that has nothing to do. If all of them have, takes the next one in turn. first:
- * the first of them. Does not block. */
+/* Finds an idle one of SM_INTERNALS_BEHIND internal streams. If none is idle, takes the next one in turn. Nothing is
+ * reserved: another thread may find the same stream. first: the first of them. Does not block. Errors: as
+ * sm_internal_stream() and sm_device_stream_query(). */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
 
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */

@@ -138,7 +138,8 @@ START_TEST(a_view_is_hot)
 }
 END_TEST
 
-/* A cut inside a view takes its published pointers; other views keep theirs. The view gets them back without the cut. */
+/* A cut inside a view takes its published pointers; other views keep theirs. The view gets them back without the
+ * cut. */
 START_TEST(a_cut)
 {
     const enum sm_side side = (enum sm_side)(_i / 2);

@@ -15,7 +15,8 @@ void *__wrap_calloc(size_t count, size_t size)
 
 /* ---- Making views ---- */
 
-/* All allocations of making views fail, from one of them on. What was there stays as it was, and nothing is left behind. */
+/* All allocations of making views fail, from one of them on. Nothing that was there changes, and nothing is left
+ * behind. */
 START_TEST(no_memory_for_a_view)
 {
     enum { VIEWS = 700 };
@@ -305,6 +306,37 @@ START_TEST(no_memory_for_a_copy)
 }
 END_TEST
 
+/* Calls that only read an object in parts need no memory. */
+START_TEST(no_memory_for_facts)
+{
+    synced_mem *const root = make_parts(false);
+    FILE *const file = tmpfile();
+    int pending;
+    ck_assert_ptr_nonnull(file);
+    fail_calloc_in = 1;
+    const synced_mem_source source = synced_mem_cpu_source(root);
+    const size_t capacity = synced_mem_cpu_capacity(root);
+    const size_t gpu_capacity = synced_mem_gpu_capacity(root);
+    const int is_pinned = synced_mem_cpu_is_pinned(root);
+    const synced_mem_state head = synced_mem_head(root);
+    const synced_mem_status printed = synced_mem_print(root, file);
+    const synced_mem_status queried = synced_mem_query(root, &pending);
+    const synced_mem_status waited = synced_mem_wait(root);
+    fail_calloc_in = 0;
+    ck_assert_int_eq(source, gpu_expected() ? SYNCED_MEM_SOURCE_PINNED : SYNCED_MEM_SOURCE_PAGEABLE);
+    ck_assert_uint_ge(capacity, ROOT);
+    ck_assert_int_eq(gpu_capacity >= ROOT, gpu_expected());
+    ck_assert_int_eq(is_pinned, gpu_expected());
+    ck_assert_int_eq(head, SYNCED_MEM_MIXED);
+    OK(printed);
+    OK(queried);
+    OK(waited);
+    ck_assert_int_eq(fclose(file), 0);
+    release_all(parts, PARTS);
+    OK(synced_mem_release(root));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("views without memory");
@@ -313,5 +345,6 @@ Suite *suite(void)
     tcase_add_loop_test(memory, no_memory_for_the_first_view, 0, 2);
     tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
     tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
+    tcase_add_test(memory, no_memory_for_facts);
     return made;
 }

@@ -14,6 +14,7 @@
 
 static cudaStream_t compute_stream;
 static cudaStream_t prefetch_stream;
+static cudaEvent_t marks[BACKEND_MARKS];
 
 /* ---- Kernels ---- */
 
@@ -273,14 +274,21 @@ static bool emulated_finish(void)
 
 static bool emulated_mark(enum backend_stream which, int number, int after)
 {
-    (void)which, (void)number, (void)after;
-    return fail("the emulated runtime has no time");
+    const cudaStream_t stream = which == BACKEND_COMPUTE ? compute_stream : prefetch_stream;
+    cudaError_t error = marks[number] ? cudaSuccess : cudaEventCreate(&marks[number]);
+    if (error == cudaSuccess && after >= 0)
+        error = cudaStreamWaitEvent(stream, marks[after], 0);
+    if (error == cudaSuccess)
+        error = cudaEventRecord(marks[number], stream);
+    return error == cudaSuccess || fail("mark %d: %s", number, cudaGetErrorString(error));
 }
 
 static bool emulated_between(int from, int to, double *microseconds)
 {
-    (void)from, (void)to, (void)microseconds;
-    return fail("the emulated runtime has no time");
+    float milliseconds = 0.0F;
+    const cudaError_t error = cudaEventElapsedTime(&milliseconds, marks[from], marks[to]);
+    *microseconds = 1e3 * (double)milliseconds;
+    return error == cudaSuccess || fail("from mark %d to mark %d: %s", from, to, cudaGetErrorString(error));
 }
 
 static bool close_stream(cudaStream_t stream)
@@ -291,6 +299,11 @@ static bool close_stream(cudaStream_t stream)
 
 static bool emulated_close(void)
 {
+    for (int i = 0; i < BACKEND_MARKS; ++i) {
+        if (marks[i])
+            cudaEventDestroy(marks[i]);
+        marks[i] = NULL;
+    }
     return close_stream(compute_stream) && close_stream(prefetch_stream);
 }
 

@@ -316,8 +316,8 @@ START_TEST(the_writer_of_a_refused_pull)
 }
 END_TEST
 
-/* If a later object fails, nothing of the batch is queued. The next use of device memory that was obtained for the batch
- * comes after the allocation. */
+/* If a later object fails, nothing of the batch is queued. The next use of device memory that was obtained for the
+ * batch comes after the allocation. */
 START_TEST(a_batch_that_is_not_sent)
 {
     synced_mem *mems[COUNT];

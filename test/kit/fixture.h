@@ -133,8 +133,8 @@ void close_stream(synced_mem_stream stream);
  * the memory of a lost device cannot be freed. The leak sanitizer then checks nothing. */
 extern bool leaves_memory;
 
-/* Returns whether all other threads have been asleep for some milliseconds. So none of them is only kept from running by
- * other processes. */
+/* Returns whether all other threads have been asleep for some milliseconds. So none of them is only kept from running
+ * by other processes. */
 bool others_sleep(void);
 
 /* Waits until all other threads sleep. Call it before a fork beside threads that finish some work and then sleep. A

@@ -191,6 +191,33 @@ static bool take_steps(struct rank *rank)
     return read_total(rank, 1.5 * count);
 }
 
+/* Reductions that are timed are as others: three multiply by the number of ranks three times. */
+static bool take_times(struct rank *rank)
+{
+    enum { NUMBERS = 300, TIMES = 2 };
+    struct reduce *const reduce = &rank->reduce;
+    struct blob blob = blob_make("timed", rank->backend.device);
+    double seconds[3] = {-1.0, -1.0, -1.0};
+    float *const own = blob_vector(&blob, NUMBERS) ? synced_mem_overwrite_cpu_data(blob.data) : NULL;
+    if (!own)
+        return fail_library("timed numbers");
+    for (int i = 0; i < NUMBERS; ++i)
+        own[i] = 1.0F;
+    /* Memory that the library does not manage, then more of it. */
+    const bool done = reduce->time(reduce, NULL, 10, 1, &seconds[0]) &&
+                      reduce->time(reduce, blob.data, NUMBERS, TIMES, &seconds[1]) &&
+                      reduce->time(reduce, NULL, NUMBERS, TIMES, &seconds[2]);
+    const float *const sums = done ? synced_mem_cpu_data(blob.data) : NULL;
+    const float expected = (float)(count * count * count);
+    const bool right = sums && sums[0] == expected && sums[NUMBERS - 1] == expected;
+    blob_free(&blob);
+    for (int i = 0; i < 3; ++i) {
+        if (done && !(seconds[i] >= 0.0 && seconds[i] < 10.0))
+            return fail("a reduction took %g s", seconds[i]);
+    }
+    return done && (right || fail("timed reductions give no %g", (double)expected));
+}
+
 static void *run_rank(void *argument)
 {
     struct rank *const rank = argument;
@@ -201,7 +228,7 @@ static void *run_rank(void *argument)
     rank->backend = (struct backend){.device = rank->ranks.rank, .on_gpu = true, .stream = stream};
     if (!reduce_open_nccl(&rank->reduce, &rank->ranks, &rank->backend))
         return NULL;
-    rank->done = make_blobs(rank) && take_steps(rank);
+    rank->done = make_blobs(rank) && take_steps(rank) && take_times(rank);
     if (!rank->done)
         rank->reduce.abort(&rank->reduce);
     /* On the device the last optimizer may still run. */

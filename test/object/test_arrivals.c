@@ -93,6 +93,15 @@ synced_mem_status __wrap_sm_enter(struct sm_transaction *transaction, struct syn
     return status;
 }
 
+synced_mem_status __real_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    const synced_mem_status status = __real_sm_enter_restoring_nothing(transaction, mem);
+    open_the_gate();
+    return status;
+}
+
 /* A call that may be on several objects begins with this function instead. */
 synced_mem_status __real_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
 synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);

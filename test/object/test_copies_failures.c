@@ -435,13 +435,13 @@ END_TEST
 /* The source is used while memory comes from an allocator. */
 static int enters;
 
-synced_mem_status __real_sm_enter(void *transaction, synced_mem *mem);
-synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem);
-synced_mem_status __wrap_sm_enter(void *transaction, synced_mem *mem)
+synced_mem_status __real_sm_enter_restoring_nothing(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(void *transaction, synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(void *transaction, synced_mem *mem)
 {
     if (enters > 0 && --enters == 0)
         let_others();
-    return __real_sm_enter(transaction, mem);
+    return __real_sm_enter_restoring_nothing(transaction, mem);
 }
 
 START_TEST(source_given_up_before_the_allocator_is_called)

@@ -16,6 +16,7 @@ enum { SIZE = 8000, LARGER = 30000, LONG_ENOUGH = 20, STEP_US = 1000 };
 
 struct call {
     synced_mem *mem;
+    synced_mem *to; /* NULL: mem is read, otherwise a copy of it in to's host copy */
     const void *data;
     bool on_host;
     atomic_bool over;
@@ -25,7 +26,10 @@ struct call {
 static void *read_it(void *argument)
 {
     struct call *const call = argument;
-    call->data = call->on_host ? synced_mem_cpu_data(call->mem) : synced_mem_gpu_data(call->mem);
+    synced_mem *const mem = call->to ? call->to : call->mem;
+    if (call->to)
+        OK(synced_mem_cpu_copy(call->to, call->mem));
+    call->data = call->on_host ? synced_mem_cpu_data(mem) : synced_mem_gpu_data(mem);
     atomic_store(&call->over, true);
     return NULL;
 }
@@ -225,6 +229,87 @@ START_TEST(beside_a_resize)
 }
 END_TEST
 
+/* Zeros for a's device copy come after the kernel that still reads it. b gets its first memory meanwhile. */
+START_TEST(beside_zeros)
+{
+    struct pair pair = make_pair(false, 0);
+    struct call blocked = {.mem = pair.a};
+    struct call free = {.mem = pair.b};
+    kernel_writes(pair.a, 1, pair.stream);
+    gpu_stream_sync(pair.stream);
+    gpu_hold(pair.stream);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(pair.a, pair.stream));
+    OK(synced_mem_clear(pair.a));
+    begin_to_read(&blocked);
+    ck_assert(!ends(&blocked));
+    begin_to_read(&free);
+    const bool independent = ends(&free);
+    gpu_unhold();
+    end_reading(&blocked);
+    end_reading(&free);
+    ck_assert(independent);
+    ck_assert(device_is(blocked.data, SIZE, 0));
+    release_pair(&pair);
+}
+END_TEST
+
+/* One thread copies a to another object's host copy, after the kernel that writes a. b is read on the host
+ * meanwhile. */
+START_TEST(beside_a_copy_to_the_host)
+{
+    struct pair pair = make_pair(_i, 0);
+    synced_mem *const to = make_on(SIZE, 0);
+    struct call blocked = {.mem = pair.a, .to = to, .on_host = true};
+    struct call free = {.mem = pair.b, .on_host = true};
+    give_memory(&pair);
+    host_writes(to, 2);
+    OK(synced_mem_async_gpu_copy(pair.b, to, pair.stream));
+    OK(synced_mem_wait(pair.b));
+    gpu_hold(pair.stream);
+    kernel_writes(pair.a, 1, pair.stream);
+    begin_to_read(&blocked);
+    ck_assert(!ends(&blocked));
+    begin_to_read(&free);
+    const bool independent = ends(&free);
+    gpu_unhold();
+    end_reading(&blocked);
+    end_reading(&free);
+    ck_assert(independent);
+    ck_assert(host_is(blocked.data, SIZE, 1));
+    ck_assert(host_is(free.data, SIZE, 2));
+    release_pair(&pair);
+    OK(synced_mem_release(to));
+}
+END_TEST
+
+/* A transfer into memory that an access without a stream has returned comes after the legacy stream. */
+START_TEST(beside_a_transfer_into_marked_memory)
+{
+    struct pair pair = make_pair(_i, 0);
+    struct call blocked = {.mem = pair.a};
+    struct call free = {.mem = pair.b};
+    give_memory(&pair);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(pair.a));
+    kernel_writes(pair.a, 3, pair.stream);
+    gpu_stream_sync(pair.stream);
+    OK(synced_mem_end_use_on(pair.a, pair.stream));
+    host_writes(pair.a, 1);
+    host_writes(pair.b, 2);
+    gpu_hold(NULL);
+    begin_to_read(&blocked);
+    ck_assert(!ends(&blocked));
+    begin_to_read(&free);
+    const bool independent = ends(&free);
+    gpu_unhold();
+    end_reading(&blocked);
+    end_reading(&free);
+    ck_assert(independent);
+    ck_assert(device_is(blocked.data, SIZE, 1));
+    ck_assert(device_is(free.data, SIZE, 2));
+    release_pair(&pair);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("independence");
@@ -234,5 +319,8 @@ Suite *suite(void)
     tcase_add_test(tests, first_use_of_a_part);
     tcase_add_loop_test(tests, beside_a_copy_to_another_device, 0, 2);
     tcase_add_test(tests, beside_a_resize);
+    tcase_add_test(tests, beside_zeros);
+    tcase_add_loop_test(tests, beside_a_copy_to_the_host, 0, 2);
+    tcase_add_loop_test(tests, beside_a_transfer_into_marked_memory, 0, 2);
     return made;
 }

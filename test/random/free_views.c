@@ -98,7 +98,8 @@ static void move(const struct lane *lane, const struct view *view, bool push)
                 : synced_mem_async_cpu_pull(view->mem, lane->stream));
 }
 
-/* Copies some of the common bytes, which other threads read meanwhile. A copy that failed may have lost the contents. */
+/* Copies some of the common bytes, which other threads read meanwhile. A copy that failed may have lost the
+ * contents. */
 static void copy_common(struct lane *lane, const struct view *view)
 {
     if (view->size > COMMON)

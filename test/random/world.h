@@ -41,8 +41,8 @@ struct copy {
     bool locked;         /* pageable memory that was page-locked for the object */
 };
 
-/* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object with
- * views has several parts. */
+/* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object
+ * with views has several parts. */
 struct part {
     size_t begin, end; /* in the root */
     unsigned head;
