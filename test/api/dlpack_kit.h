@@ -1,42 +1,14 @@
-/* Shared by the suites of DLPack: tensors of the tests, in declarations of their own, and options to make tensors. */
+/* Shared by the suites of DLPack: options to make tensors. */
 #ifndef DLPACK_KIT_H
 #define DLPACK_KIT_H
 
+#include "dlpack_structs.h"
 #include "fixture.h"
 
 #include "synced_mem_dlpack.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* DLPack's structs. Source: github.com/dmlc/dlpack, include/dlpack/dlpack.h. */
-struct tensor {
-    void *data;
-    int32_t device_type, device_id;
-    int32_t ndim;
-    uint8_t code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
-};
-
-struct DLManagedTensorVersioned {
-    uint32_t major, minor;
-    void *context;
-    void (*deleter)(struct DLManagedTensorVersioned *self);
-    uint64_t flags;
-    struct tensor tensor;
-};
-
-struct DLManagedTensor {
-    struct tensor tensor;
-    void *context;
-    void (*deleter)(struct DLManagedTensor *self);
-};
-
-enum { FLAG_READ_ONLY = 1, FLAG_COPIED = 2, FLAG_PADDED = 4 };
-enum { CPU = 1, CUDA = 2, CUDA_HOST = 3, ROCM = 10, CUDA_MANAGED = 13 };
-enum { INT, UINT, FLOAT, OPAQUE, BFLOAT, COMPLEX, BOOL };
 
 enum { ROWS = 50, COLUMNS = 25, SIZE = ROWS * COLUMNS * 4 };
 static const int64_t shape[] = {ROWS, COLUMNS};
@@ -50,7 +22,7 @@ static const int64_t shape[] = {ROWS, COLUMNS};
 #define OPTIONS(...)                                                                                                   \
     (&(synced_mem_dlpack_options){.struct_size = sizeof(synced_mem_dlpack_options),                                    \
                                   .side = SYNCED_MEM_DLPACK_CPU,                                                       \
-                                  .type_code = FLOAT,                                                                  \
+                                  .type_code = TENSOR_FLOAT,                                                           \
                                   .type_bits = 32,                                                                     \
                                   .ndim = 2,                                                                           \
                                   .shape = shape,                                                                      \

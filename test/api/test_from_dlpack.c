@@ -33,20 +33,20 @@ static void count_legacy_deletion(struct DLManagedTensor *self)
 static void make_sample(struct sample *sample, int device_type, void *data)
 {
     *sample = (struct sample){.shape = {ROWS, COLUMNS, 1}, .strides = {COLUMNS, 1, 1}, .data = data};
-    sample->versioned =
-        (struct DLManagedTensorVersioned){.major = 1,
-                                          .minor = 3,
-                                          .context = sample,
-                                          .deleter = count_deletion,
-                                          .tensor = {.data = data,
-                                                     .device_type = device_type,
-                                                     .device_id = device_type == CUDA ? 7 : 0, /* nobody relies on it */
-                                                     .ndim = 2,
-                                                     .code = FLOAT,
-                                                     .bits = 32,
-                                                     .lanes = 1,
-                                                     .shape = sample->shape,
-                                                     .strides = sample->strides}};
+    sample->versioned = (struct DLManagedTensorVersioned){
+        .major = 1,
+        .minor = 3,
+        .context = sample,
+        .deleter = count_deletion,
+        .tensor = {.data = data,
+                   .device_type = device_type,
+                   .device_id = device_type == TENSOR_CUDA ? 7 : 0, /* nobody relies on it */
+                   .ndim = 2,
+                   .code = TENSOR_FLOAT,
+                   .bits = 32,
+                   .lanes = 1,
+                   .shape = sample->shape,
+                   .strides = sample->strides}};
     sample->legacy = (struct DLManagedTensor){
         .tensor = sample->versioned.tensor, .context = sample, .deleter = count_legacy_deletion};
     deleted = 0;
@@ -74,7 +74,7 @@ START_TEST(memory_of_the_host)
 {
     struct sample sample;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     synced_mem *const mem = import(&sample);
     ck_assert_uint_eq(synced_mem_size(mem), SIZE);
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
@@ -95,7 +95,7 @@ START_TEST(memory_of_the_device)
     struct sample sample;
     if (!gpu_expected())
         return;
-    void *const data = _i == CUDA ? gpu_alloc(0, SIZE) : gpu_managed_alloc(0, SIZE);
+    void *const data = _i == TENSOR_CUDA ? gpu_alloc(0, SIZE) : gpu_managed_alloc(0, SIZE);
     gpu_fill(data, SIZE, 1, NULL);
     make_sample(&sample, _i, data);
     synced_mem *const mem = import(&sample);
@@ -118,7 +118,7 @@ START_TEST(page_locked_memory)
         return;
     void *const data = gpu_pinned_alloc(SIZE);
     pattern_write(data, SIZE, 1);
-    make_sample(&sample, CUDA_HOST, data);
+    make_sample(&sample, TENSOR_CUDA_HOST, data);
     synced_mem *const mem = import(&sample);
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
@@ -136,7 +136,7 @@ START_TEST(legacy)
     struct sample sample;
     synced_mem *mem;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     OK(synced_mem_from_dlpack_legacy(&mem, &sample.legacy, NULL, NULL));
     ck_assert_ptr_eq(synced_mem_mutable_cpu_data(mem), data);
     OK(synced_mem_release(mem));
@@ -151,28 +151,28 @@ START_TEST(unusual_tensors)
 {
     struct sample sample;
     void *const data = host_memory(2 * SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.tensor.byte_offset = 64;
     sample.versioned.tensor.strides = NULL;
     synced_mem *mem = import(&sample);
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), (char *)data + 64);
     OK(synced_mem_release(mem));
 
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.tensor.ndim = 3;
     sample.strides[2] = -77;
     mem = import(&sample);
     OK(synced_mem_release(mem));
 
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.tensor.ndim = 0;
     sample.versioned.tensor.shape = NULL;
     mem = import(&sample);
     ck_assert_uint_eq(synced_mem_size(mem), 4);
     OK(synced_mem_release(mem));
 
-    make_sample(&sample, CPU, data);
-    sample.versioned.flags = FLAG_COPIED | (uint64_t)1 << 40; /* a later minor version may have more flags */
+    make_sample(&sample, TENSOR_CPU, data);
+    sample.versioned.flags = TENSOR_COPIED | (uint64_t)1 << 40; /* a later minor version may have more flags */
     mem = import(&sample);
     ck_assert_ptr_eq(synced_mem_mutable_cpu_data(mem), data);
     OK(synced_mem_release(mem));
@@ -186,13 +186,13 @@ START_TEST(small_elements)
 {
     struct sample sample;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.tensor.code = 17;
     sample.versioned.tensor.bits = 4;
     sample.versioned.tensor.ndim = 1;
     sample.shape[0] = 11;
     sample.strides[0] = 1;
-    sample.versioned.flags = _i ? FLAG_PADDED : 0;
+    sample.versioned.flags = _i ? TENSOR_PADDED : 0;
     synced_mem *const mem = import(&sample);
     ck_assert_uint_eq(synced_mem_size(mem), _i ? 11 : 6);
     OK(synced_mem_release(mem));
@@ -204,13 +204,25 @@ START_TEST(every_type)
 {
     static const struct {
         uint8_t code, bits;
-    } types[] = {{INT, 8},    {INT, 64},    {UINT, 1},     {UINT, 16},     {FLOAT, 16},
-                 {FLOAT, 64}, {BFLOAT, 16}, {COMPLEX, 64}, {COMPLEX, 128}, {BOOL, 8},
-                 {7, 8},      {14, 8},      {15, 6},       {16, 6},        {17, 4}};
+    } types[] = {{TENSOR_INT, 8},
+                 {TENSOR_INT, 64},
+                 {TENSOR_UINT, 1},
+                 {TENSOR_UINT, 16},
+                 {TENSOR_FLOAT, 16},
+                 {TENSOR_FLOAT, 64},
+                 {TENSOR_BFLOAT, 16},
+                 {TENSOR_COMPLEX, 64},
+                 {TENSOR_COMPLEX, 128},
+                 {TENSOR_BOOL, 8},
+                 {7, 8},
+                 {14, 8},
+                 {15, 6},
+                 {16, 6},
+                 {17, 4}};
     void *const data = host_memory(64, 1);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         struct sample sample;
-        make_sample(&sample, CPU, data);
+        make_sample(&sample, TENSOR_CPU, data);
         sample.versioned.tensor.code = types[i].code;
         sample.versioned.tensor.bits = types[i].bits;
         sample.versioned.tensor.lanes = 2;
@@ -231,7 +243,7 @@ START_TEST(options_of_the_object)
     synced_mem_options options;
     synced_mem *mem;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     synced_mem_options_init(&options);
     options.name = "weights";
     OK(synced_mem_from_dlpack(&mem, &sample.versioned, NULL, &options));
@@ -244,7 +256,7 @@ END_TEST
 START_TEST(no_elements)
 {
     struct sample sample;
-    make_sample(&sample, CPU, NULL);
+    make_sample(&sample, TENSOR_CPU, NULL);
     sample.shape[1] = 0;
     sample.strides[0] = 5;
     synced_mem *const mem = import(&sample);
@@ -252,7 +264,7 @@ START_TEST(no_elements)
     ck_assert_uint_eq(synced_mem_size(mem), 0);
     ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
     OK(synced_mem_release(mem));
-    make_sample(&sample, CUDA, NULL);
+    make_sample(&sample, TENSOR_CUDA, NULL);
     sample.shape[0] = 0;
     sample.versioned.deleter = NULL;
     OK(synced_mem_release(import(&sample)));
@@ -265,7 +277,7 @@ START_TEST(no_deleter)
     struct sample sample;
     synced_mem *mem;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.deleter = NULL;
     sample.legacy.deleter = NULL;
     mem = import(&sample);
@@ -282,8 +294,8 @@ START_TEST(read_only)
 {
     struct sample sample;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
-    sample.versioned.flags = FLAG_READ_ONLY;
+    make_sample(&sample, TENSOR_CPU, data);
+    sample.versioned.flags = TENSOR_READ_ONLY;
     synced_mem *const mem = import(&sample);
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), data);
     void *const own = synced_mem_mutable_cpu_data(mem);
@@ -301,8 +313,8 @@ START_TEST(one_storage_twice)
 {
     struct sample first, second;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&first, CPU, data);
-    make_sample(&second, CPU, data);
+    make_sample(&first, TENSOR_CPU, data);
+    make_sample(&second, TENSOR_CPU, data);
     synced_mem *const one = import(&first), *const two = import(&second);
     ck_assert_ptr_eq(synced_mem_cpu_data(one), synced_mem_cpu_data(two));
     OK(synced_mem_release(one));
@@ -349,7 +361,7 @@ START_TEST(a_stream_that_fills_the_memory)
     void *const data = gpu_alloc(0, SIZE);
     gpu_delay(stream);
     gpu_fill(data, SIZE, 1, stream);
-    make_sample(&sample, CUDA, data);
+    make_sample(&sample, TENSOR_CUDA, data);
     OK(synced_mem_from_dlpack(&mem, &sample.versioned, stream, NULL));
     ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
     OK(synced_mem_release(mem));
@@ -372,7 +384,7 @@ START_TEST(the_deleter_comes_last)
     void *const data = gpu_alloc(0, SIZE);
     gpu_fill(data, SIZE, 1, NULL);
     gpu_sync_device(0);
-    make_sample(&sample, CUDA, data);
+    make_sample(&sample, TENSOR_CUDA, data);
     synced_mem *const mem = import(&sample);
     gpu_hold(stream);
     gpu_expect(synced_mem_gpu_data_on(mem, stream), SIZE, bytes, stream);
@@ -462,10 +474,10 @@ static void spoil(struct sample *sample, int how)
         break;
     case DEVICE_0:
     case DEVICE_ROCM:
-        tensor->device_type = how == DEVICE_0 ? 0 : ROCM;
+        tensor->device_type = how == DEVICE_0 ? 0 : TENSOR_ROCM;
         break;
     case TYPE_OPAQUE:
-        tensor->code = OPAQUE;
+        tensor->code = TENSOR_OPAQUE;
         tensor->bits = 64;
         break;
     case TYPE_18:
@@ -535,7 +547,7 @@ START_TEST(bad_tensors)
 {
     struct sample sample, before;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     spoil(&sample, _i);
     before = sample;
     synced_mem *out = (synced_mem *)data;
@@ -562,7 +574,7 @@ START_TEST(bad_arguments)
     synced_mem *out;
     synced_mem_options options = {.struct_size = 1};
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CPU, data);
+    make_sample(&sample, TENSOR_CPU, data);
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_from_dlpack(NULL, &sample.versioned, NULL, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_from_dlpack(&out, NULL, NULL, NULL));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_from_dlpack_legacy(NULL, &sample.legacy, NULL, NULL));
@@ -581,11 +593,11 @@ START_TEST(refused_memory)
     synced_mem *out;
     synced_mem_options options;
     void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, CUDA, data);
+    make_sample(&sample, TENSOR_CUDA, data);
     const synced_mem_status status = gpu_expected() ? SYNCED_MEM_ERR_INVALID_ARGUMENT : SYNCED_MEM_ERR_NO_GPU;
     FAILS(status, synced_mem_from_dlpack(&out, &sample.versioned, NULL, NULL));
     ck_assert_ptr_null(out);
-    make_sample(&sample, CPU, (char *)data + 4);
+    make_sample(&sample, TENSOR_CPU, (char *)data + 4);
     synced_mem_options_init(&options);
     options.alignment = 64;
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_from_dlpack(&out, &sample.versioned, NULL, &options));
@@ -601,8 +613,8 @@ Suite *suite(void)
     Suite *const all = suite_create("DLPack, in");
     TCase *tcase = add_case(all, "adoption");
     tcase_add_test(tcase, memory_of_the_host);
-    tcase_add_loop_test(tcase, memory_of_the_device, CUDA, CUDA + 1);
-    tcase_add_loop_test(tcase, memory_of_the_device, CUDA_MANAGED, CUDA_MANAGED + 1);
+    tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA, TENSOR_CUDA + 1);
+    tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA_MANAGED, TENSOR_CUDA_MANAGED + 1);
     tcase_add_test(tcase, page_locked_memory);
     tcase_add_test(tcase, legacy);
     tcase_add_test(tcase, unusual_tensors);

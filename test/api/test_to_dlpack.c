@@ -12,13 +12,13 @@ START_TEST(the_host_copy)
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
     ck_assert_uint_eq(out->major, 1);
-    ck_assert_uint_eq(out->flags, FLAG_READ_ONLY);
+    ck_assert_uint_eq(out->flags, TENSOR_READ_ONLY);
     ck_assert_ptr_nonnull(out->context);
     ck_assert_ptr_eq(out->tensor.data, synced_mem_cpu_data(mem));
-    ck_assert_int_eq(out->tensor.device_type, CPU);
+    ck_assert_int_eq(out->tensor.device_type, TENSOR_CPU);
     ck_assert_int_eq(out->tensor.device_id, 0);
     ck_assert_int_eq(out->tensor.ndim, 2);
-    ck_assert_uint_eq(out->tensor.code, FLOAT);
+    ck_assert_uint_eq(out->tensor.code, TENSOR_FLOAT);
     ck_assert_uint_eq(out->tensor.bits, 32);
     ck_assert_uint_eq(out->tensor.lanes, 1);
     ck_assert_ptr_ne(out->tensor.shape, shape);
@@ -40,9 +40,9 @@ START_TEST(the_device_copy)
     synced_mem *const mem = make_on(SIZE, device);
     host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
     struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(READ, SYNCED_MEM_DLPACK_NO_STREAM)));
-    ck_assert_int_eq(out->tensor.device_type, CUDA);
+    ck_assert_int_eq(out->tensor.device_type, TENSOR_CUDA);
     ck_assert_int_eq(out->tensor.device_id, device);
-    ck_assert_uint_eq(out->flags, FLAG_READ_ONLY);
+    ck_assert_uint_eq(out->flags, TENSOR_READ_ONLY);
     ck_assert_ptr_eq(out->tensor.data, synced_mem_gpu_data(mem));
     ck_assert(device_is(out->tensor.data, SIZE, 1));
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
@@ -166,11 +166,11 @@ START_TEST(bad_arguments)
         {OPTIONS(.side = 3), "the side 3"},
         {OPTIONS(.mode = 3), "the mode 3"},
         {OPTIONS(.mode = -1), "the mode -1"},
-        {OPTIONS(.type_code = OPAQUE), "opaque handles"},
+        {OPTIONS(.type_code = TENSOR_OPAQUE), "opaque handles"},
         {OPTIONS(.type_code = 18), "the code 18, which is not known"},
         {OPTIONS(.type_bits = 0), "cannot have 0 bits"},
         {OPTIONS(.type_bits = 24), "cannot have 24 bits"},
-        {OPTIONS(.type_code = BFLOAT), "cannot have 32 bits"},
+        {OPTIONS(.type_code = TENSOR_BFLOAT), "cannot have 32 bits"},
         {OPTIONS(.type_code = 7), "cannot have 32 bits"},
         {OPTIONS(.type_lanes = 65), "65 lanes"},
         {OPTIONS(.ndim = -1), "-1 dimensions"},
@@ -281,8 +281,8 @@ START_TEST(unified_memory_stays)
     struct DLManagedTensorVersioned *const host = export_of(mem, OPTIONS(HOST(OVERWRITE)));
     struct DLManagedTensorVersioned *const device = export_of(mem, OPTIONS(DEVICE(READ, NULL)));
     ck_assert_ptr_eq(host->tensor.data, device->tensor.data);
-    ck_assert_int_eq(host->tensor.device_type, CPU);
-    ck_assert_int_eq(device->tensor.device_type, CUDA);
+    ck_assert_int_eq(host->tensor.device_type, TENSOR_CPU);
+    ck_assert_int_eq(device->tensor.device_type, TENSOR_CUDA);
     OK(synced_mem_release_cpu_data(mem));
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
     end(host);
