@@ -80,9 +80,11 @@ static void copy_on_host(const struct renewing *renewing, const struct sm_copy *
                    sm_size(each));
 }
 
-/* The work on each piece is in its own part. */
-static synced_mem_status order_after_contents(const struct renewing *renewing, struct sm_stream *stream)
+/* The work on each piece is in its own part. That on an undivided object is the transfer's to wait for. */
+static synced_mem_status order_after_pieces(const struct renewing *renewing, struct sm_stream *stream)
 {
+    if (!sm_is_divided(renewing->owner))
+        return SYNCED_MEM_OK;
     for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
          each = sm_next_record(renewing->owner, each))
         if (is_kept(renewing, each))
@@ -97,7 +99,7 @@ static synced_mem_status queue_device_copy(const struct renewing *renewing, stru
     struct sm_transfer transfer = {.direction = SM_D2D, .to = to, .from = from, .size = sm_size(renewing->owner)};
     if (!has_kept_records(renewing)) /* an allocator's memory has a fence already */
         return to->source == SYNCED_MEM_SOURCE_ALLOCATOR ? SYNCED_MEM_OK : sm_transfer_none(to, stream);
-    SM_TRY(order_after_contents(renewing, stream));
+    SM_TRY(order_after_pieces(renewing, stream));
     SM_TRY(sm_transfer_queue(&transfer, stream));
     return sm_transfer_enter(&transfer, 1, stream);
 }
@@ -161,7 +163,8 @@ static synced_mem_status fill_device_renewal(const struct renewing *renewing, st
     return status;
 }
 
-/* Without a stream the host waits, so that a failed copy loses no contents. */
+/* A stream comes after the copy, which is on it. Without one the host waits, so that a failed copy loses no
+ * contents. */
 static synced_mem_status finish_device_renewal(const struct renewing *renewing, struct sm_copy *from,
                                                struct sm_fence **wait)
 {
@@ -169,7 +172,7 @@ static synced_mem_status finish_device_renewal(const struct renewing *renewing, 
     if (!renewal->is_filled)
         SM_TRY(fill_device_renewal(renewing, from));
     if (renewing->stream)
-        return sm_inflight_order(renewal->copy, true, renewing->stream);
+        return SYNCED_MEM_OK;
     struct sm_fence *const lost = sm_inflight_lost(renewal->copy);
     SM_TRY(lost ? sm_fence_wait_queued(lost) : SYNCED_MEM_OK);
     *wait = sm_inflight_unfinished(renewal->copy, true);
