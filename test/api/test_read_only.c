@@ -602,6 +602,61 @@ START_TEST(memory_from_an_allocator)
 }
 END_TEST
 
+static void *alloc_device(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)stream;
+    (void)user;
+    allocated++;
+    return gpu_alloc(device, size);
+}
+
+/* The stream comes after all work on the memory. */
+static void free_device(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)size;
+    (void)alignment;
+    (void)device;
+    (void)user;
+    allocated--;
+    gpu_stream_sync(stream);
+    gpu_free(data);
+}
+
+START_TEST(device_memory_from_an_allocator)
+{
+    const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_device, .free = free_device};
+    synced_mem_options options;
+    synced_mem *mem;
+    if (!gpu_expected())
+        return;
+    void *const data = read_only_device(SIZE, 1);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.gpu_allocator = &allocator;
+    allocated = 0;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    OK(USE(mem, .gpu_data = data, .flags = READ_ONLY));
+    if (_i == 0)
+        ck_assert(device_is(synced_mem_mutable_gpu_data(mem), SIZE, 1));
+    if (_i == 1)
+        gpu_fill(synced_mem_overwrite_gpu_data(mem), SIZE, 1, NULL);
+    if (_i == 2)
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    ck_assert_int_eq(synced_mem_gpu_source(mem), SYNCED_MEM_SOURCE_ALLOCATOR);
+    ck_assert_int_eq(allocated, 1);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    ck_assert(device_is(data, SIZE, 1));
+    close_stream(stream);
+    OK(synced_mem_release(mem));
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(allocated, 0);
+    gpu_free(data);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("read-only memory");
@@ -624,6 +679,7 @@ Suite *suite(void)
     tcase_add_loop_test(tcase, writes_on_the_device_take_other_memory, 0, 2 * WAYS_UP);
     tcase_add_test(tcase, kernels_go_on_with_the_old_memory);
     tcase_add_test(tcase, no_pointer_to_write_is_published);
+    tcase_add_loop_test(tcase, device_memory_from_an_allocator, 0, 3);
     tcase = add_case(all, "sizes");
     tcase_add_loop_test(tcase, a_larger_size_takes_other_memory, 0, 2);
     tcase_add_loop_test(tcase, a_larger_size_without_contents, 0, 2);

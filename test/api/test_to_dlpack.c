@@ -5,6 +5,16 @@
 #include <pthread.h>
 #include <stddef.h>
 
+static unsigned allocations; /* counts the callocs */
+static unsigned failing;     /* the number of the one that fails; 0: none */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return ++allocations == failing ? NULL : __real_calloc(count, size);
+}
+
 /* ---- Descriptions ---- */
 
 START_TEST(the_host_copy)
@@ -198,6 +208,35 @@ START_TEST(bad_arguments)
         FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_to_dlpack(&out, mem, OPTIONS(DEVICE(READ, NULL))));
     check_unchanged(mem, &before);
     OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* Without memory for the tensor, or for the access, the object is as it was and has no more references. */
+START_TEST(no_memory)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    const synced_mem_dlpack_options *const options =
+        gpu_expected() && _i ? OPTIONS(DEVICE(READ, NULL)) : OPTIONS(HOST(MUTABLE));
+    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    for (unsigned nth = 1; status != SYNCED_MEM_OK; nth++) {
+        const struct facts before = facts_of(mem);
+        struct DLManagedTensorVersioned *out;
+        allocations = 0;
+        failing = nth;
+        status = synced_mem_to_dlpack(&out, mem, options);
+        failing = 0;
+        if (status == SYNCED_MEM_OK) {
+            ck_assert_uint_gt(nth, 1);
+            end(out);
+            break;
+        }
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_ptr_null(out);
+        ck_assert_int_eq(synced_mem_head(mem), before.head);
+        OK(synced_mem_resize(mem, SIZE)); /* nothing is exported */
+    }
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
 }
 END_TEST
 
@@ -502,6 +541,7 @@ Suite *suite(void)
     tcase_add_test(tcase, shapes);
     tcase_add_test(tcase, a_view);
     tcase_add_test(tcase, bad_arguments);
+    tcase_add_loop_test(tcase, no_memory, 0, 2);
     tcase = add_case(all, "memory");
     tcase_add_test(tcase, memory_of_the_host_stays);
     tcase_add_test(tcase, memory_of_the_device_stays);

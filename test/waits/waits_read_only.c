@@ -58,16 +58,17 @@ static void pull_beside_what_is_arriving(enum way way)
     end(&it);
 }
 
-/* A stream still fills device memory, whose contents another one copies. way ONE: of an object in parts. */
+/* A stream still fills device memory, whose contents another one copies. way ONE: the object is divided meanwhile, so
+ * its pieces have the work in flight. */
 static void copy_behind_a_stream(enum way way)
 {
     struct things it = begin();
     synced_mem *half = NULL;
-    if (way == ONE)
-        OK(synced_mem_view(&half, it.mem, 0, HALF, NULL));
     gpu_delay(it.one);
     gpu_fill(it.device, SIZE, 1, it.one);
     OK(USE(it.mem, .gpu_data = it.device, .stream = it.one, .flags = READ_ONLY));
+    if (way == ONE)
+        OK(synced_mem_view(&half, it.mem, 0, HALF, NULL));
     synced_mem *const written = half ? half : it.mem;
     gpu_copy(it.seen, synced_mem_mutable_gpu_data_on(written, it.two), half ? HALF : SIZE, it.two);
     if (half)
