@@ -3,11 +3,11 @@
 
 #include "base/status.h"
 #include "copy/transfer.h"
+#include "object/borrowed.h"
 #include "object/exports.h"
 #include "object/fetch.h"
 #include "object/piece.h"
 #include "object/publish.h"
-#include "object/replace.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 

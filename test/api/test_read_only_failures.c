@@ -6,14 +6,14 @@
 
 #include <pthread.h>
 
-static unsigned allocations; /* counts the callocs */
-static unsigned failing;     /* the number of the one that fails; 0: none */
+static atomic_uint allocations; /* counts the callocs */
+static atomic_uint failing;     /* the number of the one that fails; 0: none */
 
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
-    return ++allocations == failing ? NULL : __real_calloc(count, size);
+    return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
 }
 
 /* ---- The calls ---- */
