@@ -43,8 +43,8 @@ struct copy {
     bool read_only;      /* the library replaces the memory instead of writing it */
 };
 
-/* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object with
- * views has several parts. */
+/* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object
+ * with views has several parts. */
 struct part {
     size_t begin, end; /* in the root */
     unsigned head;
@@ -275,8 +275,8 @@ void allocators_unmake(void);
 
 /* ---- Tensors ---- */
 
-/* Makes an access by a tensor of the object's bytes, and calls its deleter. Returns the pointer; NULL: the access failed.
- * stream: that of the call, or HOST, NO_STREAM. */
+/* Makes an access by a tensor of the object's bytes, and calls its deleter. Returns the pointer; NULL: the access
+ * failed. stream: that of the call, or HOST, NO_STREAM. */
 void *access_by_tensor(const struct object *object, enum side side, enum mode mode, int stream,
                        synced_mem_stream handle);
 /* Makes an object of a tensor of the bytes, which hands the block back. filled: the stream that fills them. */
