@@ -555,19 +555,19 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
 /** Of synced_mem_memory: the host memory is page-locked for as long as the object uses it. */
 #define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
 
-/** Of synced_mem_memory, since 0.2: the library never writes this memory, such as a file mapped with PROT_READ. A call
- * that has to write it first replaces it by memory of the library's own, or of the object's allocator. Contents that
- * the call keeps are copied there. Such a call on the object, or on a view of it, is one that replaces memory: it
- * conflicts with every access to that side of the object and its views, and hands the caller's memory back, also if it
- * fails later. It blocks as synced_mem_set_cpu_data(), and may fail as an access that obtains memory. On failure
- * before that, and for all contents, nothing has changed. Details: docs/guide/memory.md, "Read-only memory". */
+/** Of synced_mem_memory, since 0.2: the library never writes the memory, such as a file mapped with PROT_READ. A call
+ * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
+ * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
+ * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
+ * caller's memory back. If it fails later, head and contents are as before, and the new memory stays.
+ * Details: docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
 /** Memory of the caller's, and how an object is to use it. A member that is zero is at its default. */
 typedef struct synced_mem_memory {
     size_t struct_size; /**< sizeof(synced_mem_memory) */
-    /** At least synced_mem_size() bytes of host memory, readable, and writable unless the flags say otherwise. NULL: the
-     * host copy keeps its memory. */
+    /** At least synced_mem_size() bytes of host memory, readable, and writable unless the flags say otherwise. NULL:
+     * the host copy keeps its memory. */
     void *cpu_data;
     /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
      * its memory. */

@@ -1,6 +1,6 @@
 /*
- * The binary interface of DLPack, versions 1.0 to 1.3 and the legacy struct, in the library's own declarations. Only the
- * names of the two managed tensors are DLPack's, since the public header declares them.
+ * The binary interface of DLPack, versions 1.0 to 1.3 and the legacy struct, in the library's own declarations. Only
+ * the names of the two managed tensors are DLPack's, since the public header declares them.
  * Source: github.com/dmlc/dlpack, include/dlpack/dlpack.h.
  */
 #ifndef SM_DLPACK_ABI_H

@@ -64,7 +64,7 @@ static synced_mem_status find_access_wait(const struct synced_mem *mem, enum sm_
     return status;
 }
 
-/* Renews the side if the access would write read-only memory. stream: NULL: the host accesses, or any stream. *ready: it
+/* Renews the side if the access would write read-only memory. stream NULL: the host accesses, or any stream. *ready: it
  * did, and an overwrite has nothing else to wait for. So nothing can fail that would lose the old contents. */
 static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
                                     struct sm_stream *stream, bool *ready)

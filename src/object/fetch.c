@@ -15,6 +15,7 @@
 #include "object/user_allocator.h"
 #include "object/unified.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- Memory ---- */
@@ -236,6 +237,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
                                      .memory = sm_owner(mem),
                                      .batch = batch,
                                      .staged = staged};
+    assert(!transfer->to->read_only);
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
@@ -270,6 +272,7 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wai
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
     status = sm_inflight_settle(copy, true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
+    assert(!copy->read_only);
     if (status == SYNCED_MEM_OK && !*wait) {
         sm_guard_open(copy);
         memset(sm_copy_data(copy), 0, sm_size(mem));
@@ -285,6 +288,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
         *wait = sm_inflight_queueing(sm_copy_of(mem, SM_GPU), true);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
+    assert(!sm_copy_of(mem, SM_GPU)->read_only);
     status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
     return fresh ? keep_fresh_copy(mem, stream, status) : status;
 }

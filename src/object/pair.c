@@ -13,6 +13,7 @@
 #include "object/unified.h"
 #include "object/user_allocator.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- The way ---- */
@@ -472,6 +473,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
         return SYNCED_MEM_OK;
     }
     const struct route route = choose_route(pairs, pair);
+    assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);

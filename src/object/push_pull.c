@@ -313,8 +313,8 @@ static synced_mem_status send_and_set_heads(struct batch *batch)
     return status;
 }
 
-/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory for
- * the contents, and with an allocator, or with read-only memory. NULL: none. */
+/* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory
+ * for the contents, and with an allocator, or with read-only memory. NULL: none. */
 static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *record,
                                              struct synced_mem **without)
 {

@@ -35,8 +35,8 @@ synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side
                            struct sm_stream *stream, struct sm_fence **wait);
 
 /* Renews the side of an object if its memory is read-only, in a transaction of its own. Keeps all contents. Blocks
- * until contents that are copied have arrived, and until the library's work on borrowed memory has ended. No lock may be
- * held. */
+ * until contents that are copied have arrived, and until the library's work on borrowed memory has ended. No lock may
+ * be held. */
 synced_mem_status sm_make_writable(struct synced_mem *mem, enum sm_side side);
 
 #endif

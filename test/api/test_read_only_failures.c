@@ -1,5 +1,5 @@
-/* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream captures,
- * and beside other threads. The contents stay, and the memory is handed back once. */
+/* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream
+ * captures, and beside other threads. The contents stay, and the memory is handed back once. */
 #include "read_only_kit.h"
 
 #include "cudart_emu.h"

@@ -353,8 +353,8 @@ void check_contents(const struct object *object, const void *data, const char *w
 /* Finds the file that plays the operation. */
 static bool play_one(const struct op *op)
 {
-    return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_import(op) || play_size(op) ||
-           play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
+    return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_import(op) ||
+           play_size(op) || play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
            play_failing(op) || play_act(op);
 }
 

@@ -275,8 +275,8 @@ void allocators_unmake(void);
 
 /* ---- Tensors ---- */
 
-/* Makes an access by a tensor of the object's bytes, and calls its deleter. Returns the pointer; NULL: the access failed.
- * stream: that of the call, or HOST, NO_STREAM. */
+/* Makes an access by a tensor of the object's bytes, and calls its deleter. Returns the pointer; NULL: the access
+ * failed. stream: that of the call, or HOST, NO_STREAM. */
 void *access_by_tensor(const struct object *object, enum side side, enum mode mode, int stream,
                        synced_mem_stream handle);
 /* Makes an object of a tensor of the bytes, which hands the block back. filled: the stream that fills them. */
