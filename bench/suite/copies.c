@@ -64,8 +64,8 @@ static void measure_pair(const struct table *table, size_t size, bool between)
     struct summary results[3];
     struct row row = row_of(table, size_name(size), (double)size);
     if (size >= MIB)
-        row_target(&row, TO_LIMIT, AT_LEAST, 0.97);
-    if (!row_can_run(&row, true, 4 * size))
+        row_target(&row, TO_LIMIT, AT_LEAST, !between && size >= 256 * MIB ? 0.98 : 0.97);
+    if (!row_can_run(&row, true, size))
         return;
     if (between && synced_mem_device_count() < 2) {
         report_skip(&row, "there is one GPU");

@@ -315,6 +315,16 @@ static bool join(struct state *state, const struct ranks *ranks)
     return state->has_watcher || fail("out of memory for a thread");
 }
 
+/* The kernels of the reductions go before those of the arithmetic, which fill the GPU. Otherwise a reduction waits for
+ * the end of a kernel, and the other ranks wait for this one. */
+static bool make_stream(struct state *state)
+{
+    int least, greatest;
+    return cuda_succeeded("stream of reductions", cudaDeviceGetStreamPriorityRange(&least, &greatest)) &&
+           cuda_succeeded("stream of reductions",
+                          cudaStreamCreateWithPriority(&state->stream, cudaStreamNonBlocking, greatest));
+}
+
 static void name_library(struct reduce *reduce)
 {
     int version = 0;
@@ -341,8 +351,7 @@ bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const st
         .abort = nccl_abort,
     };
     name_library(reduce);
-    if (cuda_succeeded("stream of reductions", cudaStreamCreateWithFlags(&state->stream, cudaStreamNonBlocking)) &&
-        join(state, ranks))
+    if (make_stream(state) && join(state, ranks))
         return true;
     nccl_close(reduce);
     return false;

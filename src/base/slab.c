@@ -158,9 +158,9 @@ static void give_batch(struct sm_slab *slab, void *batch)
 
 /* ---- Shelves ---- */
 
-static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
+/* With the shelf locked. */
+static void *pop_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    sm_lock(&shelf->lock);
     if (!shelf->list) {
         shelf->list = shelf->batch;
         shelf->count = shelf->batch ? BATCH : 0;
@@ -168,8 +168,29 @@ static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
     }
     void *const cell = pop_cell(slab, &shelf->list);
     shelf->count -= cell != NULL;
+    return cell;
+}
+
+static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
+{
+    sm_lock(&shelf->lock);
+    void *const cell = pop_from_shelf(slab, shelf);
     sm_unlock(&shelf->lock);
     return cell;
+}
+
+/* Moves cells from the shelf to the list, at most count. Returns their number. */
+static size_t move_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf, void **list, size_t count)
+{
+    size_t moved = 0;
+    void *cell;
+    sm_lock(&shelf->lock);
+    while (moved < count && (cell = pop_from_shelf(slab, shelf)) != NULL) {
+        push_cell(slab, list, cell);
+        moved++;
+    }
+    sm_unlock(&shelf->lock);
+    return moved;
 }
 
 /* Gives the shelf a batch. Returns false if there is none. Another thread of the shard may have restocked it
@@ -208,9 +229,29 @@ void *sm_slab_take(struct sm_slab *slab)
     return cell ? cell : take_from_any_shelf(slab);
 }
 
-void sm_slab_give(struct sm_slab *slab, void *cell)
+void *sm_slab_take_list(struct sm_slab *slab, size_t count)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *list = NULL;
+    do
+        count -= move_from_shelf(slab, shelf, &list, count);
+    while (count > 0 && restock_shelf(slab, shelf));
+    return list;
+}
+
+void *sm_slab_next(const struct sm_slab *slab, const void *cell)
+{
+    return *get_cell_link(&slab->cells, (void *)(uintptr_t)cell);
+}
+
+void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell)
+{
+    push_cell(slab, list, cell);
+}
+
+/* Moves cells to the shelf until the list is empty or the shelf is full. */
+static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
+{
     void *batch = NULL;
     sm_lock(&shelf->lock);
     if (shelf->count == BATCH) {
@@ -219,10 +260,26 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
         shelf->list = NULL;
         shelf->count = 0;
     }
-    push_cell(slab, &shelf->list, cell);
-    shelf->count++;
+    while (shelf->count < BATCH && *list) {
+        push_cell(slab, &shelf->list, pop_cell(slab, list));
+        shelf->count++;
+    }
     sm_unlock(&shelf->lock);
     give_batch(slab, batch);
+}
+
+void sm_slab_give_list(struct sm_slab *slab, void *list)
+{
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    while (list)
+        fill_shelf(slab, shelf, &list);
+}
+
+void sm_slab_give(struct sm_slab *slab, void *cell)
+{
+    void *list = NULL;
+    push_cell(slab, &list, cell);
+    sm_slab_give_list(slab, list);
 }
 
 static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)

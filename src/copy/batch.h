@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct sm_use;
+
 /* One copy. */
 struct sm_batch_copy {
     void *to;
@@ -38,7 +40,8 @@ struct sm_batch {
         uintptr_t low;
         uintptr_t high;
     } ranges[2];
-    const void *memory; /* of the last copy */
+    const void *memory;   /* of the last copy */
+    struct sm_use *reads; /* reservations for the transfers, linked by next; NULL: each gets one of its own */
 };
 
 /* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */

@@ -42,4 +42,5 @@ void sm_copy_give_record(struct sm_copy *copy)
 void sm_copy_trim(void)
 {
     sm_slab_trim(&copies);
+    sm_inflight_trim();
 }

@@ -165,12 +165,13 @@ void sm_copy_retire(struct sm_copy *copy);
  * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
  * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device. */
 bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status *status);
-/* Enters uses of a pointer that was given out without a stream, as work in flight that ends now. Records one event on
- * the legacy stream, unless such a use is open. Does not block. On failure nothing is entered. ERR_CAPTURING: a
- * blocking stream captures, so no event can be recorded now. */
-synced_mem_status sm_copy_track_streamless(struct sm_copy *copy);
-/* Does the same for memory that is about to be freed or kept, and ends an open use. Ignores borrowed memory and lost
- * devices. */
+/* Makes the stream wait for kernels that use a pointer which was given out without a stream. Records one event on the
+ * legacy stream, unless such a use is open. Does not block. ERR_CAPTURING: a blocking stream captures, so no event can
+ * be recorded now. */
+synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm_stream *stream);
+/* Enters such uses as work in flight that ends now, and ends an open use, of memory that is about to be freed or kept.
+ * Records one event on the legacy stream. Ignores borrowed memory and lost devices. Does not block. On failure nothing
+ * is entered. Errors: as above. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 
 /* Gives up a copy's record and leaves its memory allocated for ever. */

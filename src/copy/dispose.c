@@ -13,8 +13,6 @@
 #include "base/stats.h"
 #include "base/status.h"
 
-#include <stdlib.h>
-
 /* Returns whether all work on the copy has ended. A lost device runs nothing. */
 static bool is_copy_idle(struct sm_copy *copy, synced_mem_status *status)
 {
@@ -112,22 +110,16 @@ static bool must_be_idle(const struct sm_copy *copy)
     return false;
 }
 
-/* A use is entered only with its fence: an open use would make every later call record an event. A use that is open
- * already needs no event now, as a conflicting access settles it. */
-synced_mem_status sm_copy_track_streamless(struct sm_copy *copy)
+/* An open use by no stream needs no event of its own, as a conflicting access settles it. */
+synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm_stream *stream)
 {
-    if (!copy->streamless)
+    struct sm_stream *const any = copy->streamless ? sm_stream_any(copy->device) : NULL;
+    struct sm_fence *fence;
+    if (!any || sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
         return SYNCED_MEM_OK;
-    struct sm_stream *const any = sm_stream_any(copy->device);
-    if (sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
-        return SYNCED_MEM_OK;
-    struct sm_fence *fence = NULL;
-    struct sm_use *const use = sm_inflight_reserve();
-    const synced_mem_status status = use ? sm_stream_end_use(any, &fence) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    if (status == SYNCED_MEM_OK)
-        sm_inflight_used(copy, use, fence);
-    else
-        free(use);
+    SM_TRY(sm_stream_end_use(any, &fence));
+    const synced_mem_status status = sm_stream_wait(stream, fence);
+    sm_fence_drop(fence);
     return status;
 }
 

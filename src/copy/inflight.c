@@ -3,24 +3,13 @@
 
 #include "base/status.h"
 
-#include <stdlib.h>
-
 /* With so many uses in a list, a new one first polls the old ones. */
 enum { MANY_USES = 8 };
-
-static struct sm_stream nobody;
-struct sm_stream *const sm_ended_use = &nobody;
 
 static void replace_fence(struct sm_fence **slot, struct sm_fence *fence)
 {
     sm_fence_drop(*slot);
     *slot = fence;
-}
-
-struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
-{
-    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
-    return copy->arriving ? brings : NULL;
 }
 
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy)
@@ -40,22 +29,9 @@ static bool is_transfer(const struct sm_use *use)
     return !use->by;
 }
 
-static bool is_by_stream(const struct sm_use *use)
-{
-    return use->by && use->by != sm_ended_use;
-}
-
 static bool is_use_open(const struct sm_use *use)
 {
-    return is_by_stream(use) && !use->fence;
-}
-
-static void free_use(struct sm_use *use)
-{
-    if (is_by_stream(use))
-        sm_stream_drop(use->by);
-    sm_fence_drop(use->fence);
-    free(use);
+    return sm_use_is_by_stream(use) && !use->fence;
 }
 
 static void free_uses(struct sm_use **list)
@@ -63,7 +39,7 @@ static void free_uses(struct sm_use **list)
     while (*list) {
         struct sm_use *const use = *list;
         *list = use->next;
-        free_use(use);
+        sm_use_free(use);
     }
 }
 
@@ -136,7 +112,7 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
             status = settle_reader(copy, use, just_recorded);
         if (untrack_if_vanished(copy, status)) {
             *link = use->next;
-            free_use(use);
+            sm_use_free(use);
         } else {
             link = &use->next;
         }
@@ -197,15 +173,20 @@ static synced_mem_status make_stream_wait_for_reads(const struct sm_copy *copy, 
     return status;
 }
 
-/* A stream that may read was made to wait for the write when it was given the pointer. */
+/* A stream that may write was made to wait for the write when it was given the pointer. So was one that may read. */
+static bool has_waited_for_write(const struct sm_copy *copy, const struct sm_stream *stream)
+{
+    return (sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false);
+}
+
 synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
 {
-    if (!conflicting && sm_inflight_has(copy, stream, false))
+    if (sm_inflight_is_none(copy) || (!conflicting && has_waited_for_write(copy, stream)))
         return SYNCED_MEM_OK;
     synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
-    if (status == SYNCED_MEM_OK && !copy->write_is_covered)
+    if (status == SYNCED_MEM_OK && copy->write && !copy->write_is_covered)
         status = sm_stream_wait(stream, copy->write);
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK && copy->writer_fence)
         status = sm_stream_wait(stream, copy->writer_fence);
     if (status == SYNCED_MEM_OK && conflicting)
         status = make_stream_wait_for_reads(copy, stream, true);
@@ -217,7 +198,7 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
 
 static bool is_by_other_stream(const struct sm_use *use, const struct sm_stream *stream)
 {
-    return is_by_stream(use) && use->by != stream;
+    return sm_use_is_by_stream(use) && use->by != stream;
 }
 
 static bool is_stream_behind(const struct sm_stream *stream, struct sm_fence *fence)
@@ -274,12 +255,14 @@ struct sm_fence *sm_inflight_transfer(const struct sm_copy *copy)
 
 void sm_inflight_forget(struct sm_copy *copy)
 {
+    copy->write_is_covered = false;
+    if (sm_inflight_is_none(copy))
+        return;
     replace_fence(&copy->write, NULL);
     replace_fence(&copy->writer_fence, NULL);
     drop_writer(copy);
     free_uses(&copy->reads);
     free_uses(&copy->covered);
-    copy->write_is_covered = false;
 }
 
 void sm_inflight_written(struct sm_copy *copy, struct sm_fence *fence)
@@ -307,28 +290,28 @@ bool sm_inflight_is_lost(const struct sm_copy *copy)
     return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->writer_fence) == SM_FENCE_LOST;
 }
 
-struct sm_use *sm_inflight_reserve(void)
-{
-    struct sm_use *const use = calloc(1, sizeof *use);
-    if (!use)
-        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a use");
-    return use;
-}
-
 /* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of
  * streams. */
-static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than)
+static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
+                                struct sm_use **removed)
 {
     struct sm_use **link = list;
     while (*link) {
         struct sm_use *const use = *link;
         if (use->by == by && use->fence && use->fence->stream == than->stream) {
             *link = use->next;
-            free_use(use);
+            prepend_use(removed, use);
         } else {
             link = &use->next;
         }
     }
+}
+
+static void free_earlier_uses(struct sm_copy *copy, const struct sm_fence *than)
+{
+    struct sm_use *earlier = NULL;
+    remove_earlier_uses(&copy->reads, sm_ended_use, than, &earlier);
+    sm_uses_free(earlier);
 }
 
 /* Polls the uses of a list and forgets those that are over. It also ends open uses of streams that get no more work.
@@ -341,7 +324,7 @@ static void poll_uses(struct sm_copy *copy, struct sm_use *list)
             sm_stream_drop(use->by);
             use->by = sm_ended_use;
         }
-        if (!is_by_stream(use))
+        if (!sm_use_is_by_stream(use))
             (void)sm_fence_pending(use->fence);
     }
     sm_inflight_prune(copy);
@@ -363,18 +346,18 @@ static void poll_long_lists(struct sm_copy *copy)
         poll_uses(copy, copy->covered);
 }
 
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
 {
-    remove_earlier_uses(&copy->reads, NULL, fence);
-    remove_earlier_uses(&copy->covered, NULL, fence);
+    remove_earlier_uses(&copy->reads, NULL, fence, earlier);
+    remove_earlier_uses(&copy->covered, NULL, fence, earlier);
     poll_long_lists(copy);
-    reserved->fence = sm_fence_hold(fence);
+    reserved->fence = fence;
     prepend_use(&copy->reads, reserved);
 }
 
 void sm_inflight_used(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence)
 {
-    remove_earlier_uses(&copy->reads, sm_ended_use, fence);
+    free_earlier_uses(copy, fence);
     poll_long_lists(copy);
     reserved->by = sm_ended_use;
     reserved->fence = fence;
@@ -411,7 +394,7 @@ static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, 
     if (use) {
         *link = use->next;
         replace_fence(&use->fence, NULL);
-        free(reserved);
+        sm_inflight_unreserve(reserved);
     } else {
         poll_long_lists(copy);
         use = reserved;
@@ -434,7 +417,7 @@ static void give_pointer_to_write(struct sm_copy *copy, struct sm_stream *stream
         } else if (is_transfer(use)) {
             prepend_use(&copy->covered, use);
         } else {
-            free_use(use);
+            sm_use_free(use);
         }
     }
     replace_fence(&copy->writer_fence, NULL);
@@ -451,7 +434,7 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
     copy->streamless = copy->streamless || stream->kind == SM_STREAM_ANY;
     if (writing) {
         give_pointer_to_write(copy, stream);
-        free(reserved);
+        sm_inflight_unreserve(reserved);
     } else {
         if (copy->writer != stream)
             sm_inflight_close(copy);
@@ -495,7 +478,7 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     if (copy->writer == stream)
         drop_writer(copy);
     if (use) {
-        remove_earlier_uses(&copy->reads, sm_ended_use, use->fence);
+        free_earlier_uses(copy, use->fence);
         sm_stream_drop(use->by);
         use->by = sm_ended_use;
     }
@@ -532,7 +515,7 @@ void sm_inflight_reopen(struct sm_copy *copy)
     if (copy->writer)
         replace_fence(&copy->writer_fence, NULL);
     for (struct sm_use *use = copy->reads; use; use = use->next)
-        if (is_by_stream(use))
+        if (sm_use_is_by_stream(use))
             replace_fence(&use->fence, NULL);
 }
 
@@ -542,57 +525,4 @@ void sm_inflight_poll_write(const struct sm_copy *copy)
         (void)sm_fence_pending(copy->writer_fence);
     if (copy->write)
         (void)sm_fence_pending(copy->write);
-}
-
-/* Returns whether the use is neither open nor pending. */
-static bool is_use_over(const struct sm_use *use)
-{
-    return !is_by_stream(use) && !sm_fence_is_open(use->fence);
-}
-
-static void prune_list(struct sm_copy *copy, struct sm_use **list)
-{
-    struct sm_use **link = list;
-    while (*link) {
-        struct sm_use *const use = *link;
-        if (is_use_over(use)) {
-            *link = use->next;
-            sm_inflight_note_stray(copy, use->fence, SM_UNTRACKED_READ);
-            free_use(use);
-        } else {
-            link = &use->next;
-        }
-    }
-}
-
-/* Lost work that was to bring contents, or to write a shared copy, is remembered: the host can use the memory, but it
- * has no contents. The state is read once, as a copy thread may change it. */
-static bool must_keep_fence(const struct sm_copy *copy, const struct sm_fence *fence)
-{
-    const enum sm_fence_state state = sm_fence_state(fence);
-    const bool needed = sm_copy_is_shared(copy) || fence == sm_inflight_arrival(copy);
-    return state == SM_FENCE_LOST ? needed : state != SM_FENCE_DONE;
-}
-
-/* The fence may have become a stray's since the strays were noted. */
-static void forget_write(struct sm_copy *copy, struct sm_fence **slot)
-{
-    sm_inflight_note_stray(copy, *slot, SM_UNTRACKED_WRITE);
-    replace_fence(slot, NULL);
-}
-
-void sm_inflight_prune(struct sm_copy *copy)
-{
-    if (sm_inflight_is_none(copy)) {
-        copy->arriving = false;
-        return;
-    }
-    sm_inflight_note_strays(copy);
-    copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
-    if (!must_keep_fence(copy, copy->write))
-        forget_write(copy, &copy->write);
-    if (!copy->writer && !must_keep_fence(copy, copy->writer_fence))
-        forget_write(copy, &copy->writer_fence);
-    prune_list(copy, &copy->reads);
-    prune_list(copy, &copy->covered);
 }

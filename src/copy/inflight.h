@@ -33,11 +33,26 @@ struct sm_use {
 };
 extern struct sm_stream *const sm_ended_use;
 
+static inline bool sm_use_is_by_stream(const struct sm_use *use)
+{
+    return use->by && use->by != sm_ended_use;
+}
+
+/* Returns whether the copy has neither a use nor a fence. It may still have untracked work. */
+static inline bool sm_inflight_is_none(const struct sm_copy *copy)
+{
+    return !copy->write && !copy->writer && !copy->writer_fence && !copy->reads && !copy->covered;
+}
+
 /* ---- Waiting ---- */
 
 /* Returns the fence that brings the contents: the write's, or without a write the open write's, of memory that the
  * caller fills. NULL: nothing arrives. The caller does not hold it. */
-struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy);
+static inline struct sm_fence *sm_inflight_arrival(const struct sm_copy *copy)
+{
+    struct sm_fence *const brings = copy->write ? copy->write : copy->writer_fence;
+    return copy->arriving ? brings : NULL;
+}
 /* Returns the arrival's fence if it is lost, so that the contents never arrive; else NULL. */
 struct sm_fence *sm_inflight_lost(const struct sm_copy *copy);
 /* Returns the arrival's fence if it is open, and of another device than the memory's; else NULL. Streams of the
@@ -71,12 +86,6 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
  * none. Polls fences. The caller does not hold it. */
 struct sm_stream *sm_inflight_only_stream(const struct sm_copy *copy);
 
-/* Returns whether the copy has neither a use nor a fence. It may still have untracked work. */
-static inline bool sm_inflight_is_none(const struct sm_copy *copy)
-{
-    return !copy->write && !copy->writer && !copy->writer_fence && !copy->reads && !copy->covered;
-}
-
 /* Returns whether nothing is in flight. Polls fences. */
 bool sm_inflight_is_idle(const struct sm_copy *copy);
 
@@ -102,11 +111,22 @@ void sm_inflight_arrives(struct sm_copy *copy, struct sm_fence *fence);
 /* Returns whether the work that wrote the contents of a shared copy is lost with the device. */
 bool sm_inflight_is_lost(const struct sm_copy *copy);
 
-/* Returns a record for one more reader, which the caller frees or hands in; NULL: no memory. */
+/* Returns a record for one more reader, which the caller gives back or hands in; NULL: no memory. */
 struct sm_use *sm_inflight_reserve(void);
+/* Returns count such records, linked by next, or fewer if there is no memory. That records no failure. */
+struct sm_use *sm_inflight_reserve_many(size_t count);
+/* Gives back a record that was not handed in. Ignores NULL. */
+void sm_inflight_unreserve(struct sm_use *use);
+/* Gives back a record that was handed in, with its holds. */
+void sm_use_free(struct sm_use *use);
+/* Does the same for a list of uses that have fences and are by no stream. */
+void sm_uses_free(struct sm_use *list);
+/* Frees the memory of unused records. */
+void sm_inflight_trim(void);
 
-/* Enters a transfer from the copy as a read. Takes over the reservation, and takes a hold of its own on the fence. */
-void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence);
+/* Enters a transfer from the copy as a read. Takes over the reservation and the caller's hold on the fence. Adds the
+ * records of earlier transfers on the stream to a list for sm_uses_free(). */
+void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier);
 
 /* Enters a use by a caller's stream that ended with the fence. Takes over the reservation and the caller's hold on the
  * fence. */

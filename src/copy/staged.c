@@ -473,16 +473,18 @@ static void count_staged_transfer(const struct job *job)
 synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_stream *internal,
                                   struct sm_fence *after)
 {
+    struct sm_use *earlier = NULL;
     struct sm_use *const read = sm_inflight_reserve();
     struct job *const job = read ? create_job(transfer, internal, after) : NULL;
     const synced_mem_status status = job ? open_fences(job) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     if (status != SYNCED_MEM_OK) {
         if (job)
             sm_task_drop(&job->task);
-        free(read);
+        sm_inflight_unreserve(read);
         return status;
     }
-    sm_inflight_read(transfer->from, read, job->up ? job->host_fence : job->device_fence);
+    sm_inflight_read(transfer->from, read, sm_fence_hold(job->up ? job->host_fence : job->device_fence), &earlier);
+    sm_uses_free(earlier);
     sm_inflight_written(transfer->to, sm_fence_hold(job->up ? job->device_fence : job->host_fence));
     transfer->to->arriving = true;
     transfer->to->arrivals++;

@@ -4,8 +4,6 @@
 #include "base/stats.h"
 #include "trace/trace.h"
 
-#include <stdlib.h>
-
 synced_mem_status sm_transfer_follow(struct sm_stream *stream, struct sm_fence **fence, bool *untracked)
 {
     *fence = NULL;
@@ -98,15 +96,16 @@ static void count_transfer(const struct sm_transfer *transfer)
     sm_count_up(up ? SM_COUNT_h2d_bytes : SM_COUNT_d2h_bytes, transfer->size);
 }
 
-/* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. */
-static void release_source(struct sm_transfer *transfer, struct sm_fence *fence)
+/* Gives back the bounce buffer, or enters the read, of a transfer with this fence. NULL: nothing is queued. The read
+ * takes over a hold, and adds to earlier. */
+static void release_source(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
 {
     if (transfer->bounce)
         sm_bounce_give(transfer->bounce, fence);
     else if (fence)
-        sm_inflight_read(transfer->from, transfer->read, fence);
+        sm_inflight_read(transfer->from, transfer->read, fence, earlier);
     else
-        free(transfer->read);
+        sm_inflight_unreserve(transfer->read);
     transfer->bounce = NULL;
     transfer->read = NULL;
 }
@@ -117,6 +116,15 @@ static bool has_pageable_source(const struct sm_transfer *transfer)
     return transfer->direction == SM_H2D && !transfer->from->pinned && transfer->size > 0;
 }
 
+static struct sm_use *take_reservation(struct sm_batch *batch)
+{
+    struct sm_use *const use = batch ? batch->reads : NULL;
+    if (!use)
+        return sm_inflight_reserve();
+    batch->reads = use->next;
+    return use;
+}
+
 /* Gets a bounce buffer, or else a reservation for the read. */
 static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, int device)
 {
@@ -124,7 +132,7 @@ static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, in
     transfer->bounce =
         has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
     if (!transfer->bounce)
-        transfer->read = sm_inflight_reserve();
+        transfer->read = take_reservation(transfer->batch);
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
 }
 
@@ -158,7 +166,7 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
 
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream)
 {
-    const synced_mem_status status = sm_copy_track_streamless(to);
+    const synced_mem_status status = sm_copy_order_streamless(to, stream);
     return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
 }
 
@@ -174,15 +182,24 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
-        release_source(transfer, NULL);
+        release_source(transfer, NULL, NULL);
     return status;
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence)
+/* Returns the holds on the fence that the transfers take over: each has one for its write, and one for its read. */
+static size_t count_holds(const struct sm_transfer *transfers, size_t count)
+{
+    size_t holds = count;
+    for (size_t i = 0; i < count; i++)
+        holds += transfers[i].bounce == NULL;
+    return holds;
+}
+
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
 {
     count_transfer(transfer);
-    release_source(transfer, fence);
-    record_write(transfer->to, fence ? sm_fence_hold(fence) : NULL);
+    release_source(transfer, fence, earlier);
+    record_write(transfer->to, fence);
 }
 
 static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struct sm_stream *stream)
@@ -193,20 +210,24 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
         sm_bounce_lose(transfer->bounce);
         transfer->bounce = NULL;
     }
-    release_source(transfer, NULL);
+    release_source(transfer, NULL, NULL);
 }
 
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
 {
     struct sm_fence *fence;
+    struct sm_use *earlier = NULL;
     bool untracked;
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
+    if (fence)
+        sm_fence_hold_often(fence, count_holds(transfers, count));
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter_transfer(&transfers[i], fence);
+            enter_transfer(&transfers[i], fence, &earlier);
         else
             give_up_transfer(&transfers[i], untracked, stream);
     }
+    sm_uses_free(earlier);
     sm_fence_drop(fence);
     return status;
 }

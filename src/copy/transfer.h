@@ -32,7 +32,7 @@ synced_mem_status sm_transfer_stream(int device, enum sm_direction direction, bo
 
 /* Makes the stream wait for all work in flight on a copy that the library is about to write. That includes kernels that
  * got the pointer earlier without a stream. Blocks only for work that is still queueing. Errors: as sm_inflight_order()
- * and sm_copy_track_streamless(). */
+ * and sm_copy_order_streamless(). */
 synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream);
 
 /*

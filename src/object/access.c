@@ -165,7 +165,7 @@ static void free_reservations(struct sm_use *list)
     while (list) {
         struct sm_use *const use = list;
         list = use->next;
-        free(use);
+        sm_inflight_unreserve(use);
     }
 }
 

@@ -9,6 +9,7 @@
 #include "object/several.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
+#include "stream/shared_ends.h"
 
 #include <stdlib.h>
 
@@ -35,6 +36,7 @@ struct batch {
     size_t room;             /* pairs that the arrays have room for */
     void *block;             /* the memory of the arrays; NULL: the caller has them */
     struct synced_mem *failed;
+    struct sm_shared_ends ends;
     /* Found in one round, for the time when nothing is locked. */
     struct sm_pair_wait wait;    /* its fence is held */
     struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
@@ -44,7 +46,7 @@ struct batch {
 /* ---- Room ---- */
 
 /* The records of one pair. */
-struct part {
+struct row {
     struct sm_transaction transactions[2];
     struct sm_transfer transfer;
     struct sm_range ranges[SM_RANGES_OF_PAIR];
@@ -63,7 +65,7 @@ static synced_mem_status make_room(struct batch *batch, size_t pairs)
 {
     if (pairs <= batch->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(pairs, sizeof(struct part));
+    void *const block = calloc(pairs, sizeof(struct row));
     if (!block)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", pairs);
     free(batch->block);
@@ -421,7 +423,9 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     batch->without = NULL;
     batch->records = 0;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
+    sm_share_ends(&batch->ends);
     synced_mem_status status = run_locked_round(batch, handle);
+    sm_share_no_ends();
     const bool was_complete = is_complete(batch);
     leave_objects(batch, status);
     if (status == SYNCED_MEM_OK && batch->wait.fence)
@@ -468,7 +472,7 @@ static synced_mem_status copy_batch(struct batch *batch, struct mention *mention
 static synced_mem_status copy_once(struct synced_mem *const *to, struct synced_mem *const *from, size_t count,
                                    enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct part one;
+    struct row one;
     struct mention mention;
     struct batch batch = {.common.side = side, .list = {.to = to, .from = from, .count = count}};
     if (count == 0)

@@ -143,9 +143,10 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
- * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-static synced_mem_status find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                        bool *staged)
+ * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. Only
+ * memory of the caller's may have become page-locked. */
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                    bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
@@ -154,6 +155,10 @@ static synced_mem_status find_move_wait(struct synced_mem *mem, enum sm_side sid
     *staged = false;
     if (sm_shared_copy(mem))
         return SYNCED_MEM_OK;
+    if (host && host->pinned && !sm_copy_is_of_user(host)) {
+        *wait = to ? sm_inflight_queueing(to, true) : NULL;
+        return SYNCED_MEM_OK;
+    }
     synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
@@ -167,12 +172,6 @@ static synced_mem_status find_move_wait(struct synced_mem *mem, enum sm_side sid
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
         status = settle_and_find_blocker(from, false, wait);
     return status;
-}
-
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait)
-{
-    bool staged;
-    return find_move_wait(mem, side, callers, wait, &staged);
 }
 
 /* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
@@ -209,20 +208,13 @@ static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_sid
     return memory && memory->streamless;
 }
 
-synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
+/* Queues a move that nothing has to be waited for. The host's memory is there. */
+static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
 {
-    const bool callers = stream->kind != SM_STREAM_INTERNAL;
     struct sm_stream *on = stream;
     bool fresh = false;
-    bool staged = false;
-    *wait = NULL;
-    sm_caller_set_object(mem, sm_object_name(mem));
-    synced_mem_status status = side == SM_CPU ? make_host_memory(mem, false, &fresh) : SYNCED_MEM_OK;
-    if (status == SYNCED_MEM_OK)
-        status = find_move_wait(mem, side, callers, wait, &staged);
-    if (status != SYNCED_MEM_OK || *wait)
-        return status;
+    synced_mem_status status = SYNCED_MEM_OK;
     if (staged)
         status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
                                     is_write_behind_kernels(mem, side), &on);
@@ -241,7 +233,27 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
-    return fresh && side == SM_GPU ? keep_fresh_copy(mem, on, status) : status;
+    return fresh ? keep_fresh_copy(mem, on, status) : status;
+}
+
+synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait)
+{
+    bool fresh;
+    bool staged = false;
+    *wait = NULL;
+    sm_caller_set_object(mem, sm_object_name(mem));
+    if (side == SM_CPU)
+        SM_TRY(make_host_memory(mem, false, &fresh));
+    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, wait, &staged));
+    return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
+}
+
+synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                       struct sm_batch *batch, struct sm_transfer *transfer)
+{
+    sm_caller_set_object(mem, sm_object_name(mem));
+    return queue_ready_move(mem, side, stream, false, batch, transfer);
 }
 
 static synced_mem_status move_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

@@ -17,8 +17,10 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
- * callers: the transfer is for a stream of the caller's. Does not block. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait);
+ * callers: the transfer is for a stream of the caller's. *staged: the transfer will be staged; false if the host copy
+ * has no memory yet. Does not block. */
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                    bool *staged);
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */
@@ -30,6 +32,11 @@ synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, co
  * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait);
+
+/* Does the same for a record with a host copy, if sm_find_move_wait() has found no wait and no staged transfer since
+ * the lock was taken. */
+synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                       struct sm_batch *batch, struct sm_transfer *transfer);
 
 /* Queries whether a record's host copy is page-locked. Of a piece its root's memory counts. Errors: as
  * sm_pin_query(). */

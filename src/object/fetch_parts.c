@@ -52,14 +52,14 @@ static size_t count_moves(const struct synced_mem *mem, enum sm_side side, enum 
 
 static synced_mem_status make_room(struct moves *moves, size_t count)
 {
-    struct part {
+    struct row {
         struct sm_transfer transfer;
         struct synced_mem *record;
         void *to;
         const void *from;
         size_t size;
     };
-    moves->transfers = calloc(count, sizeof(struct part));
+    moves->transfers = calloc(count, sizeof(struct row));
     if (!moves->transfers)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
     moves->records = (struct synced_mem **)(void *)(moves->transfers + count);

@@ -2,22 +2,22 @@
 #include "object/mentions.h"
 
 #include "base/status.h"
+#include "object/several.h"
 #include "object/span.h"
-#include "object/transaction.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-void sm_mentions_begin(struct sm_mentions *mentions)
+void sm_mentions_begin(struct sm_mentions *mentions, struct sm_mention *given, size_t room)
 {
-    mentions->list = &mentions->one;
-    mentions->room = 1;
+    mentions->list = mentions->given = given;
+    mentions->room = room;
     mentions->count = 0;
 }
 
 void sm_mentions_end(struct sm_mentions *mentions)
 {
-    if (mentions->list != &mentions->one)
+    if (mentions->list != mentions->given)
         free(mentions->list);
 }
 
@@ -88,4 +88,42 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
         mentions->refused_head = head;
     }
     return SYNCED_MEM_OK;
+}
+
+/* ---- Entries ---- */
+
+static int compare_entries(const void *a, const void *b)
+{
+    const uintptr_t first = (uintptr_t)((const struct sm_entry *)a)->transaction.mem;
+    const uintptr_t second = (uintptr_t)((const struct sm_entry *)b)->transaction.mem;
+    return (first > second) - (first < second);
+}
+
+size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *mentions)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < mentions->count; i++)
+        entries[i].transaction.mem = mentions->list[i].record;
+    sm_sort_unless_sorted(entries, mentions->count, sizeof *entries, compare_entries);
+    for (size_t i = 0; i < mentions->count; i++) {
+        struct synced_mem *const record = entries[i].transaction.mem;
+        if (i > 0 && record == entries[count - 1].transaction.mem)
+            continue;
+        struct sm_entry *const entry = &entries[count++];
+        sm_begin_record(&entry->transaction, record);
+        entry->moves = false;
+        entry->ready = NULL;
+    }
+    return count;
+}
+
+/* The entry has the index of the mention if the caller's array is sorted and has no object twice. */
+struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const struct sm_mentions *mentions,
+                                 size_t which)
+{
+    struct synced_mem *const record = mentions->list[which].record;
+    if (which < count && entries[which].transaction.mem == record)
+        return &entries[which];
+    const struct sm_entry wanted = {.transaction.mem = record};
+    return bsearch(&wanted, entries, count, sizeof *entries, compare_entries);
 }

@@ -34,11 +34,11 @@ struct published {
 static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    if (writing && (sm_head(mem) != sm_bit(side) || copy->read_only))
+    const bool may_wait = copy->write || copy->writer_fence || (writing && copy->reads);
+    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) ||
+        (may_wait && sm_inflight_blocker(copy, writing)))
         return NULL;
-    if (!sm_inflight_is_none(copy) && sm_inflight_blocker(copy, writing))
-        return NULL;
-    if (side == SM_GPU && !sm_inflight_has(copy, sm_stream_any(copy->device), writing))
+    if (side == SM_GPU && (!copy->streamless || !sm_inflight_has(copy, sm_stream_any(copy->device), writing)))
         return NULL;
     if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
         return NULL;
@@ -63,14 +63,15 @@ static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool 
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-/* In debug mode no pointer to write is published: each overwrite fills its memory. */
+/* No pointer to write is published if both sides are valid, or in debug mode: each overwrite fills its memory there. */
 static struct published choose_published(const struct synced_mem *record)
 {
     struct published chosen = {.on = {&no_stream, &no_stream}};
-    const bool to_write = !sm_guard_on();
-    if (sm_head(record) & sm_bit(SM_CPU))
+    const unsigned head = sm_head(record);
+    const bool to_write = head != SYNCED_MEM_SYNCED && !sm_guard_on();
+    if (head & sm_bit(SM_CPU))
         choose_ready_pointers(record, SM_CPU, to_write, chosen.ready[SM_CPU]);
-    if (sm_head(record) & sm_bit(SM_GPU)) {
+    if (head & sm_bit(SM_GPU)) {
         choose_ready_pointers(record, SM_GPU, to_write, chosen.ready[SM_GPU]);
         chosen.on[false] = choose_ready_stream(record, false);
         if (to_write)

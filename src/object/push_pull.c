@@ -10,6 +10,7 @@
 #include "object/several.h"
 #include "object/span.h"
 #include "copy/staged.h"
+#include "stream/shared_ends.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
@@ -17,20 +18,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A record that the call concerns, once. */
-struct entry {
-    struct sm_transaction transaction;
-    bool moves;      /* its transfer is queued */
-    unsigned writes; /* writes to the device copy when the head was set */
-};
-
 struct batch {
     struct synced_mem *const *mems; /* as given */
     size_t count;
     struct sm_owners owners;
     struct sm_mentions mentions;
+    struct sm_shared_ends ends;
     const struct sm_fence *polled; /* the fence that was polled last; never read */
-    struct entry *entries;         /* ordered by the records' addresses */
+    struct sm_entry *entries;      /* ordered by the records' addresses */
     size_t entry_count;
     bool keeps;                    /* the entries' records are kept while nothing is locked */
     struct sm_transfer *transfers; /* queued */
@@ -44,14 +39,14 @@ struct batch {
     struct synced_mem *failed;
     struct sm_fence *wait; /* held: the host waits for it before all or the rest can be queued */
     size_t room;           /* mentions that the arrays have room for */
-    void *block;           /* the memory of the arrays; NULL: the caller has them */
+    void *block;           /* the memory of the arrays if the caller's has too little room; else NULL */
 };
 
 /* ---- Room ---- */
 
 /* The memory of one mention in all arrays. */
-struct part {
-    struct entry entry;
+struct row {
+    struct sm_entry entry;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
     void *to;
@@ -71,14 +66,19 @@ static void lay_out(struct batch *batch, void *block, size_t room)
     batch->copies.room = room > 1 ? room : 0;
 }
 
+static synced_mem_status fail_without_room(size_t transfers)
+{
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", transfers);
+}
+
 /* Objects in parts may need more room than was there. Nothing is in the arrays yet. */
 static synced_mem_status make_room(struct batch *batch, size_t mentions)
 {
     if (mentions <= batch->room)
         return SYNCED_MEM_OK;
-    void *const block = calloc(mentions, sizeof(struct part));
+    void *const block = calloc(mentions, sizeof(struct row));
     if (!block)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", mentions);
+        return fail_without_room(mentions);
     free(batch->block);
     batch->block = block;
     lay_out(batch, block, mentions);
@@ -87,35 +87,12 @@ static synced_mem_status make_room(struct batch *batch, size_t mentions)
 
 /* ---- Records ---- */
 
-static int compare_entries(const void *a, const void *b)
-{
-    const uintptr_t first = (uintptr_t)((const struct entry *)a)->transaction.mem;
-    const uintptr_t second = (uintptr_t)((const struct entry *)b)->transaction.mem;
-    return (first > second) - (first < second);
-}
-
-static void begin_entries(struct batch *batch)
-{
-    for (size_t i = 0; i < batch->mentions.count; i++)
-        batch->entries[i].transaction.mem = batch->mentions.list[i].record;
-    sm_sort_unless_sorted(batch->entries, batch->mentions.count, sizeof *batch->entries, compare_entries);
-    batch->entry_count = 0;
-    for (size_t i = 0; i < batch->mentions.count; i++) {
-        struct synced_mem *const record = batch->entries[i].transaction.mem;
-        if (i > 0 && record == batch->entries[batch->entry_count - 1].transaction.mem)
-            continue;
-        struct entry *const entry = &batch->entries[batch->entry_count++];
-        entry->moves = false;
-        (void)sm_begin(&entry->transaction, record); /* cannot fail for one record */
-    }
-}
-
 /* On failure the heads may have changed, as lost contents were taken out. */
 static synced_mem_status list_records(struct batch *batch)
 {
     SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
     SM_TRY(make_room(batch, batch->mentions.count));
-    begin_entries(batch);
+    batch->entry_count = sm_entries_begin(batch->entries, &batch->mentions);
     return SYNCED_MEM_OK;
 }
 
@@ -164,6 +141,11 @@ static void release_records(struct batch *batch)
     batch->keeps = false;
 }
 
+static struct sm_entry *find_entry(const struct batch *batch, size_t which)
+{
+    return sm_entries_find(batch->entries, batch->entry_count, &batch->mentions, which);
+}
+
 /* ---- One object ---- */
 
 static bool is_pull(const struct batch *batch)
@@ -180,28 +162,30 @@ static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_
                    is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
 }
 
-static synced_mem_status queue_record_move(struct batch *batch, struct synced_mem *mem)
+/* What was found before anything was queued still holds, unless the host copy was given up meanwhile. */
+static bool is_ready(const struct sm_entry *entry)
 {
-    struct sm_fence *wait;
+    return entry->ready && entry->ready == sm_copy_of(entry->transaction.mem, SM_CPU);
+}
+
+static synced_mem_status queue_record_move(struct batch *batch, const struct sm_entry *entry)
+{
+    struct synced_mem *const mem = entry->transaction.mem;
+    struct sm_transfer *const transfer = &batch->transfers[batch->queued];
+    struct sm_fence *wait = NULL;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, &batch->transfers[batch->queued], &wait));
+    if (is_ready(entry))
+        SM_TRY(sm_queue_direct_move(mem, batch->side, batch->stream, &batch->copies, transfer));
+    else
+        SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
-    else if (batch->transfers[batch->queued].staged)
+    else if (transfer->staged)
         batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(mem, batch->side)->write);
     else
         batch->queued++;
     return SYNCED_MEM_OK;
-}
-
-/* likely: the index that the record has if the caller's array is sorted and has no object twice. */
-static struct entry *find_entry(const struct batch *batch, size_t likely, struct synced_mem *record)
-{
-    const struct entry wanted = {.transaction.mem = record};
-    if (likely < batch->entry_count && batch->entries[likely].transaction.mem == record)
-        return &batch->entries[likely];
-    return bsearch(&wanted, batch->entries, batch->entry_count, sizeof *batch->entries, compare_entries);
 }
 
 /* All objects use one stream and are on its device. */
@@ -252,8 +236,8 @@ static synced_mem_status move_record(struct batch *batch, size_t which)
         return follow_record(batch, record);
     if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
-    struct entry *const entry = find_entry(batch, which, record);
-    const synced_mem_status status = entry->moves ? SYNCED_MEM_OK : queue_record_move(batch, record);
+    struct sm_entry *const entry = find_entry(batch, which);
+    const synced_mem_status status = entry->moves ? SYNCED_MEM_OK : queue_record_move(batch, entry);
     entry->moves = true;
     return status;
 }
@@ -319,7 +303,8 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct synced_
                                              struct synced_mem **without)
 {
     struct sm_fence *wait;
-    if (!sm_is_to_be_moved(record, batch->side))
+    const struct sm_copy *const copy = sm_copy_of(record, batch->side);
+    if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(record, batch->side));
     if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
@@ -327,6 +312,16 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct synced_
         return SYNCED_MEM_OK;
     }
     return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
+}
+
+/* A record that is not moved, or is staged, needs none of them. */
+static void give_reservations(struct sm_batch *copies)
+{
+    while (copies->reads) {
+        struct sm_use *const use = copies->reads;
+        copies->reads = use->next;
+        sm_inflight_unreserve(use);
+    }
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
@@ -344,19 +339,32 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     }
     if (*without)
         return SYNCED_MEM_OK;
+    batch->copies.reads = batch->entry_count > 1 ? sm_inflight_reserve_many(batch->entry_count) : NULL;
     for (size_t i = 0; i < batch->mentions.count && status == SYNCED_MEM_OK && !batch->wait; i++) {
         batch->failed = batch->mentions.list[i].object;
         status = move_record(batch, i);
     }
+    give_reservations(&batch->copies);
     return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
+}
+
+static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_entry *entry, struct sm_fence **wait)
+{
+    struct synced_mem *const record = entry->transaction.mem;
+    bool staged;
+    SM_TRY(sm_find_move_wait(record, batch->side, true, wait, &staged));
+    if (!*wait && !staged)
+        entry->ready = sm_copy_of(record, SM_CPU);
+    return SYNCED_MEM_OK;
 }
 
 /* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
  * anything. */
-static synced_mem_status find_record_wait(const struct batch *batch, struct synced_mem *record, struct sm_fence **wait)
+static synced_mem_status find_record_wait(const struct batch *batch, size_t which, struct sm_fence **wait)
 {
+    struct synced_mem *const record = batch->mentions.list[which].record;
     if (sm_is_to_be_moved(record, batch->side))
-        return batch->entry_count > 1 ? sm_find_move_wait(record, batch->side, true, wait) : SYNCED_MEM_OK;
+        return batch->entry_count > 1 ? find_wait_of_move(batch, find_entry(batch, which), wait) : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
     return SYNCED_MEM_OK;
@@ -368,7 +376,7 @@ static synced_mem_status find_first_wait(struct batch *batch)
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_fence *wait = NULL;
     for (size_t i = 0; i < batch->mentions.count && !wait && status == SYNCED_MEM_OK; i++)
-        status = find_record_wait(batch, batch->mentions.list[i].record, &wait);
+        status = find_record_wait(batch, i, &wait);
     if (wait)
         batch->wait = sm_fence_hold(wait);
     return status;
@@ -386,7 +394,7 @@ static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *ar
 
 /* Returns whether the transfer's contents have arrived and no stream was given the device copy to write meanwhile. Such
  * an open write is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct entry *entry)
+static bool has_arrived(const struct batch *batch, const struct sm_entry *entry)
 {
     const struct synced_mem *const record = entry->transaction.mem;
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
@@ -395,7 +403,7 @@ static bool has_arrived(const struct batch *batch, const struct entry *entry)
 
 /* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts
  * are taken back too. */
-static void leave_again(const struct batch *batch, const struct entry *entry, struct sm_transaction *transaction,
+static void leave_again(const struct batch *batch, const struct sm_entry *entry, struct sm_transaction *transaction,
                         synced_mem_status status)
 {
     const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
@@ -509,9 +517,11 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         synced_mem_status status = enter_objects(batch);
         if (status != SYNCED_MEM_OK)
             return status;
+        sm_share_ends(&batch->ends);
         status = find_first_wait(batch);
         if (!batch->wait && status == SYNCED_MEM_OK)
             status = move_all_objects(batch, handle, &without);
+        sm_share_no_ends();
         leave_objects(batch, status);
         if (batch->wait)
             status = wait_for_fence(batch, status);
@@ -538,27 +548,40 @@ static synced_mem_status move_batch(struct batch *batch, synced_mem_stream handl
     return status;
 }
 
+/* The memory that the call needs for one object. */
+struct share {
+    struct row row;
+    struct sm_mention mention;
+    struct synced_mem *owner;
+};
+
+/* Room for one mention of each object. The arrays need no zeros, which a large call would take long to write. */
+static void lay_out_shares(struct batch *batch, struct share *shares)
+{
+    lay_out(batch, shares, batch->count);
+    struct sm_mention *const mentions = (struct sm_mention *)(void *)((struct row *)(void *)shares + batch->count);
+    sm_mentions_begin(&batch->mentions, mentions, batch->count);
+    batch->owners.list = (struct synced_mem **)(void *)(mentions + batch->count);
+}
+
 /* One object needs no memory from the system, unless it is in parts. */
 static synced_mem_status move_once(struct synced_mem *const *mems, size_t count, enum sm_side side,
                                    synced_mem_stream handle, struct synced_mem **failed)
 {
-    struct part one;
-    struct synced_mem *owner;
-    struct batch batch = {.mems = mems, .count = count, .owners.list = &owner, .side = side};
+    struct share one;
+    struct batch batch = {.mems = mems, .count = count, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
     if (count == 0)
         return SYNCED_MEM_OK;
-    lay_out(&batch, &one, 1);
-    sm_mentions_begin(&batch.mentions);
-    if (count > 1)
-        batch.owners.list = calloc(count, sizeof *batch.owners.list);
-    if (!batch.owners.list)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu transfers", count);
+    struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;
+    if (!shares)
+        return fail_without_room(count);
+    lay_out_shares(&batch, shares);
     const synced_mem_status status = move_batch(&batch, handle, failed);
     free(batch.block);
     sm_mentions_end(&batch.mentions);
     if (count > 1)
-        free(batch.owners.list);
+        free(shares);
     return status;
 }
 

@@ -43,6 +43,8 @@ bool sm_object_is_valid(const struct synced_mem *mem)
 /* A trace has roots and the bytes of their parts, not pieces. */
 static void trace_head(const struct synced_mem *record, unsigned head)
 {
+    if (!sm_trace_on())
+        return;
     sm_trace_head(&(struct sm_trace_head){.object = sm_owner(record),
                                           .name = sm_object_name(record),
                                           .before = sm_head(record),
@@ -62,7 +64,7 @@ void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     if (sm_trace_on())
         trace_head(mem, head);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+    for (enum sm_side side = SM_CPU; head != SYNCED_MEM_SYNCED && side < SM_SIDES; side++)
         if (is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
@@ -192,7 +194,7 @@ static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
         struct sm_copy *const copy = sm_copy_of(mem, side);
-        struct sm_fence *const arrival = copy ? sm_inflight_lost(copy) : NULL;
+        struct sm_fence *const arrival = copy && copy->arriving ? sm_inflight_lost(copy) : NULL;
         if (arrival) {
             if (lost && !*lost)
                 *lost = sm_fence_hold(arrival);
@@ -308,6 +310,11 @@ synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(transaction->lost);
     return status;
+}
+
+void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
+{
+    *transaction = (struct sm_transaction){.mem = record, .records = 1, .one = get_state(record)};
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)

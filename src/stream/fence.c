@@ -53,6 +53,7 @@ static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence
     SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
     fence->stream = stream;
     fence->work = NULL;
+    atomic_store_explicit(&fence->awaited_by, 0, memory_order_relaxed);
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
     atomic_store_explicit(&fence->state, SM_FENCE_QUEUEING, memory_order_relaxed);
     atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
@@ -97,20 +98,31 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 static struct sm_fence done_for_ever = {.holders = 1, .state = SM_FENCE_DONE};
 struct sm_fence *const sm_fence_done = &done_for_ever;
 
+void sm_fence_hold_often(struct sm_fence *fence, size_t holders)
+{
+    atomic_fetch_add_explicit(&fence->holders, (unsigned)holders, memory_order_relaxed);
+}
+
 struct sm_fence *sm_fence_hold(struct sm_fence *fence)
 {
-    atomic_fetch_add_explicit(&fence->holders, 1, memory_order_relaxed);
+    sm_fence_hold_often(fence, 1);
     return fence;
 }
 
-void sm_fence_drop(struct sm_fence *fence)
+void sm_fence_drop_often(struct sm_fence *fence, size_t holders)
 {
-    if (!fence || atomic_fetch_sub_explicit(&fence->holders, 1, memory_order_acq_rel) > 1)
+    if (atomic_fetch_sub_explicit(&fence->holders, (unsigned)holders, memory_order_acq_rel) > holders)
         return;
     struct sm_host_work *const work = fence->work;
     give_idle_fence(fence);
     if (work)
         work->drop(work);
+}
+
+void sm_fence_drop(struct sm_fence *fence)
+{
+    if (fence)
+        sm_fence_drop_often(fence, 1);
 }
 
 static void end_fence(struct sm_fence *fence, synced_mem_status status)

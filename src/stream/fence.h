@@ -43,6 +43,8 @@ struct sm_fence {
     int device;
     uint64_t
         stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
+    /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other. */
+    _Atomic uint64_t awaited_by;
     sm_event event;
     struct sm_host_work *work; /* of a fence from sm_fence_open(), else NULL */
     struct sm_fence *next;     /* the next one in the pool */
@@ -64,9 +66,13 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 
 /* Adds a holder. Returns the fence. Does not block. */
 struct sm_fence *sm_fence_hold(struct sm_fence *fence);
+/* Adds this many holders. Does not block. */
+void sm_fence_hold_often(struct sm_fence *fence, size_t holders);
 /* Removes a holder. The last one returns the event to the pool and drops the host work. Ignores NULL. Does not
  * block. */
 void sm_fence_drop(struct sm_fence *fence);
+/* Removes this many holders, at least one. */
+void sm_fence_drop_often(struct sm_fence *fence, size_t holders);
 
 /* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
  * reads the state again. */

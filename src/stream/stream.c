@@ -5,6 +5,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/status.h"
+#include "stream/shared_ends.h"
 #include "stream/stream_record.h"
 #include "trace/trace.h"
 
@@ -357,7 +358,12 @@ static synced_mem_status record_use_end(struct sm_stream *stream, struct sm_fenc
         break;
     }
     struct sm_stream *const on = get_recordable_stream(stream);
+    struct sm_fence *const shared = sm_shared_end(on->serial);
     struct sm_stream_facts facts;
+    if (shared) {
+        *out = sm_fence_hold(shared);
+        return SYNCED_MEM_OK;
+    }
     SM_TRY(sm_device_stream_query_capture(on->device, on->handle, &facts));
     if (facts.capturing)
         return sm_fail(SYNCED_MEM_ERR_CAPTURING, "stream %p, which uses this object's memory, is capturing",
@@ -366,7 +372,9 @@ static synced_mem_status record_use_end(struct sm_stream *stream, struct sm_fenc
         forget_vanished_stream(stream);
         return fail_vanished(stream);
     }
-    return sm_stream_queued(on, out);
+    SM_TRY(sm_stream_queued(on, out));
+    sm_shared_end_add(*out);
+    return SYNCED_MEM_OK;
 }
 
 static void lock_stream(struct sm_stream *stream)
@@ -389,17 +397,26 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **
     return status;
 }
 
+/* Returns whether all work that the stream gets from now on comes after the fence. */
+static bool is_behind(const struct sm_stream *stream, const struct sm_fence *fence)
+{
+    return fence->stream == stream->serial ||
+           atomic_load_explicit(&fence->awaited_by, memory_order_acquire) == stream->serial;
+}
+
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
     const bool is_queueing = sm_fence_state(fence) == SM_FENCE_QUEUEING;
     const synced_mem_status status = is_queueing ? sm_fence_wait_queued(fence) : SYNCED_MEM_OK;
     if (fence && fence->device != stream->device) /* a stream need not notice the loss of another device */
         (void)sm_fence_pending(fence);
-    if (status != SYNCED_MEM_OK || sm_fence_state(fence) != SM_FENCE_PENDING || fence->stream == stream->serial)
+    if (status != SYNCED_MEM_OK || sm_fence_state(fence) != SM_FENCE_PENDING || is_behind(stream, fence))
         return status;
     sm_count_up(SM_COUNT_stream_waits, 1);
     sm_trace_stream_wait(sm_stream_traced(stream), fence->stream);
-    return sm_device_stream_wait(stream->device, stream->handle, fence->event);
+    SM_TRY(sm_device_stream_wait(stream->device, stream->handle, fence->event));
+    atomic_store_explicit(&fence->awaited_by, stream->serial, memory_order_release);
+    return SYNCED_MEM_OK;
 }
 
 /* Blocking streams wait for the work that the legacy stream waits for. */

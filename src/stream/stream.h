@@ -128,14 +128,15 @@ static inline bool sm_stream_can_be_hot(const struct sm_stream *stream)
  * not block. On failure *out is unchanged. */
 synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out);
 
-/* Stores a fence for all work that the stream was given until now, or until it was done. The caller holds it. Does not
- * block. On failure *out is unchanged. ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: the stream vanished, so
- * nobody can track its work. ERR_DEVICE_LOST: the device was lost before the stream was done. */
+/* Stores a fence for all work that the stream was given until now, or until it was done. A call that shares ends gets
+ * the same fence for one stream (shared_ends.h). The caller holds it. Does not block. On failure *out is unchanged.
+ * ERR_CAPTURING: the stream captures. ERR_INVALID_STATE: the stream vanished, so nobody can track its work.
+ * ERR_DEVICE_LOST: the device was lost before the stream was done. */
 synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **out);
 
 /* Makes work that is queued on the stream from now on run after the fence's work. Makes no call to the runtime if the
- * fence is not pending, or if its work is on this stream. Blocks only while the fence is queueing. A lost fence that
- * was queueing returns why it failed. */
+ * fence is not pending, if its work is on this stream, or if the stream was the last one to wait for it. Blocks only
+ * while the fence is queueing. A lost fence that was queueing returns why it failed. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 
 /* Does the same as sm_stream_wait() for the caller's work, on a stream of any kind. Returns whether that succeeded. It

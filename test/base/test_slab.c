@@ -39,10 +39,42 @@ START_TEST(slab)
 }
 END_TEST
 
+/* Takes and gives back more cells at once than a shelf has. */
+START_TEST(lists)
+{
+    enum { MANY = 300, BEFORE = 20 };
+    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
+    struct cell *taken[MANY];
+    int count = 0;
+    for (int i = 0; i < BEFORE; i++)
+        taken[i] = sm_slab_take(&cells);
+    for (int i = 0; i < BEFORE; i++)
+        sm_slab_give(&cells, taken[i]);
+    ck_assert_ptr_null(sm_slab_take_list(&cells, 0));
+    for (void *cell = sm_slab_take_list(&cells, MANY); cell; count++) {
+        ck_assert_int_lt(count, MANY);
+        taken[count] = cell;
+        cell = sm_slab_next(&cells, cell);
+        pattern_write(taken[count], sizeof *taken[count], (unsigned)count + 1); /* also the link */
+    }
+    ck_assert_int_eq(count, MANY);
+    for (int i = 0; i < MANY; i++)
+        ck_assert(pattern_is(taken[i], sizeof *taken[i], (unsigned)i + 1));
+    void *list = NULL;
+    for (int i = 0; i < MANY; i++)
+        sm_slab_add_to_list(&cells, &list, taken[i]);
+    sm_slab_give_list(&cells, list);
+    sm_slab_give_list(&cells, NULL);
+    sm_slab_trim(&cells);
+    ck_assert_ptr_null(cells.cells.chunks);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("slab");
     TCase *const tests = add_case(made, "slab");
     tcase_add_test(tests, slab);
+    tcase_add_test(tests, lists);
     return made;
 }

@@ -95,8 +95,11 @@ static void set_count(struct vector *vector, unsigned count)
         vector->times[vector->count++] = 0;
 }
 
+/* Writes only what has to change: in a forked child the first write to a page copies it. */
 static void clear(struct vector *vector)
 {
+    if (!vector->times)
+        return;
     emu_race_free(vector->times, vector->room * sizeof *vector->times);
     *vector = (struct vector){0};
 }

@@ -119,18 +119,27 @@ fingerprint() { # MESON-ARGUMENT...
     command -v mpicc || true
 }
 
-# Sets the folder up, again if the arguments or the machine have changed, and builds the targets.
-configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
+# Sets the folder up, again if the arguments or the machine have changed.
+set_up() { # BUILD-FOLDER MESON-ARGUMENT...
     folder=$1
-    targets=$2
-    shift 2
+    shift
     if [ "$(cat "$folder/.fingerprint" 2>/dev/null)" != "$(fingerprint "$@")" ] || [ ! -f "$folder/build.ninja" ]; then
         rm -rf "$folder"
         mkdir -p "$folder"
         meson setup "$folder" "$root" "$@" >"$folder/setup.log" 2>&1 || { cat "$folder/setup.log" >&2; return 1; }
         fingerprint "$@" >"$folder/.fingerprint"
     fi
+}
+
+compile() { # BUILD-FOLDER TARGETS
     # Word splitting is intended: one argument for each target.
     # shellcheck disable=SC2086
-    ninja -C "$folder" $targets >"$folder/compile.log" 2>&1 || { tail -n 60 "$folder/compile.log" >&2; return 1; }
+    ninja -C "$1" $2 >"$1/compile.log" 2>&1 || { tail -n 60 "$1/compile.log" >&2; return 1; }
+}
+
+configure() { # BUILD-FOLDER TARGETS MESON-ARGUMENT...
+    folder=$1
+    targets=$2
+    shift 2
+    set_up "$folder" "$@" && compile "$folder" "$targets"
 }

@@ -5,6 +5,7 @@
 #include "base/caller.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 static bool insecure;
@@ -218,7 +219,7 @@ static void *release_device_copies(void *mem)
 {
     for (int round = 1; round <= ROUNDS; round++) {
         while (atomic_load(&asked) < round)
-            continue;
+            (void)sched_yield();
         OK(synced_mem_release_gpu_data(mem));
         atomic_store(&answered, round);
     }
@@ -239,7 +240,7 @@ static void write_while_another_releases(void)
             continue;
         touch_to_write(synced_mem_mutable_cpu_data(mem));
         while (atomic_load(&answered) < round)
-            continue;
+            (void)sched_yield();
     }
     ck_assert_int_eq(pthread_join(other, NULL), 0);
     OK(synced_mem_release(mem));
