@@ -513,7 +513,8 @@ SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
  * caller's.
  * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
- * views; in a callback or a forked child, a call on parts of the object that has not ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
+ * views; memory exported as a tensor; in a callback or a forked child, a call on parts of the object that has not
+ * ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
 
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
@@ -527,7 +528,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
  * Unified placement: the head changes likewise, and the one memory stays until synced_mem_release_data().
  * Blocking: until that transfer, or one of an earlier push, has arrived, so that a failure loses nothing; and for the
  * memory as synced_mem_release(). Ownership: of the caller's memory as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); GPU errors. @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view; memory exported as a tensor); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
 /** Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. The object keeps
@@ -539,7 +540,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
 /** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED.
  * Blocking, ownership: as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); ERR_CUDA (a wait for borrowed memory failed).
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view; memory exported as a tensor); ERR_CUDA (a wait for borrowed
+ * memory failed).
  * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
@@ -570,7 +572,7 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
  * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged
- * the object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
+ * the object meanwhile; unified placement; memory exported as a tensor); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
@@ -1058,9 +1060,10 @@ SYNCED_MEM_API int synced_mem_version(void);
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
- * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
- * line, with its root and offset. A copy with the contents of some parts alone is "in parts". The number of an object
- * in parts is the sum of its parts' numbers. When a view divides a part, the left half keeps the number.
+ * source, the capacity, whether it has the contents, the number of transfers to this memory, and whether the memory is
+ * read-only or exported as a tensor (synced_mem_dlpack.h). A view has a fifth line, with its root and offset. A copy
+ * with the contents of some parts alone is "in parts". The number of an object in parts is the sum of its parts'
+ * numbers. When a view divides a part, the left half keeps the number.
  * @param file  open to write; flushed, not closed
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
