@@ -572,7 +572,8 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
  * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged
- * the object meanwhile; unified placement; memory exported as a tensor); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
+ * the object meanwhile; unified placement; memory exported as a tensor); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait
+ * failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
@@ -592,7 +593,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
  * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
  * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
  * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
- * caller's memory back. If it fails later, head and contents are as before, and the new memory stays.
+ * caller's memory back. If it fails later, head and contents are as before, and the new memory stays. It returns
+ * ERR_INVALID_STATE while the memory is exported as a tensor.
  * Details: docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
