@@ -399,6 +399,99 @@ START_TEST(threads_replace_the_memory_once)
 }
 END_TEST
 
+/* The object does not take memory that it has. */
+enum { ROUNDS = 300, BUFFERS = 4 };
+
+static atomic_int back;
+static atomic_bool over;
+
+static void count_back_in_any_thread(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data;
+    (void)user;
+    (void)stream;
+    atomic_fetch_add(&back, 1);
+}
+
+/* Makes calls that write the memory, and uses no pointer. */
+static void *write_without_pointers(void *view)
+{
+    const synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const from = make_on(PART, 0);
+    for (int i = 0; !atomic_load(&over); i++) {
+        bool done = true;
+        synced_mem_status status = SYNCED_MEM_OK;
+        switch (i % 7) {
+        case 0:
+            done = synced_mem_mutable_cpu_data(view) != NULL;
+            break;
+        case 1:
+            done = synced_mem_overwrite_gpu_data_on(view, stream) != NULL;
+            break;
+        case 2:
+            status = synced_mem_async_cpu_pull(view, stream);
+            break;
+        case 3:
+            done = synced_mem_mutable_gpu_data(view) != NULL;
+            break;
+        case 4:
+            status = synced_mem_cpu_copy(view, from);
+            break;
+        case 5:
+            status = synced_mem_async_gpu_push(view, stream);
+            break;
+        default:
+            status = synced_mem_async_gpu_copy(view, from, stream);
+            break;
+        }
+        SOUND(done && (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE));
+    }
+    SOUND(synced_mem_release(from) == SYNCED_MEM_OK);
+    SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+    return NULL;
+}
+
+/* Each memory that is handed in is handed back once, and not written, whoever replaces it. */
+START_TEST(threads_replace_what_is_handed_in)
+{
+    void *files[BUFFERS], *data[BUFFERS];
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *views[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < BUFFERS; i++) {
+        files[i] = map_file(SIZE, 1);
+        data[i] = read_only_device(SIZE, 1);
+    }
+    atomic_store(&over, false);
+    atomic_store(&back, 0);
+    for (int i = 0; i < THREADS; i++) {
+        OK(synced_mem_view(&views[i], mem, (size_t)i * PART, PART, NULL));
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_without_pointers, views[i]), 0);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        OK(USE(mem, .cpu_data = i % 3 == 1 ? NULL : files[i % BUFFERS],
+               .gpu_data = i % 3 == 0 ? NULL : data[i % BUFFERS], .flags = READ_ONLY,
+               .callback = count_back_in_any_thread));
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    for (int i = 0; i < THREADS; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(mem));
+    gpu_sync_device(0);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(back, ROUNDS / 3 * 4);
+    for (int i = 0; i < BUFFERS; i++) {
+        ck_assert(device_is(data[i], SIZE, 1));
+        unmap_file(files[i], SIZE, 1);
+        gpu_free(data[i]);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("failures with read-only memory");
@@ -409,5 +502,6 @@ Suite *suite(void)
     tcase = add_case(all, "meanwhile");
     tcase_add_test(tcase, other_memory_is_handed_in_meanwhile);
     tcase_add_test(tcase, threads_replace_the_memory_once);
+    tcase_add_test(tcase, threads_replace_what_is_handed_in);
     return all;
 }
