@@ -183,13 +183,49 @@ static void write_elsewhere(synced_mem *mem, bool on_device, size_t offset)
     gpu_free(source);
 }
 
-static void set_scene(struct scene *scene, int which, bool adopted)
+/* Device memory, which a kernel of the allocator's writes first and last. */
+static void *alloc_on_stream(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)user;
+    void *const data = gpu_alloc(device, size);
+    if (gpu_try_fill(data, size, 7, stream))
+        return data;
+    gpu_free(data);
+    return NULL;
+}
+
+static void free_on_stream(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)device;
+    (void)user;
+    gpu_fill(data, size, 8, stream);
+    gpu_stream_sync(stream);
+    gpu_free(data);
+}
+
+static synced_mem *make_with(bool allocated)
+{
+    static const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_on_stream, .free = free_on_stream};
+    synced_mem_options options;
+    synced_mem *mem;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.gpu_allocator = allocated ? &allocator : NULL;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+static void set_scene(struct scene *scene, int which, bool adopted, bool allocated)
 {
     const int state = calls[which].state;
+    synced_mem *const mem = make_with(allocated);
     scene->on_device = calls[which].on_device;
     scene->memory = scene->on_device ? read_only_device(SIZE, 1) : map_file(SIZE, 1);
     scene->mem =
-        scene->on_device ? make_of_device(scene->memory, SIZE, adopted) : make_of_file(scene->memory, SIZE, adopted);
+        scene->on_device ? use_device_memory(mem, scene->memory, adopted) : use_file(mem, scene->memory, adopted);
     scene->from = make_at_cpu(SIZE, 3);
     scene->stream = open_stream(NON_BLOCKING);
     scene->view = NULL;
@@ -248,18 +284,29 @@ static void end_scene(struct scene *scene, bool adopted)
 
 /* ---- Failures ---- */
 
-/* Makes one call while the nth call of the runtime, or the nth calloc, fails. Returns whether it did. */
-static bool fail_once(int which, bool adopted, unsigned nth, cudaError_t code)
+enum { MANY = 200 };
+
+/* name: a call of the runtime, or "*" for any. code cudaSuccess: calloc fails instead. */
+struct failure {
+    const char *name;
+    unsigned nth;
+    cudaError_t code;
+};
+
+/* Makes one call while the nth call of this name fails. Returns whether it did. */
+static bool fail_once(int which, bool adopted, bool allocated, const struct failure *failure)
 {
     struct scene scene;
-    set_scene(&scene, which, adopted);
+    const unsigned nth = failure->nth;
+    const cudaError_t code = failure->code;
+    set_scene(&scene, which, adopted, allocated);
     const synced_mem_state head = synced_mem_head(scene.mem);
     const unsigned failures = emu_failures();
     allocations = 0;
     if (code == cudaSuccess)
         failing = nth;
     else
-        emu_fail("*", nth, code, false);
+        emu_fail(failure->name, nth, code, false);
     const bool done = calls[which].call(&scene);
     const bool failed = code == cudaSuccess ? allocations >= nth : emu_failures() > failures;
     failing = 0;
@@ -278,13 +325,25 @@ static bool fail_once(int which, bool adopted, unsigned nth, cudaError_t code)
 START_TEST(a_failure_keeps_the_contents)
 {
     static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation, cudaSuccess};
-    enum { MANY = 200 };
-    const int which = _i / 2;
     const cudaError_t code = codes[fixture_schedule() % 3];
-    unsigned nth = 1;
-    while (nth < MANY && fail_once(which, _i % 2, nth, code))
-        nth++;
-    ck_assert_uint_lt(nth, MANY);
+    struct failure failure = {"*", 1, code};
+    while (failure.nth < MANY && fail_once(_i / 2, _i % 2, false, &failure))
+        failure.nth++;
+    ck_assert_uint_lt(failure.nth, MANY);
+}
+END_TEST
+
+/* The allocator's own calls succeed. */
+START_TEST(a_failure_beside_an_allocator)
+{
+    static const char *const names[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync",
+                                        "cudaEventSynchronize"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct failure failure = {names[i], 1, cudaErrorUnknown};
+        while (failure.nth < MANY && fail_once(_i / 2, _i % 2, true, &failure))
+            failure.nth++;
+        ck_assert_uint_lt(failure.nth, MANY);
+    }
 }
 END_TEST
 
@@ -497,6 +556,7 @@ Suite *suite(void)
     Suite *const all = suite_create("failures with read-only memory");
     TCase *tcase = add_case(all, "failures");
     tcase_add_loop_test(tcase, a_failure_keeps_the_contents, 0, 2 * COUNT);
+    tcase_add_loop_test(tcase, a_failure_beside_an_allocator, 0, 2 * COUNT);
     tcase = add_case(all, "captures");
     tcase_add_test(tcase, a_capture_goes_on);
     tcase = add_case(all, "meanwhile");
