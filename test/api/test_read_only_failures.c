@@ -125,6 +125,11 @@ static bool release_gpu(const struct scene *scene)
     return succeeds(synced_mem_release_gpu_data(scene->mem));
 }
 
+static bool larger(const struct scene *scene)
+{
+    return succeeds(synced_mem_resize(scene->mem, SIZE + 100));
+}
+
 enum { FRESH, STALE, STALE_PART, IN_PARTS };
 
 /* on_device: the read-only memory is the device's. state: before the call the memory is valid, stale, stale in one
@@ -150,6 +155,8 @@ static const struct {
     {"read partly stale cpu", read_cpu, false, STALE_PART, 0},
     {"pull of parts", pull, false, STALE_PART, 0},
     {"release gpu of parts", release_gpu, false, STALE_PART, 0},
+    {"larger cpu", larger, false, FRESH, 0},
+    {"larger gpu", larger, true, FRESH, 0},
     {"mutable gpu", mutable_gpu, true, FRESH, 0},
     {"overwrite gpu", overwrite_gpu, true, FRESH, -1},
     {"mutable gpu on", mutable_gpu_on, true, FRESH, 0},
