@@ -496,6 +496,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Size ---- */
+/*
+ * While memory is exported as a tensor (synced_mem_dlpack.h), calls that would replace, release or resize it return
+ * ERR_INVALID_STATE.
+ */
 
 /** The size of the contents: as made, or as resized last.
  * @return in bytes; 0 for NULL
@@ -513,8 +517,7 @@ SYNCED_MEM_API size_t synced_mem_size(const synced_mem *mem);
  * caller's.
  * Ownership: released memory as synced_mem_release(), also the caller's memory without room. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB); ERR_INVALID_STATE (a view, or an object with
- * views; memory exported as a tensor; in a callback or a forked child, a call on parts of the object that has not
- * ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
+ * views; in a callback or a forked child, a call on parts of the object that has not ended); ERR_OUT_OF_HOST_MEMORY; if device memory is touched, GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_resize(synced_mem *mem, size_t size);
 
 /** Changes the size and gives up the contents: the head becomes UNINITIALIZED. Copies with room for the size stay as
@@ -528,7 +531,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_resize_discard(synced_mem *mem, size
  * Unified placement: the head changes likewise, and the one memory stays until synced_mem_release_data().
  * Blocking: until that transfer, or one of an earlier push, has arrived, so that a failure loses nothing; and for the
  * memory as synced_mem_release(). Ownership: of the caller's memory as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view; memory exported as a tensor); GPU errors. @since 0.1 */
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_cpu_data(synced_mem *mem);
 
 /** Gives up the device copy's memory. If it alone holds the contents they are moved to the host first. The object keeps
@@ -540,8 +543,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_gpu_data(synced_mem *mem);
 
 /** Gives up both copies' memory and the contents: the head becomes UNINITIALIZED.
  * Blocking, ownership: as synced_mem_release(). Threads: safe.
- * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view; memory exported as a tensor); ERR_CUDA (a wait for borrowed
- * memory failed).
+ * Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE (a view); ERR_CUDA (a wait for borrowed memory failed).
  * @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
 
@@ -572,8 +574,7 @@ typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_s
  * memory, or releases the object, has returned. After a failure the object does not use it. Threads: safe.
  * Errors: ERR_INVALID_ARGUMENT (NULL data, data not aligned as in the options, memory of a device, managed memory that
  * the host may not touch at any time, memory that this object owns); ERR_INVALID_STATE (a view; another thread enlarged
- * the object meanwhile; unified placement; memory exported as a tensor); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait
- * failed); ERR_FORKED.
+ * the object meanwhile; unified placement); ERR_OUT_OF_HOST_MEMORY; ERR_CUDA (the wait failed); ERR_FORKED.
  * Source: Caffe, SyncedMemory::set_cpu_data. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_set_cpu_data(synced_mem *mem, void *data);
 
