@@ -468,6 +468,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Size ---- */
+/*
+ * While memory is exported as a tensor (synced_mem_dlpack.h), calls that would replace, release or resize it return
+ * ERR_INVALID_STATE.
+ */
 
 /** The size of the contents: as made, or as resized last.
  * @return in bytes; 0 for NULL. Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT.
@@ -559,7 +563,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
  * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
  * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
  * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
- * caller's memory back. If it fails later, head and contents are as before, and the new memory stays.
+ * caller's memory back. If it fails later, head and contents are as before, and the new memory stays. It returns
+ * ERR_INVALID_STATE while the memory is exported as a tensor.
  * Details: docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
@@ -1006,9 +1011,10 @@ SYNCED_MEM_API int synced_mem_version(void);
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
- * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
- * line, with its root and offset. A copy with the contents of some parts alone is "in parts". The number of an object
- * in parts is the sum of its parts' numbers. When a view divides a part, the left half keeps the number.
+ * source, the capacity, whether it has the contents, the number of transfers to this memory, and whether the memory is
+ * read-only or exported as a tensor (synced_mem_dlpack.h). A view has a fifth line, with its root and offset. A copy
+ * with the contents of some parts alone is "in parts". The number of an object in parts is the sum of its parts'
+ * numbers. When a view divides a part, the left half keeps the number.
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 

@@ -114,6 +114,8 @@ def bits_of(dtype):
 def name_of(code, bits):
     """Returns the type's name. The formats of 8 bits and less have none here."""
     names = {number: name for name, number in CODES.items()}
+    if code not in names:
+        raise BufferError(f"no name for DLPack's type {code} of {bits} bits")
     return "bool" if code == CODES["bool"] else f"{names[code]}{bits}"
 
 

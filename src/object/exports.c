@@ -59,7 +59,7 @@ void sm_export_end(struct sm_export *export)
     sm_unlock(&exports.lock);
 }
 
-static bool is_exported(const struct synced_mem *owner, enum sm_side side)
+bool sm_is_exported(const struct synced_mem *owner, enum sm_side side)
 {
     if (atomic_load_explicit(&exports.count, memory_order_relaxed) == 0)
         return false;
@@ -73,7 +73,7 @@ static bool is_exported(const struct synced_mem *owner, enum sm_side side)
 
 synced_mem_status sm_check_not_exported(const struct synced_mem *owner, enum sm_side side)
 {
-    if (!is_exported(owner, side))
+    if (!sm_is_exported(owner, side))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                    "the %s copy is exported as a tensor: its memory stays until the tensor's deleter was called",

@@ -145,17 +145,19 @@ static synced_mem_status obtain_from_allocator(const struct renewing *renewing, 
     return SYNCED_MEM_OK;
 }
 
-/* After a failure the next user of the memory has to come after its allocation. */
+/* After a failure the next user of the memory has to come after its allocation. An allocator's memory has a fence for
+ * that, perhaps of another stream. */
 static synced_mem_status fill_device_renewal(const struct renewing *renewing, struct sm_copy *from)
 {
     struct sm_renewal *const renewal = &renewing->transaction->renewal;
     struct sm_stream *stream;
     SM_TRY(find_working_stream(renewing, &stream));
-    if (!renewal->copy)
+    const bool fresh = !renewal->copy;
+    if (fresh)
         SM_TRY(sm_obtain_device(renewing->owner, sm_size(renewing->owner), stream, &renewal->copy));
     const synced_mem_status status = queue_device_copy(renewing, from, renewal->copy, stream);
     renewal->is_filled = status == SYNCED_MEM_OK;
-    if (status != SYNCED_MEM_OK && !renewal->copy->untracked) {
+    if (fresh && status != SYNCED_MEM_OK && !renewal->copy->untracked) {
         const struct sm_detail first = sm_detail_get();
         (void)sm_transfer_none(renewal->copy, stream);
         sm_detail_set(&first);

@@ -129,16 +129,18 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
     return status;
 }
 
-/* Copies the contents to larger device memory on an internal stream, and appends zeros. */
+/* Copies the contents to larger device memory on an internal stream, and appends zeros. Memory from an allocator, and
+ * that of an earlier try, has a fence of its own, which stays after a failure. */
 static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
     SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
     struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
-    SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_device(mem, size, stream, &larger));
+    const bool fresh = !larger;
+    SM_TRY(fresh ? sm_obtain_device(mem, size, stream, &larger) : SYNCED_MEM_OK);
     synced_mem_status status = queue_growth(mem, size, larger, stream);
     growth->larger = larger;
-    if (status != SYNCED_MEM_OK && !larger->untracked) {
+    if (fresh && status != SYNCED_MEM_OK && !larger->untracked) {
         const struct sm_detail first = sm_detail_get();
         (void)sm_transfer_none(larger, stream);
         sm_detail_set(&first);

@@ -61,22 +61,30 @@ static inline void count_back(void *data, void *user, synced_mem_stream stream)
     handed_back++;
 }
 
-/* Makes an object with a mapped file as its host copy: adopted, or borrowed. */
-static inline synced_mem *make_of_file(void *file, size_t size, bool adopted)
+/* Hands a mapped file to the object as its host copy: adopted, or borrowed. */
+static inline synced_mem *use_file(synced_mem *mem, void *file, bool adopted)
 {
-    synced_mem *const mem = make_on(size, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
     handed_back = 0;
     OK(USE(mem, .cpu_data = file, .flags = READ_ONLY, .callback = adopted ? count_back : NULL));
     return mem;
 }
 
-/* The same with device memory. */
-static inline synced_mem *make_of_device(void *data, size_t size, bool adopted)
+static inline synced_mem *make_of_file(void *file, size_t size, bool adopted)
 {
-    synced_mem *const mem = make_on(size, 0);
+    return use_file(make_on(size, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT), file, adopted);
+}
+
+/* The same with device memory. */
+static inline synced_mem *use_device_memory(synced_mem *mem, void *data, bool adopted)
+{
     handed_back = 0;
     OK(USE(mem, .gpu_data = data, .flags = READ_ONLY, .callback = adopted ? count_back : NULL));
     return mem;
+}
+
+static inline synced_mem *make_of_device(void *data, size_t size, bool adopted)
+{
+    return use_device_memory(make_on(size, 0), data, adopted);
 }
 
 /* Checks that the object's memory on the host is the library's now, and that the caller's is handed back. */

@@ -125,6 +125,11 @@ static bool release_gpu(const struct scene *scene)
     return succeeds(synced_mem_release_gpu_data(scene->mem));
 }
 
+static bool larger(const struct scene *scene)
+{
+    return succeeds(synced_mem_resize(scene->mem, SIZE + 100));
+}
+
 enum { FRESH, STALE, STALE_PART, IN_PARTS };
 
 /* on_device: the read-only memory is the device's. state: before the call the memory is valid, stale, stale in one
@@ -150,6 +155,8 @@ static const struct {
     {"read partly stale cpu", read_cpu, false, STALE_PART, 0},
     {"pull of parts", pull, false, STALE_PART, 0},
     {"release gpu of parts", release_gpu, false, STALE_PART, 0},
+    {"larger cpu", larger, false, FRESH, 0},
+    {"larger gpu", larger, true, FRESH, 0},
     {"mutable gpu", mutable_gpu, true, FRESH, 0},
     {"overwrite gpu", overwrite_gpu, true, FRESH, -1},
     {"mutable gpu on", mutable_gpu_on, true, FRESH, 0},
@@ -183,13 +190,49 @@ static void write_elsewhere(synced_mem *mem, bool on_device, size_t offset)
     gpu_free(source);
 }
 
-static void set_scene(struct scene *scene, int which, bool adopted)
+/* Device memory, which a kernel of the allocator's writes first and last. */
+static void *alloc_on_stream(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)user;
+    void *const data = gpu_alloc(device, size);
+    if (gpu_try_fill(data, size, 7, stream))
+        return data;
+    gpu_free(data);
+    return NULL;
+}
+
+static void free_on_stream(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)device;
+    (void)user;
+    gpu_fill(data, size, 8, stream);
+    gpu_stream_sync(stream);
+    gpu_free(data);
+}
+
+static synced_mem *make_with(bool allocated)
+{
+    static const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_on_stream, .free = free_on_stream};
+    synced_mem_options options;
+    synced_mem *mem;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.gpu_allocator = allocated ? &allocator : NULL;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+static void set_scene(struct scene *scene, int which, bool adopted, bool allocated)
 {
     const int state = calls[which].state;
+    synced_mem *const mem = make_with(allocated);
     scene->on_device = calls[which].on_device;
     scene->memory = scene->on_device ? read_only_device(SIZE, 1) : map_file(SIZE, 1);
     scene->mem =
-        scene->on_device ? make_of_device(scene->memory, SIZE, adopted) : make_of_file(scene->memory, SIZE, adopted);
+        scene->on_device ? use_device_memory(mem, scene->memory, adopted) : use_file(mem, scene->memory, adopted);
     scene->from = make_at_cpu(SIZE, 3);
     scene->stream = open_stream(NON_BLOCKING);
     scene->view = NULL;
@@ -248,18 +291,29 @@ static void end_scene(struct scene *scene, bool adopted)
 
 /* ---- Failures ---- */
 
-/* Makes one call while the nth call of the runtime, or the nth calloc, fails. Returns whether it did. */
-static bool fail_once(int which, bool adopted, unsigned nth, cudaError_t code)
+enum { MANY = 200 };
+
+/* name: a call of the runtime, or "*" for any. code cudaSuccess: calloc fails instead. */
+struct failure {
+    const char *name;
+    unsigned nth;
+    cudaError_t code;
+};
+
+/* Makes one call while the nth call of this name fails. Returns whether it did. */
+static bool fail_once(int which, bool adopted, bool allocated, const struct failure *failure)
 {
     struct scene scene;
-    set_scene(&scene, which, adopted);
+    const unsigned nth = failure->nth;
+    const cudaError_t code = failure->code;
+    set_scene(&scene, which, adopted, allocated);
     const synced_mem_state head = synced_mem_head(scene.mem);
     const unsigned failures = emu_failures();
     allocations = 0;
     if (code == cudaSuccess)
         failing = nth;
     else
-        emu_fail("*", nth, code, false);
+        emu_fail(failure->name, nth, code, false);
     const bool done = calls[which].call(&scene);
     const bool failed = code == cudaSuccess ? allocations >= nth : emu_failures() > failures;
     failing = 0;
@@ -278,13 +332,25 @@ static bool fail_once(int which, bool adopted, unsigned nth, cudaError_t code)
 START_TEST(a_failure_keeps_the_contents)
 {
     static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation, cudaSuccess};
-    enum { MANY = 200 };
-    const int which = _i / 2;
     const cudaError_t code = codes[fixture_schedule() % 3];
-    unsigned nth = 1;
-    while (nth < MANY && fail_once(which, _i % 2, nth, code))
-        nth++;
-    ck_assert_uint_lt(nth, MANY);
+    struct failure failure = {"*", 1, code};
+    while (failure.nth < MANY && fail_once(_i / 2, _i % 2, false, &failure))
+        failure.nth++;
+    ck_assert_uint_lt(failure.nth, MANY);
+}
+END_TEST
+
+/* The allocator's own calls succeed. */
+START_TEST(a_failure_beside_an_allocator)
+{
+    static const char *const names[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync",
+                                        "cudaEventSynchronize"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct failure failure = {names[i], 1, cudaErrorUnknown};
+        while (failure.nth < MANY && fail_once(_i / 2, _i % 2, true, &failure))
+            failure.nth++;
+        ck_assert_uint_lt(failure.nth, MANY);
+    }
 }
 END_TEST
 
@@ -399,15 +465,110 @@ START_TEST(threads_replace_the_memory_once)
 }
 END_TEST
 
+/* The object does not take memory that it has. */
+enum { ROUNDS = 300, BUFFERS = 4 };
+
+static atomic_int back;
+static atomic_bool over;
+
+static void count_back_in_any_thread(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data;
+    (void)user;
+    (void)stream;
+    atomic_fetch_add(&back, 1);
+}
+
+/* Makes calls that write the memory, and uses no pointer. */
+static void *write_without_pointers(void *view)
+{
+    const synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const from = make_on(PART, 0);
+    for (int i = 0; !atomic_load(&over); i++) {
+        bool done = true;
+        synced_mem_status status = SYNCED_MEM_OK;
+        switch (i % 7) {
+        case 0:
+            done = synced_mem_mutable_cpu_data(view) != NULL;
+            break;
+        case 1:
+            done = synced_mem_overwrite_gpu_data_on(view, stream) != NULL;
+            break;
+        case 2:
+            status = synced_mem_async_cpu_pull(view, stream);
+            break;
+        case 3:
+            done = synced_mem_mutable_gpu_data(view) != NULL;
+            break;
+        case 4:
+            status = synced_mem_cpu_copy(view, from);
+            break;
+        case 5:
+            status = synced_mem_async_gpu_push(view, stream);
+            break;
+        default:
+            status = synced_mem_async_gpu_copy(view, from, stream);
+            break;
+        }
+        SOUND(done && (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE));
+    }
+    SOUND(synced_mem_release(from) == SYNCED_MEM_OK);
+    SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+    return NULL;
+}
+
+/* Each memory that is handed in is handed back once, and not written, whoever replaces it. */
+START_TEST(threads_replace_what_is_handed_in)
+{
+    void *files[BUFFERS], *data[BUFFERS];
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *views[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < BUFFERS; i++) {
+        files[i] = map_file(SIZE, 1);
+        data[i] = read_only_device(SIZE, 1);
+    }
+    atomic_store(&over, false);
+    atomic_store(&back, 0);
+    for (int i = 0; i < THREADS; i++) {
+        OK(synced_mem_view(&views[i], mem, (size_t)i * PART, PART, NULL));
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_without_pointers, views[i]), 0);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        OK(USE(mem, .cpu_data = i % 3 == 1 ? NULL : files[i % BUFFERS],
+               .gpu_data = i % 3 == 0 ? NULL : data[i % BUFFERS], .flags = READ_ONLY,
+               .callback = count_back_in_any_thread));
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    for (int i = 0; i < THREADS; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(mem));
+    gpu_sync_device(0);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(back, ROUNDS / 3 * 4);
+    for (int i = 0; i < BUFFERS; i++) {
+        ck_assert(device_is(data[i], SIZE, 1));
+        unmap_file(files[i], SIZE, 1);
+        gpu_free(data[i]);
+    }
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const all = suite_create("failures with read-only memory");
     TCase *tcase = add_case(all, "failures");
     tcase_add_loop_test(tcase, a_failure_keeps_the_contents, 0, 2 * COUNT);
+    tcase_add_loop_test(tcase, a_failure_beside_an_allocator, 0, 2 * COUNT);
     tcase = add_case(all, "captures");
     tcase_add_test(tcase, a_capture_goes_on);
     tcase = add_case(all, "meanwhile");
     tcase_add_test(tcase, other_memory_is_handed_in_meanwhile);
     tcase_add_test(tcase, threads_replace_the_memory_once);
+    tcase_add_test(tcase, threads_replace_what_is_handed_in);
     return all;
 }

@@ -332,6 +332,16 @@ START_TEST(unified_memory_stays)
 }
 END_TEST
 
+static void check_printed(const synced_mem *mem, const char *text, bool expected)
+{
+    char printed[1000] = "";
+    FILE *const file = fmemopen(printed, sizeof printed, "w");
+    ck_assert_ptr_nonnull(file);
+    OK(synced_mem_print(mem, file));
+    (void)fclose(file);
+    ck_assert_msg((strstr(printed, text) != NULL) == expected, "'%s' in '%s'", text, printed);
+}
+
 /* Read-only memory that is exported can't be replaced. */
 START_TEST(read_only_memory_stays)
 {
@@ -341,14 +351,18 @@ START_TEST(read_only_memory_stays)
     OK(USE(mem, .cpu_data = bytes, .flags = SYNCED_MEM_MEMORY_READ_ONLY));
     struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
     ck_assert_ptr_eq(out->tensor.data, bytes);
+    check_printed(mem, "transfers to it, read-only, exported\n", true);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_cpu_data(mem));
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_overwrite_cpu_data(mem));
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), bytes);
     end(out);
+    check_printed(mem, "transfers to it, read-only\n", true);
     struct DLManagedTensorVersioned *const writable = export_of(mem, OPTIONS(HOST(MUTABLE)));
     ck_assert_ptr_ne(writable->tensor.data, bytes);
     ck_assert(host_is(writable->tensor.data, SIZE, 1));
+    check_printed(mem, "transfers to it, exported\n", true);
     end(writable);
+    check_printed(mem, ", exported", false);
     OK(synced_mem_release(mem));
 }
 END_TEST
