@@ -59,13 +59,21 @@ static synced_mem_status check_export(const synced_mem *mem, const synced_mem_dl
 
 /* ---- Access ---- */
 
+/* An access that finds a published pointer has nothing to do, as on the hot path of the accessors. */
+static synced_mem_status access_without_stream(synced_mem *mem, enum sm_side side, enum sm_mode mode, void **data)
+{
+    *data = atomic_load_explicit(&mem->ready[side][mode != SM_READ], memory_order_acquire);
+    return *data ? SYNCED_MEM_OK : sm_access(mem, side, mode, data);
+}
+
 static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_options *options, void **data)
 {
     const enum sm_mode mode = (enum sm_mode)options->mode;
     if (options->side == SYNCED_MEM_DLPACK_CPU)
-        return sm_access(mem, SM_CPU, mode, data);
-    return options->stream == SYNCED_MEM_DLPACK_NO_STREAM ? sm_access(mem, SM_GPU, mode, data)
-                                                          : sm_access_on(mem, mode, options->stream, data);
+        return access_without_stream(mem, SM_CPU, mode, data);
+    if (options->stream == SYNCED_MEM_DLPACK_NO_STREAM)
+        return access_without_stream(mem, SM_GPU, mode, data);
+    return sm_access_on(mem, mode, options->stream, data);
 }
 
 /* Accesses the object and exports its memory. Another thread may replace the memory in between. */
