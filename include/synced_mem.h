@@ -2,47 +2,50 @@
  * @file
  * synced_mem: one buffer of bytes with a copy in host memory and a copy on a GPU.
  *
- * An object knows which of its two copies hold the current contents (its head), and moves bytes only when an access
- * needs them where they are not. A layer calls synced_mem_cpu_data() or synced_mem_gpu_data() and never cudaMemcpy. The
- * states and accessors are those of Caffe's SyncedMemory.
+ * An object's head says which of its two copies hold the current contents. The library transfers bytes only when an
+ * access needs a copy that is stale. A layer calls synced_mem_cpu_data() or synced_mem_gpu_data() and never cudaMemcpy.
+ * The states and accessors are those of Caffe's SyncedMemory.
  *
- * The one rule: a returned pointer is safe to use at once in the domain of the access (the host, or one CUDA stream),
- * until the next conflicting call on the object. Accesses from two domains conflict when one of them is mutable or
- * overwrite. Accesses from one domain never conflict. A call that changes the size or the memory conflicts with every
- * access. The library makes the necessary waits: on the host only for an access of the host, otherwise between streams.
+ * The one rule: a returned pointer is safe to use at once in the domain of the access. A domain is the host or one CUDA
+ * stream. The pointer stays safe until the next conflicting call on the object. Accesses from two domains conflict when
+ * one of them is mutable or overwrite. Accesses from one domain never conflict. A call that changes the size or the
+ * memory conflicts with every access. The library makes the necessary waits. An access on a stream makes that stream
+ * wait. Any other access waits on the host. The exceptions are under "Blocking" of each function.
  *
  * Unless a comment says otherwise:
  * - Sizes and capacities are in bytes, and may be 0. struct_size is the size of its struct, which the caller sets
- *   before the call. An output is set only on success; of a call that makes an object it is NULL after a failure.
+ *   before the call. An output is set only on success, but a call that makes an object sets it to NULL on failure.
  * - A call that fails leaves the object as it was: head, contents, size, and every pointer that was valid. Memory that
  *   it obtained may stay as unused capacity. The caller's current CUDA device never changes.
  * - Threads. Any thread may call any function; "safe" means at any time. Calls on one object may wait for one another.
  *   Reads of one object from several threads cause one transfer. Writing through a pointer while another thread uses
  *   the contents is the caller's race, as with any buffer.
- * - Blocking. It names the work that the calling thread waits for. "never": for no work on a device, and at most for
- *   other calls on the same object or for short locks.
+ * - Blocking. It names the work that the calling thread waits for. "never": the call waits for no work on a device. It
+ *   may wait for other calls on the same object, and for short locks.
  * - Ownership. "none": the call takes nothing over, and returns nothing to free. Structs, arrays and strings are read
  *   or filled during the call only. A user pointer is handed back, neither read nor freed. A stream stays the caller's.
  * - Errors. A status is SYNCED_MEM_OK or an error under "Errors", where ERR_ is short for SYNCED_MEM_ERR_. A pointer is
- *   NULL only after a failure, as synced_mem_last_error() says; synced_mem_last_error_message() has the detail.
- *   ERR_INVALID_ARGUMENT stands for a NULL object, a NULL pointer to a result or struct, a struct_size of no known
- *   version, and what is listed. Nothing aborts. The library prints only to a FILE that it is given, and as the
- *   environment requests ("Seeing what happens").
- * - "GPU errors": ERR_NO_GPU (built without CUDA, or no driver or device), ERR_INVALID_DEVICE (the object's device does
- *   not exist, or the stream is of another one), ERR_OUT_OF_DEVICE_MEMORY, ERR_OUT_OF_HOST_MEMORY (both after the steps
- *   of "Out of memory", which may block), ERR_DEVICE_LOST (the runtime reports an error of earlier work to every later
- *   call), ERR_CAPTURING, ERR_FORKED (both below), ERR_CUDA (any other answer of the runtime, named in the detail).
- * - A stream is one of the object's device, or one of the handles NULL, cudaStreamLegacy (both: the device's legacy
- *   default stream) and cudaStreamPerThread (the calling thread's default stream there). An object without a device
- *   takes that of the stream on which its device copy is used. (cudaStream_t)-1: ERR_INVALID_ARGUMENT.
+ *   NULL only after a failure. synced_mem_last_error() then has the status, and synced_mem_last_error_message() the
+ *   detail. ERR_INVALID_ARGUMENT stands for a NULL object, a NULL pointer to a result or struct, or an unknown
+ *   struct_size. It also stands for the arguments that a comment lists. Nothing aborts. The library prints only to a
+ *   FILE that it is given, and as the environment requests ("Seeing what happens").
+ * - "GPU errors" are these. ERR_NO_GPU: built without CUDA, or no driver or device. ERR_INVALID_DEVICE: the object's
+ *   device does not exist, or the stream is of another one. ERR_OUT_OF_DEVICE_MEMORY and ERR_OUT_OF_HOST_MEMORY: no
+ *   memory, even after the steps of "Out of memory", which may block. ERR_DEVICE_LOST: the runtime reports an error of
+ *   earlier work to every later call. ERR_CAPTURING and ERR_FORKED: see below. ERR_CUDA: any other answer of the
+ *   runtime, named in the detail.
+ * - A stream belongs to the object's device. The handles NULL and cudaStreamLegacy name the device's legacy default
+ *   stream. cudaStreamPerThread names the calling thread's default stream there. An object without a device takes that
+ *   of the stream on which its device copy is used. (cudaStream_t)-1: ERR_INVALID_ARGUMENT.
  *
- * Graph capture. An access on a capturing stream succeeds if it needs no transfer, fill or memory and leaves the head
- * as it is. Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes on.
- * Before each launch access the graph's pointers again, on the stream of the launch: docs/guide/streams.md, "Graphs".
+ * Graph capture. An access on a capturing stream succeeds if it needs no transfer, fill or memory, and leaves the head.
+ * Other calls on that stream, or that would wait for it, return ERR_CAPTURING, and the capture goes on. Before each
+ * launch access the graph's pointers again, on the stream of the launch: docs/guide/streams.md, "Graphs".
  *
- * Fork. In a child of a process that has used a GPU through the library, valid host copies in which nothing was
- * arriving can be read, and new objects used on the host. Releasing succeeds; other use returns ERR_FORKED. A child
- * must not touch managed memory: docs/guide/threads.md, "Forked processes".
+ * Fork. This concerns a child of a process that has used a GPU through the library. New objects can be used on the
+ * host. A valid host copy can be read if nothing was arriving in it. It can be written if the head was AT_CPU and no
+ * work on the copy was pending. Releases succeed, and so do queries of facts such as the size. Other use returns
+ * ERR_FORKED. A child must not touch managed memory: docs/guide/threads.md, "Forked processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -51,7 +54,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/** The version of this header, first part; synced_mem_version() returns that of the library that is running. */
+/** The version of this header, first part. synced_mem_version() returns the version of the running library. */
 #define SYNCED_MEM_VERSION_MAJOR 0
 #define SYNCED_MEM_VERSION_MINOR 2 /**< second part */
 #define SYNCED_MEM_VERSION_PATCH 0 /**< third part */
@@ -71,7 +74,7 @@ extern "C" {
 typedef struct synced_mem synced_mem;
 
 struct CUstream_st;
-/** The type that the CUDA runtime calls cudaStream_t, declared so that this header needs none of CUDA's. */
+/** The CUDA runtime's cudaStream_t. It is declared here so that this header needs no header of CUDA. */
 typedef struct CUstream_st *synced_mem_stream;
 
 /** Which copies hold the current contents. The values are bits: 1 the host copy, 2 the device copy.
@@ -118,8 +121,8 @@ typedef enum synced_mem_status {
 #define SYNCED_MEM_ALLOCATOR_PINNED 1u
 
 /** A user allocator, such as a framework's cache, for host memory or for device memory. Both functions are called with
- * no lock held, in any thread that calls the library, and may call the library. Their arguments, the order in which
- * memory may be used again, and their restrictions: docs/guide/memory.md, "User allocators". */
+ * no lock held, in any thread that calls the library, and may call the library. docs/guide/memory.md, "User
+ * allocators", has their arguments and restrictions, and the order of reuse. */
 typedef struct synced_mem_allocator {
     size_t struct_size; /**< sizeof(synced_mem_allocator) */
     /** Returns size bytes, at least 1, aligned to alignment, a power of two; contents undefined. NULL: no memory. */
@@ -130,20 +133,20 @@ typedef struct synced_mem_allocator {
     unsigned flags; /**< 0, or SYNCED_MEM_ALLOCATOR_PINNED */
 } synced_mem_allocator;
 
-/** The placement of an object's memory. SEPARATE has a host copy and a device copy. The others are unified: one
- * allocation, at one address, that both sides use, with the same heads and accesses but without transfers. The first
- * use of memory decides, by the device, and sets the object's device. Details: docs/guide/unified.md. */
+/** The placement of an object's memory. SEPARATE has a host copy and a device copy. The others are unified: both sides
+ * use one allocation, at one address. Heads and accesses are the same, but nothing is transferred. The first access
+ * that needs memory decides the placement by the device, and sets the object's device: docs/guide/unified.md. */
 typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_SEPARATE = 0, /**< two copies (default) */
     /** Page-locked host memory that the device reads over the bus. ERR_INVALID_STATE if its address on the device would
      * differ. Source: CUDA C++ Programming Guide, "Mapped Memory". */
     SYNCED_MEM_PLACEMENT_MAPPED = 1,
-    /** Managed memory (cudaMallocManaged). ERR_INVALID_STATE if cudaDevAttrConcurrentManagedAccess is 0;
-     * ERR_OUT_OF_DEVICE_MEMORY if all that the library holds would not fit into the device's memory beside the memory
-     * of others. Source: CUDA C++ Programming Guide, "Unified Memory Programming". */
+    /** Managed memory (cudaMallocManaged). ERR_INVALID_STATE if cudaDevAttrConcurrentManagedAccess is 0.
+     * ERR_OUT_OF_DEVICE_MEMORY if the library's memory and that of others would not fit into the device's memory.
+     * Source: CUDA C++ Programming Guide, "Unified Memory Programming". */
     SYNCED_MEM_PLACEMENT_MANAGED = 2,
-    /** On an integrated GPU (Jetson), whose memory is the host's: managed if the host may touch it while kernels run,
-     * else mapped. On any other GPU: separate. */
+    /** An integrated GPU (Jetson) shares the host's memory. There: managed if the host may touch such memory while
+     * kernels run, else mapped. On any other GPU: separate. */
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
 
@@ -152,7 +155,7 @@ typedef struct synced_mem_options {
     size_t struct_size; /**< sizeof(synced_mem_options), set by synced_mem_options_init() */
     /** CUDA device number, or SYNCED_MEM_DEVICE_CURRENT (default). First read when the device is first used, so that
      * the same program runs on a machine without one. An object that names its device gets page-locked host memory from
-     * the start if that device is usable; others do once the process has used a GPU through the library. */
+     * the start if that device is usable. Other objects do once the process has used a GPU through the library. */
     int device;
     /** Shown in error details, traces and debug mode; copied, at most 47 bytes are kept; NULL (default): none. */
     const char *name;

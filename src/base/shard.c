@@ -3,11 +3,11 @@
 
 #include <stdatomic.h>
 
-unsigned sm_shard(void)
+_Thread_local unsigned sm_shard_of_thread;
+
+unsigned sm_shard_assign(void)
 {
     static atomic_uint threads;
-    static _Thread_local unsigned mine; /* plus one; 0: none yet */
-    if (mine == 0)
-        mine = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SM_SHARDS;
-    return mine - 1;
+    sm_shard_of_thread = 1 + atomic_fetch_add_explicit(&threads, 1, memory_order_relaxed) % SM_SHARDS;
+    return sm_shard_of_thread - 1;
 }

@@ -7,7 +7,16 @@
 
 enum { SM_SHARDS = 16, SM_CACHE_LINE = 64 };
 
+/* The calling thread's shard plus one; 0: it has none yet. */
+extern _Thread_local unsigned sm_shard_of_thread;
+
+/* Gives the calling thread a shard, and returns it. */
+unsigned sm_shard_assign(void);
+
 /* Returns the calling thread's shard, less than SM_SHARDS. */
-unsigned sm_shard(void);
+static inline unsigned sm_shard(void)
+{
+    return sm_shard_of_thread ? sm_shard_of_thread - 1 : sm_shard_assign();
+}
 
 #endif

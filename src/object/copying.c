@@ -128,18 +128,14 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
         sm_retire_detached(&batch->transactions[i]);
 }
 
-/* Reopens the uses that an earlier round has settled, after a failure with nothing locked. An object that became
- * divided meanwhile may be impossible to enter. Its uses then end as after a success. */
-static synced_mem_status reopen_records(struct batch *batch, synced_mem_status status)
+/* Reopens the uses that any round has settled, after a failure with nothing locked. Views may have cut the records
+ * meanwhile, and the last round may not have listed them. So all records of the objects are visited. */
+static synced_mem_status reopen_objects(const struct batch *batch, synced_mem_status status)
 {
-    const struct sm_detail first = sm_detail_get();
-    for (size_t i = 0; i < batch->records; i++) {
-        struct synced_mem *const record = batch->transactions[i].mem;
-        struct sm_transaction transaction;
-        if (sm_enter(&transaction, record) == SYNCED_MEM_OK)
-            (void)sm_leave(&transaction, status);
+    for (size_t i = 0; i < batch->list.count; i++) {
+        sm_reopen_object(batch->list.to[i]);
+        sm_reopen_object(batch->list.from[i]);
     }
-    sm_detail_set(&first);
     return status;
 }
 
@@ -437,7 +433,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
         enter_and_end_source_writes(batch);
     sm_stream_drop(batch->common.stream);
     batch->common.stream = NULL;
-    return status == SYNCED_MEM_OK ? status : reopen_records(batch, status);
+    return status == SYNCED_MEM_OK ? status : reopen_objects(batch, status);
 }
 
 static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle)

@@ -111,6 +111,7 @@ size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *ment
             continue;
         struct sm_entry *const entry = &entries[count++];
         sm_begin_record(&entry->transaction, record);
+        entry->size = sm_size(record);
         entry->moves = false;
         entry->ready = NULL;
     }
@@ -126,4 +127,20 @@ struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const s
         return &entries[which];
     const struct sm_entry wanted = {.transaction.mem = record};
     return bsearch(&wanted, entries, count, sizeof *entries, compare_entries);
+}
+
+static size_t get_end(const struct sm_entry *entry)
+{
+    return entry->transaction.one.offset + entry->size;
+}
+
+struct synced_mem *sm_entry_next(const struct sm_entry *entry, const struct synced_mem *record)
+{
+    struct synced_mem *const next = record->kind == SM_PIECE ? record->beside.after : NULL;
+    return next && next->offset < get_end(entry) ? next : NULL;
+}
+
+bool sm_entry_has(const struct sm_entry *entry, const struct synced_mem *record)
+{
+    return sm_begin_of(record) + sm_size(record) <= get_end(entry);
 }

@@ -36,6 +36,7 @@ struct sm_entry {
     struct sm_transaction transaction;
     /* The host copy, if its transfer is not staged and the host need not wait; NULL: that is not known. */
     const struct sm_copy *ready;
+    size_t size;     /* of the record, which views may cut while nothing is locked */
     bool moves;      /* its transfer is queued */
     unsigned writes; /* writes to the device copy when the head was set */
 };
@@ -46,5 +47,11 @@ size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *ment
 /* Returns the entry of a mention. */
 struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const struct sm_mentions *mentions,
                                  size_t which);
+
+/* Views may cut an entry's record while nothing is locked. Returns the next record of its bytes; NULL: there is none.
+ * The first one is the first record of the transaction's object. */
+struct synced_mem *sm_entry_next(const struct sm_entry *entry, const struct synced_mem *record);
+/* Returns whether such a record has no bytes behind those of the entry. */
+bool sm_entry_has(const struct sm_entry *entry, const struct synced_mem *record);
 
 #endif

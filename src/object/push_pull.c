@@ -392,39 +392,43 @@ static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *ar
     return sm_fence_wait(arrival);
 }
 
-/* Returns whether the transfer's contents have arrived and no stream was given the device copy to write meanwhile. Such
- * an open write is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct sm_entry *entry)
+/* Returns whether the contents have arrived. An open write that has begun meanwhile is not the pull's to end. */
+static bool has_arrived(const struct batch *batch, const struct sm_entry *entry, const struct synced_mem *record)
 {
-    const struct synced_mem *const record = entry->transaction.mem;
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
     return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
 }
 
-/* Ends a transaction on a record that was entered once more. If a part of a single object has failed, the other parts
- * are taken back too. */
-static void leave_again(const struct batch *batch, const struct sm_entry *entry, struct sm_transaction *transaction,
+/* If a part of a single object has failed, the others are taken back too. The head of a record that has more bytes by
+ * now stays: another call has joined them. */
+static void leave_again(const struct batch *batch, const struct sm_entry *entry, struct synced_mem *record,
                         synced_mem_status status)
 {
     const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
-    const bool arrived = !is_taken_back && has_arrived(batch, entry);
-    if (is_taken_back)
-        transaction->one = entry->transaction.one;
+    struct sm_transaction transaction;
+    sm_drop_lost(record);
+    sm_begin_record(&transaction, record);
+    const bool arrived = !is_taken_back && has_arrived(batch, entry, record);
+    if (is_taken_back && sm_entry_has(entry, record))
+        transaction.one = entry->transaction.one;
     if (arrived && is_pull(batch))
-        sm_close_write(transaction->mem);
-    (void)sm_leave(transaction, arrived ? SYNCED_MEM_OK : status);
+        sm_close_write(record);
+    sm_end(&transaction, arrived ? SYNCED_MEM_OK : status);
+    sm_publish(record);
 }
 
 /* Enters each record once more, so that its head loses failed contents. A pull ends or reopens the open writes that it
- * has settled, each by the result of its own transfer. An object that became divided meanwhile may be impossible to
- * enter. */
-static void reenter_records(struct batch *batch, synced_mem_status status)
+ * has settled, each by the result of its own transfer. */
+static void reenter_records(const struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    for (size_t i = 0; i < batch->entry_count; i++) {
-        struct sm_transaction transaction;
-        if (sm_enter(&transaction, batch->entries[i].transaction.mem) == SYNCED_MEM_OK)
-            leave_again(batch, &batch->entries[i], &transaction, status);
+    for (const struct sm_entry *entry = batch->entries; entry < batch->entries + batch->entry_count; entry++) {
+        struct synced_mem *const mem = entry->transaction.mem;
+        if (sm_lock_first(mem) == SYNCED_MEM_OK) {
+            for (struct synced_mem *each = sm_first_record(mem); each; each = sm_entry_next(entry, each))
+                leave_again(batch, entry, each, status);
+            sm_unlock_last(sm_root(mem));
+        }
     }
     sm_detail_set(&first);
 }

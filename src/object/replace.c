@@ -144,7 +144,7 @@ static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool 
                                        struct sm_copy *const incoming[SM_SIDES], struct sm_copy *parts[SM_SIDES])
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK && sm_is_divided(mem); side++) {
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++) {
         if (going[side])
             status = sm_gather_parts(mem, side);
         if (status == SYNCED_MEM_OK && incoming[side])
@@ -155,22 +155,10 @@ static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool 
     return status;
 }
 
-static synced_mem_status replace_copies(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
+/* Checks memory that another call may have made unfit meanwhile. */
+static synced_mem_status check_incoming(const struct synced_mem *mem, struct sm_copy *const incoming[SM_SIDES])
 {
-    struct synced_mem *const mem = transaction->mem;
-    const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
-    const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
     const struct sm_copy *const gpu = incoming[SM_GPU];
-    struct sm_copy *parts[SM_SIDES] = {NULL};
-    unsigned head = SYNCED_MEM_UNINITIALIZED;
-    synced_mem_status status = all ? SYNCED_MEM_OK : sm_unified_check_user_memory(mem);
-    if (status == SYNCED_MEM_OK)
-        status = make_replaceable(mem, going);
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++)
-        if (going[side])
-            status = sm_check_not_exported(mem, side);
-    if (status != SYNCED_MEM_OK)
-        return status;
     if (gpu && sm_device(mem) >= 0 && sm_device(mem) != gpu->device)
         return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the memory is on device %d, but the object is on device %d",
                        gpu->device, sm_device(mem));
@@ -181,7 +169,26 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         if (incoming[side] && (owns_memory(mem, SM_CPU, incoming[side]) || owns_memory(mem, SM_GPU, incoming[side])))
             return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object already owns the memory at %p",
                            sm_copy_data(incoming[side]));
-    SM_TRY(prepare_parts(mem, going, incoming, parts));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status replace_copies(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
+{
+    struct synced_mem *const mem = transaction->mem;
+    const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
+    const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
+    struct sm_copy *parts[SM_SIDES] = {NULL};
+    unsigned head = SYNCED_MEM_UNINITIALIZED;
+    if (!all)
+        SM_TRY(sm_unified_check_user_memory(mem));
+    SM_TRY(make_replaceable(mem, going));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (going[side])
+            SM_TRY(sm_check_not_exported(mem, side));
+    if (!all)
+        SM_TRY(check_incoming(mem, incoming));
+    if (sm_is_divided(mem))
+        SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_close_write(each);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -195,8 +202,8 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
             sm_put_parts(mem, side, parts[side]);
         head |= incoming[side] ? sm_bit(side) : 0;
     }
-    if (gpu)
-        sm_put_device(mem, gpu->device);
+    if (incoming[SM_GPU])
+        sm_put_device(mem, incoming[SM_GPU]->device);
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
         sm_set_head(each, head);
     return SYNCED_MEM_OK;

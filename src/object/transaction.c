@@ -387,6 +387,19 @@ static __attribute__((noinline)) void undo_changes(const struct sm_transaction *
     sm_detail_set(&first);
 }
 
+void sm_reopen_object(struct synced_mem *mem)
+{
+    const struct sm_detail first = sm_detail_get();
+    if (sm_lock_first(mem) == SYNCED_MEM_OK) {
+        drop_lost_contents(mem, NULL);
+        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+            if (sm_copy_of(each, SM_GPU))
+                sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+        sm_unlock_object(mem);
+    }
+    sm_detail_set(&first);
+}
+
 void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 {
     if (status != SYNCED_MEM_OK)
@@ -411,11 +424,12 @@ void sm_retire_detached(struct sm_transaction *transaction)
 /* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
 static void leave_object(struct sm_transaction *transaction)
 {
-    struct synced_mem *const root = sm_root(transaction->mem);
-    if (transaction->restores_nothing)
-        publish_records(transaction->mem);
+    struct synced_mem *const mem = transaction->mem;
+    struct synced_mem *const root = sm_root(mem);
+    if (transaction->restores_nothing || !sm_is_divided(mem))
+        publish_records(mem);
     else
-        sm_publish_object(transaction->mem);
+        sm_publish_object(mem);
     sm_unlock_last(root);
     sm_retire_detached(transaction);
 }

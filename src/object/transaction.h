@@ -62,6 +62,10 @@ void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
 void sm_retire_detached(struct sm_transaction *transaction);
 
+/* Reopens the uses that a failed call has settled, with no lock held. Keeps the failure's detail. Waits only for the
+ * lock. */
+void sm_reopen_object(struct synced_mem *mem);
+
 /* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
  * does so: the fence may be another call's that can still fail. */
 void sm_close_write(struct synced_mem *record);

@@ -151,12 +151,52 @@ START_TEST(heads_without_views_are_restored)
 }
 END_TEST
 
+/* ---- Pulls ---- */
+
+static void *pull_left(void *unused)
+{
+    atomic_store(&got, synced_mem_async_cpu_pull(left, reader) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* A pull without copy threads waits for the open writer's kernel, and fails. Meanwhile a view cuts the bytes that it
+ * moves. The writer's pointer to all of them stays good. */
+START_TEST(a_writer_goes_on_after_a_cut)
+{
+    pthread_t thread;
+    begin(0);
+    gpu_hold(stream);
+    void *const data = given(synced_mem_mutable_gpu_data_on(left, stream));
+    gpu_fill(data, SPLIT, 2, stream);
+    ck_assert_int_eq(pthread_create(&thread, NULL, pull_left, NULL), 0);
+    usleep(A_WHILE_US);
+    while (!others_sleep())
+        usleep(A_WHILE_US);
+    synced_mem *const half = _i ? view_of(root, CHANGED, SPLIT - CHANGED) : NULL;
+    for (unsigned nth = 1; nth < 9; nth++)
+        emu_fail("cudaMemcpyAsync", nth, cudaErrorUnknown, false);
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    emu_fail_clear();
+    ck_assert(!atomic_load(&got));
+    HEAD(left, AT_GPU);
+    gpu_fill(data, SPLIT, 3, stream);
+    expect(left, 3);
+    if (half)
+        ck_assert(host_reads_right(half));
+    ck_assert(host_reads_right(left));
+    OK(synced_mem_release(half));
+    finish();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("calls beside a failing access");
     TCase *const tests = add_case(made, "heads");
     tcase_add_loop_test(tests, heads_of_views_are_restored, 0, CALLS);
     tcase_add_loop_test(tests, heads_without_views_are_restored, 0, CALLS);
+    tcase_add_loop_test(tests, a_writer_goes_on_after_a_cut, 0, 2);
     tcase_set_timeout(tests, PATIENCE_S);
     return made;
 }

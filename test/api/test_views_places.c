@@ -95,12 +95,13 @@ START_TEST(unified_side_by_side)
     host_writes(root, 1);
     device_writes(b, 2, stream);
     gpu_stream_sync(stream);
+    given(synced_mem_mutable_gpu_data_on(b, stream));
     gpu_hold(stream);
-    device_writes(b, 3, stream);
     host_writes(a, 4);
     ck_assert(host_reads_right(a));
     ck_assert(!gpu_stream_is_idle(stream));
     gpu_unhold();
+    device_writes(b, 3, stream);
     ck_assert(host_reads_right(b));
     ck_assert(host_reads_right(root));
     release_all(mems, 3);

@@ -112,6 +112,15 @@ synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct syn
     return status;
 }
 
+/* A push or pull begins with this function. */
+void __real_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
+void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
+void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
+{
+    __real_sm_begin_record(transaction, record);
+    open_the_gate();
+}
+
 /* ---- An object whose contents are in transfer ---- */
 
 struct moving {
