@@ -471,6 +471,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_query(synced_mem *mem, int *pending)
 SYNCED_MEM_API synced_mem_status synced_mem_wait(synced_mem *mem);
 
 /* ---- Size ---- */
+/*
+ * While memory is exported as a tensor (synced_mem_dlpack.h), calls that would replace, release or resize it return
+ * ERR_INVALID_STATE.
+ */
 
 /** The size of the contents: as made, or as resized last.
  * @return in bytes; 0 for NULL. Blocking: never. Ownership: none. Threads: safe. Errors: ERR_INVALID_ARGUMENT.
@@ -558,10 +562,20 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
 /** Of synced_mem_memory: the host memory is page-locked for as long as the object uses it. */
 #define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
 
+/** Of synced_mem_memory, since 0.2: the library never writes the memory, such as a file mapped with PROT_READ. A call
+ * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
+ * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
+ * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
+ * caller's memory back. If it fails later, head and contents are as before, and the new memory stays. It returns
+ * ERR_INVALID_STATE while the memory is exported as a tensor.
+ * Details: docs/guide/memory.md, "Read-only memory". */
+#define SYNCED_MEM_MEMORY_READ_ONLY 2u
+
 /** Memory of the caller's, and how an object is to use it. A member that is zero is at its default. */
 typedef struct synced_mem_memory {
     size_t struct_size; /**< sizeof(synced_mem_memory) */
-    /** At least synced_mem_size() bytes of host memory, readable and writable. NULL: the host copy keeps its memory. */
+    /** At least synced_mem_size() bytes of host memory, readable, and writable unless the flags say otherwise. NULL:
+     * the host copy keeps its memory. */
     void *cpu_data;
     /** At least synced_mem_size() bytes of device or managed memory on the object's device. NULL: the device copy keeps
      * its memory. */
@@ -575,7 +589,7 @@ typedef struct synced_mem_memory {
      * before. The legacy stream is cudaStreamLegacy here. NULL: the contents of host memory are ready, and work that
      * fills device memory is tracked as for synced_mem_mutable_gpu_data(). */
     synced_mem_stream stream;
-    unsigned flags; /**< 0, or SYNCED_MEM_MEMORY_PAGE_LOCK */
+    unsigned flags; /**< 0, or any of SYNCED_MEM_MEMORY_PAGE_LOCK and SYNCED_MEM_MEMORY_READ_ONLY */
 } synced_mem_memory;
 
 /** Makes memory of the caller's the host copy (head AT_CPU), the device copy (AT_GPU), or both (SYNCED: the caller
@@ -1000,9 +1014,10 @@ SYNCED_MEM_API int synced_mem_version(void);
 SYNCED_MEM_API synced_mem_status synced_mem_print_stats(FILE *file);
 
 /** Prints an object in four lines: its name and address; its size, head, device and placement; and of each copy the
- * source, the capacity, whether it has the contents, and the number of transfers to this memory. A view has a fifth
- * line, with its root and offset. A copy with the contents of some parts alone is "in parts". The number of an object
- * in parts is the sum of its parts' numbers. When a view divides a part, the left half keeps the number.
+ * source, the capacity, whether it has the contents, the number of transfers to this memory, and whether the memory is
+ * read-only or exported as a tensor (synced_mem_dlpack.h). A view has a fifth line, with its root and offset. A copy
+ * with the contents of some parts alone is "in parts". The number of an object in parts is the sum of its parts'
+ * numbers. When a view divides a part, the left half keeps the number.
  * Blocking: never. Ownership: none. Threads: safe. Errors: as synced_mem_print_stats(); ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_print(const synced_mem *mem, FILE *file);
 

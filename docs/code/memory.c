@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 enum { SIZE = 1 << 20 };
 
@@ -54,6 +56,37 @@ static void adopt(void)
     CHECK(synced_mem_shutdown() == SYNCED_MEM_OK);   /* calls the callback if it is still due */
     CHECK(freed == 1);
     /* [end] */
+}
+
+/* [read_only_callback] */
+static void unmap(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user;
+    (void)stream;
+    munmap(data, SIZE);
+}
+/* [end] */
+
+static void read_only(void)
+{
+    synced_mem *const mem = make();
+    char name[] = "/tmp/synced_mem_XXXXXX";
+    const int file = mkstemp(name);
+    CHECK(file >= 0 && unlink(name) == 0 && ftruncate(file, SIZE) == 0);
+    /* [read_only] */
+    void *const weights = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, file, 0);
+    CHECK(weights != MAP_FAILED);
+    const synced_mem_memory memory = {
+        .struct_size = sizeof memory, .cpu_data = weights, .callback = unmap, .flags = SYNCED_MEM_MEMORY_READ_ONLY};
+    CHECK(synced_mem_use_memory(mem, &memory) == SYNCED_MEM_OK);
+    CHECK(synced_mem_cpu_data(mem) == weights); /* reads use the file */
+
+    float *const data = synced_mem_mutable_cpu_data(mem); /* memory of the library's own, with the contents */
+    CHECK(data && data != weights);
+    CHECK(synced_mem_cpu_source(mem) != SYNCED_MEM_SOURCE_ADOPTED); /* unmap() was called, or is due */
+    data[0] = 1;
+    /* [end] */
+    CHECK(close(file) == 0 && synced_mem_release(mem) == SYNCED_MEM_OK);
 }
 
 static void borrow_device_memory(void)
@@ -156,6 +189,7 @@ int main(void)
 {
     borrow();
     adopt();
+    read_only();
     allocate();
     if (synced_mem_device_count() > 0) {
         borrow_device_memory();

@@ -98,7 +98,7 @@ static void give_record(struct synced_mem *mem)
     sm_objects_give(mem);
 }
 
-static synced_mem_status create_object(synced_mem **out, size_t size, const synced_mem_options *options)
+synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
     if (!out)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "out is NULL");
@@ -119,10 +119,10 @@ static synced_mem_status create_object(synced_mem **out, size_t size, const sync
 synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options)
 {
     sm_read_environment();
-    return sm_report(create_object(out, size, options), __func__, NULL);
+    return sm_report(sm_create(out, size, options), __func__, NULL);
 }
 
-static synced_mem_status add_reference(struct synced_mem *mem)
+synced_mem_status sm_retain(struct synced_mem *mem)
 {
     unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
     do {
@@ -137,7 +137,7 @@ synced_mem_status synced_mem_retain(synced_mem *mem)
 {
     if (!mem)
         return SM_REPORT(sm_no_object(), mem);
-    const synced_mem_status status = add_reference(mem);
+    const synced_mem_status status = sm_retain(mem);
     return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : sm_report(status, __func__, NULL);
 }
 
@@ -147,7 +147,7 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
     struct synced_mem *const root = sm_root(of);
     struct synced_mem *view;
     SM_TRY(make_record(&view, size, options));
-    synced_mem_status status = add_reference(root);
+    synced_mem_status status = sm_retain(root);
     if (status == SYNCED_MEM_OK) {
         status = sm_view_begin(view, of, offset, size);
         if (status != SYNCED_MEM_OK)
@@ -240,7 +240,7 @@ static synced_mem_status destroy_object(struct synced_mem *mem)
     return status;
 }
 
-static synced_mem_status release_reference(struct synced_mem *mem)
+synced_mem_status sm_release(struct synced_mem *mem)
 {
     unsigned references = atomic_load_explicit(&mem->references, memory_order_relaxed);
     do {
@@ -260,7 +260,7 @@ synced_mem_status synced_mem_release(synced_mem *mem)
     const bool is_last = atomic_load_explicit(&mem->references, memory_order_relaxed) == 1;
     if (is_last)
         sm_caller_begin(__func__, mem);
-    const synced_mem_status status = release_reference(mem);
+    const synced_mem_status status = sm_release(mem);
     if (status == SYNCED_MEM_OK && !is_last)
         return SYNCED_MEM_OK;
     const bool is_there = status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_INVALID_STATE;

@@ -4,6 +4,7 @@
 #include "api/argument.h"
 #include "object/transaction.h"
 #include "memory/guard.h"
+#include "object/exports.h"
 #include "object/span.h"
 #include "copy/inflight.h"
 #include "memory/accounting.h"
@@ -168,6 +169,8 @@ struct copy_facts {
     size_t capacity;
     unsigned arrivals;
     bool pinned;
+    bool read_only;
+    bool exported;
     enum presence presence;
     bool pending;
 };
@@ -196,6 +199,8 @@ static struct copy_facts read_copy_facts(const struct synced_mem *mem, enum sm_s
     struct copy_facts facts = {.source = (synced_mem_source)memory->source,
                                .capacity = sm_owner(mem) == mem ? sm_copy_capacity(memory) : sm_size(mem),
                                .pinned = memory->pinned,
+                               .read_only = memory->read_only,
+                               .exported = sm_is_exported(sm_owner(mem), side),
                                .presence = get_presence(mem, side),
                                .arrivals = sm_is_divided(mem) && mem->kind == SM_WHOLE ? memory->arrivals : 0};
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
@@ -213,9 +218,10 @@ static void print_copy(FILE *file, const char *which, const struct copy_facts *c
         (void)fprintf(file, "  %-6s  none\n", which);
         return;
     }
-    (void)fprintf(file, "  %-6s  %-11s%-13s %10s  %-8s  %u transfers to it\n", which,
+    (void)fprintf(file, "  %-6s  %-11s%-13s %10s  %-8s  %u transfers to it%s%s\n", which,
                   sm_source_name(copy_facts->source), locked ? " page-locked" : "",
-                  sm_size_text(copy_facts->capacity).text, state, copy_facts->arrivals);
+                  sm_size_text(copy_facts->capacity).text, state, copy_facts->arrivals,
+                  copy_facts->read_only ? ", read-only" : "", copy_facts->exported ? ", exported" : "");
 }
 
 /* All facts that are printed of an object, which may be gone when they are printed. */

@@ -1,4 +1,6 @@
 /* The public functions that hand in memory of the caller's, in the header's order. */
+#include "api/user_memory.h"
+
 #include "api/argument.h"
 #include "base/status.h"
 #include "copy/inflight.h"
@@ -18,10 +20,10 @@ static synced_mem_status check_alignment(const synced_mem *mem, const void *data
 
 static synced_mem_status check_flags(const synced_mem_memory *memory)
 {
-    const unsigned unknown = memory->flags & ~SYNCED_MEM_MEMORY_PAGE_LOCK;
+    const unsigned unknown = memory->flags & ~(SYNCED_MEM_MEMORY_PAGE_LOCK | SYNCED_MEM_MEMORY_READ_ONLY);
     if (unknown)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "memory has unknown flags %#x", unknown);
-    if (memory->flags && !memory->cpu_data)
+    if ((memory->flags & SYNCED_MEM_MEMORY_PAGE_LOCK) && !memory->cpu_data)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the flags request page-locking, but cpu_data is NULL");
     return SYNCED_MEM_OK;
 }
@@ -57,8 +59,9 @@ static synced_mem_status pin_or_query(const synced_mem *mem, const synced_mem_me
 
 static synced_mem_status wrap_cpu(const synced_mem *mem, const synced_mem_memory *memory, struct sm_copy **out)
 {
-    synced_mem_status status = sm_copy_wrap(memory->cpu_data, sm_size(mem), -1, memory->callback, memory->user, out);
-    return status == SYNCED_MEM_OK ? pin_or_query(mem, memory, *out) : status;
+    SM_TRY(sm_copy_wrap(memory->cpu_data, sm_size(mem), -1, memory->callback, memory->user, out));
+    (*out)->read_only = (memory->flags & SYNCED_MEM_MEMORY_READ_ONLY) != 0;
+    return pin_or_query(mem, memory, *out);
 }
 
 /* Work that fills device memory is the caller's. Without a stream it counts as an open write without a stream. */
@@ -69,11 +72,11 @@ static synced_mem_status wrap_gpu(const synced_mem *mem, const synced_mem_memory
     if (facts.kind != SM_POINTER_DEVICE && facts.kind != SM_POINTER_MANAGED)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "%p is memory of the host, not of a device: pass it as host memory", memory->gpu_data);
-    synced_mem_status status =
-        sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out);
-    if (status == SYNCED_MEM_OK && !memory->stream)
+    SM_TRY(sm_copy_wrap(memory->gpu_data, sm_size(mem), facts.device, memory->callback, memory->user, out));
+    (*out)->read_only = (memory->flags & SYNCED_MEM_MEMORY_READ_ONLY) != 0;
+    if (!memory->stream)
         sm_inflight_given(*out, NULL, sm_stream_any(facts.device), true);
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *memory)
@@ -94,7 +97,7 @@ static synced_mem_status use_memory(synced_mem *mem, const synced_mem_memory *me
     return status;
 }
 
-static synced_mem_status check_and_use_memory(synced_mem *mem, const synced_mem_memory *memory)
+synced_mem_status sm_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status = SM_CHECK_STRUCT(memory, "memory");
@@ -120,5 +123,5 @@ synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *data)
 
 synced_mem_status synced_mem_use_memory(synced_mem *mem, const synced_mem_memory *memory)
 {
-    return SM_DO(check_and_use_memory(mem, memory), mem);
+    return SM_DO(sm_use_memory(mem, memory), mem);
 }

@@ -64,7 +64,8 @@ struct sm_copy {
     struct sm_copy *next; /* in the retired list, or in a bin of the device cache */
     unsigned writes;      /* counts the writes that may have changed the contents; goes on when the record is reused */
     signed char device;   /* of device, managed and the library's page-locked memory; else -1 */
-    unsigned char source : 5;    /* synced_mem_source */
+    unsigned char source : 4;    /* synced_mem_source */
+    bool read_only : 1;          /* of memory of the caller's: the library never writes it */
     bool is_part : 1;            /* the memory is a part of another copy's, see part.h */
     bool pin_held : 1;           /* of memory of the caller's: it has a share in a registration, see pin.h */
     bool pin_partial : 1;        /* of memory of the caller's: a part of it lies in registrations */

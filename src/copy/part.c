@@ -71,6 +71,7 @@ static struct sm_copy *make_part(const struct sm_copy *of, size_t offset, size_t
     if (!part)
         return NULL;
     part->is_part = true;
+    part->read_only = of->read_only;
     part->base = (char *)sm_copy_data(of) + offset;
     part->bytes = size;
     sm_part_take_pin(part, of);

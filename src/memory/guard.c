@@ -246,6 +246,8 @@ static void init_guard(struct sm_guard *guard, const struct sm_guarded *range)
     *bucket = guard;
     if (range->shared)
         give_up_guard(guard, "the device uses the same memory");
+    else if (range->read_only)
+        give_up_guard(guard, "it is read-only memory of the caller's");
     else if (guard->start == guard->end)
         give_up_guard(guard, "the caller's memory fills no whole page");
     else if (guards.used > MOST_GUARDS)

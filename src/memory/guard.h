@@ -37,8 +37,9 @@ struct sm_guarded {
     const void *data; /* for the message: the pointer that the program got, its size and the object's name */
     size_t size;
     const char *name;
-    bool alone;  /* no other memory is on its pages, up to the end of the last one */
-    bool shared; /* the device uses the same memory, so it can't be protected */
+    bool alone;     /* no other memory is on its pages, up to the end of the last one */
+    bool shared;    /* the device uses the same memory, so it can't be protected */
+    bool read_only; /* the protection of its pages is the caller's */
 };
 
 /* Returns whether the key has a range. */

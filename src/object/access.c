@@ -4,6 +4,7 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/reclaim.h"
+#include "object/renew.h"
 #include "object/span.h"
 #include "base/status.h"
 
@@ -63,11 +64,34 @@ static synced_mem_status find_access_wait(const struct synced_mem *mem, enum sm_
     return status;
 }
 
-static synced_mem_status make_copy_ready(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
+/* Renews the side if the access would write read-only memory. stream NULL: the host accesses, or any stream. *ready: it
+ * did, and an overwrite has nothing else to wait for. So nothing can fail that would lose the old contents. */
+static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                    struct sm_stream *stream, bool *ready)
 {
+    *ready = false;
+    while (sm_access_needs_renewal(transaction->mem, side, mode)) {
+        struct sm_fence *wait;
+        bool over;
+        SM_TRY(sm_renew(transaction, side, mode == SM_OVERWRITE, stream, &wait));
+        *ready = !wait && mode == SM_OVERWRITE;
+        const synced_mem_status status = wait ? sm_wait_unlocked(transaction->mem, wait, &over) : SYNCED_MEM_OK;
+        if (status != SYNCED_MEM_OK && !over)
+            return status;
+    }
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
+{
+    struct synced_mem *const mem = transaction->mem;
     for (;;) {
         struct sm_fence *wait;
         bool fetched;
+        bool ready;
+        SM_TRY(renew_side(transaction, side, mode, NULL, &ready));
+        if (ready)
+            return SYNCED_MEM_OK;
         synced_mem_status status = sm_fetch_for_access(mem, side, mode, NULL, &fetched, &wait);
         if (status == SYNCED_MEM_OK && !wait && fetched)
             continue;
@@ -105,12 +129,18 @@ static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode
     return status;
 }
 
-static synced_mem_status make_copy_ready_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, enum sm_mode mode,
+                                            struct sm_stream *stream)
 {
+    struct synced_mem *const mem = transaction->mem;
     for (;;) {
         struct sm_fence *wait;
         bool fetched;
         bool over;
+        bool ready;
+        SM_TRY(renew_side(transaction, SM_GPU, mode, stream, &ready));
+        if (ready)
+            return SYNCED_MEM_OK;
         synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &wait);
         const bool again = status == SYNCED_MEM_OK && wait;
         if (again)
@@ -193,9 +223,10 @@ static bool is_to_be_filled(enum sm_mode mode)
 }
 
 /* Most work that the host's contents came after is over then, so its fences are polled. */
-static synced_mem_status access_host(struct synced_mem *mem, enum sm_mode mode, void **out)
+static synced_mem_status access_host(struct sm_transaction *transaction, enum sm_mode mode, void **out)
 {
-    SM_TRY(make_copy_ready(mem, SM_CPU, mode));
+    struct synced_mem *const mem = transaction->mem;
+    SM_TRY(make_copy_ready(transaction, SM_CPU, mode));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         sm_close_write(each);
         if (sm_copy_of(each, SM_GPU))
@@ -214,9 +245,10 @@ static void fill_records(const struct synced_mem *mem, struct sm_stream *stream)
 }
 
 /* Waits for all work on the device copy, on the host or, unless it is NULL, on the stream. */
-static synced_mem_status make_device_copy_ready(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status make_device_copy_ready(struct sm_transaction *transaction, enum sm_mode mode,
+                                                struct sm_stream *stream)
 {
-    return stream ? make_copy_ready_on(mem, mode, stream) : make_copy_ready(mem, SM_GPU, mode);
+    return stream ? make_copy_ready_on(transaction, mode, stream) : make_copy_ready(transaction, SM_GPU, mode);
 }
 
 /* The fill has replaced the contents. If another side has them, they are not lost. The head of a lost device's only
@@ -229,30 +261,32 @@ static void drop_filled(const struct synced_mem *mem, synced_mem_status why)
 }
 
 /* A failure would lose the contents. So the wait for the fill is tried twice. */
-static synced_mem_status fill_device(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status fill_device(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
-    fill_records(mem, stream);
-    if (make_device_copy_ready(mem, mode, stream) == SYNCED_MEM_OK)
+    fill_records(transaction->mem, stream);
+    if (make_device_copy_ready(transaction, mode, stream) == SYNCED_MEM_OK)
         return SYNCED_MEM_OK;
     sm_detail_set(&first);
-    const synced_mem_status status = make_device_copy_ready(mem, mode, stream);
+    const synced_mem_status status = make_device_copy_ready(transaction, mode, stream);
     if (status != SYNCED_MEM_OK)
-        drop_filled(mem, status);
+        drop_filled(transaction->mem, status);
     return status;
 }
 
 /* The fill is work of the library's own. A call that hands the caller's memory back waits for it. */
-static synced_mem_status make_device_ready(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
+static synced_mem_status make_device_ready(struct sm_transaction *transaction, enum sm_mode mode,
+                                           struct sm_stream *stream)
 {
-    const synced_mem_status status = make_device_copy_ready(mem, mode, stream);
-    return status == SYNCED_MEM_OK && is_to_be_filled(mode) ? fill_device(mem, mode, stream) : status;
+    const synced_mem_status status = make_device_copy_ready(transaction, mode, stream);
+    return status == SYNCED_MEM_OK && is_to_be_filled(mode) ? fill_device(transaction, mode, stream) : status;
 }
 
-static synced_mem_status access_device(struct synced_mem *mem, enum sm_mode mode, void **out)
+static synced_mem_status access_device(struct sm_transaction *transaction, enum sm_mode mode, void **out)
 {
+    struct synced_mem *const mem = transaction->mem;
     struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready(mem, mode, NULL);
+    synced_mem_status status = make_device_ready(transaction, mode, NULL);
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
@@ -268,8 +302,9 @@ static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, 
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    return sm_leave_and_reap(&transaction, side == SM_CPU ? access_host(mem, mode, out) : access_device(mem, mode, out),
-                             true);
+    const synced_mem_status status =
+        side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, out);
+    return sm_leave_and_reap(&transaction, status, true);
 }
 
 synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
@@ -291,7 +326,8 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         const unsigned head = sm_head(each);
         const struct sm_transition *const step = &sm_transitions[head][SM_GPU][mode];
-        if (step->work != SM_NOTHING || step->next != head || sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
+        if (step->work != SM_NOTHING || step->next != head || sm_access_needs_renewal(mem, SM_GPU, mode) ||
+            sm_copy_of(each, SM_GPU)->untracked == SM_UNTRACKED_WRITE)
             return sm_fail(SYNCED_MEM_ERR_CAPTURING,
                            "the stream is capturing, and this access needs a transfer, a fill or memory, or changes "
                            "the head: access the object before the capture");
@@ -300,10 +336,12 @@ static synced_mem_status access_captured(const struct synced_mem *mem, enum sm_m
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status access_on(struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream, void **out)
+static synced_mem_status access_on(struct sm_transaction *transaction, enum sm_mode mode, struct sm_stream *stream,
+                                   void **out)
 {
+    struct synced_mem *const mem = transaction->mem;
     struct sm_use *reserved = NULL;
-    synced_mem_status status = make_device_ready(mem, mode, stream);
+    synced_mem_status status = make_device_ready(transaction, mode, stream);
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
@@ -336,7 +374,7 @@ static synced_mem_status access_on_once(struct synced_mem *mem, enum sm_mode mod
         return sm_leave(&transaction, SYNCED_MEM_OK);
     synced_mem_status status = sm_stream_find(sm_device(mem), handle, &stream);
     if (status == SYNCED_MEM_OK)
-        status = stream ? access_on(mem, mode, stream, out) : access_captured(mem, mode, out);
+        status = stream ? access_on(&transaction, mode, stream, out) : access_captured(mem, mode, out);
     status = sm_leave_and_reap(&transaction, status, false);
     sm_stream_drop(stream);
     return status;

@@ -5,6 +5,7 @@
 #include "object/overlap.h"
 #include "object/pair_list.h"
 #include "object/reclaim.h"
+#include "object/renew.h"
 #include "object/several.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
@@ -38,8 +39,8 @@ struct batch {
     struct sm_shared_ends ends;
     /* Found in one round, for the time when nothing is locked. */
     struct sm_pair_wait wait;    /* its fence is held */
-    struct sm_pair *without;     /* a pair whose target needs memory from an allocator; NULL: none */
-    struct sm_stream *allocates; /* that memory is usable in this stream's order; NULL: host memory */
+    struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
+    struct sm_stream *allocates; /* memory from an allocator is usable in this stream's order; NULL: host memory */
 };
 
 /* ---- Room ---- */
@@ -360,12 +361,13 @@ static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
     return over && !wait->of_source ? SYNCED_MEM_OK : status;
 }
 
-/* Gets memory from an allocator for the target. */
-static synced_mem_status obtain_from_allocator(const struct batch *batch)
+/* Renews read-only memory of the target, or gets it memory from an allocator. */
+static synced_mem_status obtain_alone(const struct batch *batch)
 {
     struct sm_transaction transaction;
     struct sm_fence *again;
     struct synced_mem *const to = sm_owner(batch->without->to);
+    SM_TRY(sm_make_writable(to, batch->common.side));
     SM_TRY(sm_enter_restoring_nothing(&transaction, to));
     return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
 }
@@ -425,7 +427,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     if (status == SYNCED_MEM_OK && batch->wait.fence)
         status = wait_for_fence(&batch->wait);
     else if (status == SYNCED_MEM_OK && batch->without)
-        status = obtain_from_allocator(batch);
+        status = obtain_alone(batch);
     status = follow_arrivals(batch, status);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
         enter_and_end_source_writes(batch);

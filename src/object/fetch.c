@@ -15,6 +15,7 @@
 #include "object/user_allocator.h"
 #include "object/unified.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- Memory ---- */
@@ -228,6 +229,7 @@ static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side s
                                      .memory = sm_owner(mem),
                                      .batch = batch,
                                      .staged = staged};
+    assert(!transfer->to->read_only);
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
@@ -282,6 +284,7 @@ static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wai
     struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
     status = sm_inflight_settle(copy, true, NULL);
     *wait = status == SYNCED_MEM_OK ? sm_inflight_blocker(copy, true) : NULL;
+    assert(!copy->read_only);
     if (status == SYNCED_MEM_OK && !*wait) {
         sm_guard_open(copy);
         memset(sm_copy_data(copy), 0, sm_size(mem));
@@ -297,6 +300,7 @@ static synced_mem_status zero_device(struct synced_mem *mem, struct sm_stream *s
         *wait = sm_inflight_queueing(sm_copy_of(mem, SM_GPU), true);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
+    assert(!sm_copy_of(mem, SM_GPU)->read_only);
     status = sm_transfer_fill(sm_copy_of(mem, SM_GPU), 0, 0, sm_size(mem), stream);
     return fresh ? keep_fresh_copy(mem, stream, status) : status;
 }
@@ -363,7 +367,7 @@ void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 
 static bool is_copy_mapped(const struct synced_mem *mem)
 {
-    const struct sm_copy *const shared = sm_shared_copy(mem);
+    const struct sm_copy *const shared = sm_shared_copy(sm_first_record(mem));
     return shared && shared->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 

@@ -60,6 +60,7 @@ void sm_protect(const struct synced_mem *mem)
                                      .size = sm_size(mem),
                                      .name = sm_object_name(mem),
                                      .alone = has_own_pages(copy),
+                                     .read_only = copy->read_only,
                                      .shared =
                                          !sm_guard_knows(copy) && (is_memory_managed(copy) || sm_copy_is_shared(copy))};
     sm_guard_set(&range, choose_protection(mem, copy));

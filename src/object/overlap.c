@@ -25,6 +25,13 @@ static bool may_share_memory(const struct synced_mem *record, enum sm_side side)
     return memory && sm_copy_is_of_user(memory);
 }
 
+/* A copy to read-only memory takes other memory. */
+static bool is_written(const struct synced_mem *record, enum sm_side side)
+{
+    const struct sm_copy *const memory = get_memory(record, side);
+    return memory && !memory->read_only;
+}
+
 /* The library's memory belongs to one object, unless the caller has given it to another object too. */
 static bool has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count)
 {
@@ -51,7 +58,8 @@ static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair 
 {
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
-        add_range(ranges, &used, all[i].to, pairs->side, true);
+        if (is_written(all[i].to, pairs->side))
+            add_range(ranges, &used, all[i].to, pairs->side, true);
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (sm_head(all[i].from) & sm_bit(side))
                 add_range(ranges, &used, all[i].from, side, false);

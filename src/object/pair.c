@@ -8,10 +8,12 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
+#include "object/renew.h"
 #include "object/span.h"
 #include "object/unified.h"
 #include "object/user_allocator.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* ---- The way ---- */
@@ -154,7 +156,8 @@ synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *p
     SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
     SM_TRY(sm_make_usable(pair->to, pairs->side));
     SM_TRY(query_pin_of_source(pairs, pair));
-    *without = sm_user_allocator_wanted(sm_owner(pair->to), pairs->side) != NULL;
+    *without =
+        sm_is_read_only(pair->to, pairs->side) || sm_user_allocator_wanted(sm_owner(pair->to), pairs->side) != NULL;
     if (*without || sm_copy_of(pair->to, pairs->side))
         return SYNCED_MEM_OK;
     return pairs->side == SM_GPU ? obtain_device_copy(pairs, pair) : obtain_host_copy(pair);
@@ -470,6 +473,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
         return SYNCED_MEM_OK;
     }
     const struct route route = choose_route(pairs, pair);
+    assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);

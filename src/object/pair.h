@@ -65,8 +65,8 @@ struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pai
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream);
 
-/* Gets memory for the target. *without: the memory must come from a user allocator, with nothing locked. Does not
- * block. On failure the object may have new memory. */
+/* Gets memory for the target. *without: the memory must come from a user allocator, or takes the place of read-only
+ * memory; both with nothing locked. Does not block. On failure the object may have new memory. */
 synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without);
 
 /* Finds the next fence that the host waits for before it can copy the contents. Does not block. */

@@ -35,7 +35,8 @@ static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side sid
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
     const bool may_wait = copy->write || copy->writer_fence || (writing && copy->reads);
-    if ((writing && sm_head(mem) != sm_bit(side)) || (may_wait && sm_inflight_blocker(copy, writing)))
+    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) ||
+        (may_wait && sm_inflight_blocker(copy, writing)))
         return NULL;
     if (side == SM_GPU && (!copy->streamless || !sm_inflight_has(copy, sm_stream_any(copy->device), writing)))
         return NULL;

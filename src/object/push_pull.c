@@ -6,6 +6,7 @@
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/reclaim.h"
+#include "object/renew.h"
 #include "object/several.h"
 #include "object/span.h"
 #include "copy/staged.h"
@@ -297,16 +298,16 @@ static synced_mem_status send_and_set_heads(struct batch *batch)
 }
 
 /* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory
- * for the contents, and with an allocator. NULL: none. */
+ * for the contents, and with an allocator, or with read-only memory. NULL: none. */
 static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *record,
                                              struct synced_mem **without)
 {
     struct sm_fence *wait;
     const struct sm_copy *const copy = sm_copy_of(record, batch->side);
-    if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked))
+    if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(record, batch->side));
-    if (sm_user_allocator_wanted(sm_owner(record), batch->side)) {
+    if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
         *without = sm_owner(record);
         return SYNCED_MEM_OK;
     }
@@ -323,7 +324,7 @@ static void give_reservations(struct sm_batch *copies)
     }
 }
 
-/* Queues nothing until all checks have passed and all memory from allocators is there. */
+/* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
 static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
 {
     *without = NULL;
@@ -480,11 +481,12 @@ static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem
     return status;
 }
 
-/* Gets memory from an allocator for one object, with no other object locked. */
-static synced_mem_status obtain_from_allocator(const struct batch *batch, struct synced_mem *mem)
+/* Renews read-only memory of one object, or gets it memory from an allocator, with no other object locked. */
+static synced_mem_status obtain_alone(const struct batch *batch, struct synced_mem *mem)
 {
     struct sm_transaction transaction;
     struct sm_fence *again;
+    SM_TRY(sm_make_writable(mem, batch->side));
     SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
 }
@@ -528,7 +530,7 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         if (batch->wait)
             status = wait_for_fence(batch, status);
         else if (without)
-            status = obtain_from_allocator(batch, without);
+            status = obtain_alone(batch, without);
         if (status != SYNCED_MEM_OK || (!batch->wait && !without))
             return status;
         reset_batch(batch);

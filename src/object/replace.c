@@ -1,9 +1,12 @@
 /* Calls that give up or replace an object's memory. */
 #include "object/replace.h"
 
+#include "object/borrowed.h"
+#include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
+#include "object/renew.h"
 #include "object/span.h"
 #include "base/status.h"
 #include "object/unified.h"
@@ -12,41 +15,6 @@
 
 /* ---- Handing back ---- */
 
-/* Finds the wait for borrowed memory, or a part of it. Memory with a share is unregistered, so the caller's stream must
- * have filled it. */
-static synced_mem_status find_last_work(struct sm_copy *copy, bool pin_held, struct sm_fence **wait)
-{
-    SM_TRY(sm_inflight_retrack(copy));
-    *wait = sm_inflight_transfer(copy);
-    if (!*wait && pin_held && sm_fence_is_open(copy->writer_fence))
-        *wait = copy->writer_fence;
-    return SYNCED_MEM_OK;
-}
-
-static bool is_borrowed(const struct synced_mem *mem, enum sm_side side)
-{
-    const struct sm_copy *const memory = sm_copy_of(mem, side);
-    return memory && memory->source == SYNCED_MEM_SOURCE_BORROWED;
-}
-
-static synced_mem_status find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
-{
-    struct sm_copy *const memory = sm_copy_of(mem, side);
-    SM_TRY(find_last_work(memory, memory->pin_held, wait));
-    if (!sm_is_divided(mem))
-        return SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
-        if (sm_copy_of(each, side))
-            SM_TRY(find_last_work(sm_copy_of(each, side), memory->pin_held, wait));
-    return SYNCED_MEM_OK;
-}
-
-synced_mem_status sm_find_wait_of_borrowed(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
-{
-    *wait = NULL;
-    return is_borrowed(mem, side) ? find_wait_of_borrowed(mem, side, wait) : SYNCED_MEM_OK;
-}
-
 /* Waits until the sides that are given up have nothing of the library's in flight, if they are borrowed. */
 static synced_mem_status make_replaceable(struct synced_mem *mem, const bool going[SM_SIDES])
 {
@@ -54,7 +22,7 @@ static synced_mem_status make_replaceable(struct synced_mem *mem, const bool goi
         struct sm_fence *wait = NULL;
         synced_mem_status status = SYNCED_MEM_OK;
         for (enum sm_side side = SM_CPU; side < SM_SIDES && !wait && status == SYNCED_MEM_OK; side++)
-            if (going[side] && is_borrowed(mem, side))
+            if (going[side])
                 status = sm_find_wait_of_borrowed(mem, side, &wait);
         if (!wait)
             return status;
@@ -79,13 +47,18 @@ static synced_mem_status find_arrival_of_record(struct synced_mem *mem, enum sm_
     return status;
 }
 
-static synced_mem_status find_next_arrival(const struct synced_mem *mem, enum sm_side side, struct sm_fence **wait)
+static synced_mem_status find_next_arrival(struct sm_transaction *transaction, enum sm_side side,
+                                           struct sm_fence **wait)
 {
+    const struct synced_mem *const mem = transaction->mem;
     synced_mem_status status = SYNCED_MEM_OK;
     *wait = NULL;
     for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
-        if (sm_head(each) == sm_bit(side))
+        const bool is_alone = sm_head(each) == sm_bit(side);
+        if (is_alone)
+            status = sm_renew(transaction, sm_other(side), false, NULL, wait);
+        if (status == SYNCED_MEM_OK && !*wait && is_alone)
             status = sm_fetch_memory(mem, sm_other(side), NULL, wait);
         if (status == SYNCED_MEM_OK && !*wait)
             status = find_arrival_of_record(each, side, wait);
@@ -94,11 +67,13 @@ static synced_mem_status find_next_arrival(const struct synced_mem *mem, enum sm
 }
 
 /* Makes the contents arrive on the other side if this one has them. Then nothing is in flight on borrowed memory. */
-static synced_mem_status make_dispensable(struct synced_mem *mem, enum sm_side side)
+static synced_mem_status make_dispensable(struct sm_transaction *transaction, enum sm_side side)
 {
+    struct synced_mem *const mem = transaction->mem;
     while (sm_copy_of(mem, side)) {
         struct sm_fence *wait;
-        synced_mem_status status = find_next_arrival(mem, side, &wait);
+        SM_TRY(sm_shared_copy(mem) ? SYNCED_MEM_OK : sm_check_not_exported(mem, side));
+        synced_mem_status status = find_next_arrival(transaction, side, &wait);
         const bool arriving = wait != NULL;
         if (status == SYNCED_MEM_OK && !wait)
             status = sm_find_wait_of_borrowed(mem, side, &wait);
@@ -128,7 +103,7 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
 {
     struct sm_transaction transaction;
     SM_TRY(sm_enter(&transaction, mem));
-    synced_mem_status status = make_dispensable(mem, side);
+    synced_mem_status status = make_dispensable(&transaction, side);
     if (status == SYNCED_MEM_OK && sm_is_divided(mem) && !sm_shared_copy(mem))
         status = sm_gather_parts(mem, side);
     if (status == SYNCED_MEM_OK) {
@@ -207,6 +182,9 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
     if (!all)
         SM_TRY(sm_unified_check_user_memory(mem));
     SM_TRY(make_replaceable(mem, going));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (going[side])
+            SM_TRY(sm_check_not_exported(mem, side));
     if (!all)
         SM_TRY(check_incoming(mem, incoming));
     if (sm_is_divided(mem))

@@ -5,10 +5,12 @@
 #include "base/hash.h"
 #include "base/process.h"
 #include "memory/guard.h"
+#include "object/borrowed.h"
+#include "object/exports.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
-#include "object/replace.h"
+#include "object/renew.h"
 #include "object/span.h"
 #include "base/status.h"
 #include "object/user_allocator.h"
@@ -16,9 +18,11 @@
 
 #include <string.h>
 
+/* Read-only memory has no room for new bytes, which are zeros. */
 static bool has_room(const struct synced_mem *mem, enum sm_side side, size_t size)
 {
-    return sm_copy_of(mem, side) && sm_copy_capacity(sm_copy_of(mem, side)) >= size;
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    return copy && sm_copy_capacity(copy) >= size && (!copy->read_only || size <= sm_size(mem));
 }
 
 /* Returns the sides that have all contents. */
@@ -46,10 +50,10 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
 {
     struct synced_mem *const mem = transaction->mem;
     become_whole(mem, head);
-    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(mem, side) && !has_room(mem, side, size))
+        if (!has_room(mem, side, size))
             sm_detach_copy(transaction, side);
+    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     sm_set_head(mem, head);
 }
 
@@ -125,16 +129,18 @@ static synced_mem_status queue_growth(const struct synced_mem *mem, size_t size,
     return status;
 }
 
-/* Copies the contents to larger device memory on an internal stream, and appends zeros. */
+/* Copies the contents to larger device memory on an internal stream, and appends zeros. Memory from an allocator, and
+ * that of an earlier try, has a fence of its own, which stays after a failure. */
 static synced_mem_status transfer_to_larger(struct synced_mem *mem, size_t size, struct growth *growth)
 {
     struct sm_stream *stream;
     SM_TRY(sm_internal_stream_behind(sm_device(mem), SM_INTERNAL_MOVE_BEHIND, &stream));
     struct sm_copy *larger = take_empty_copy(growth, SM_GPU);
-    SM_TRY(larger ? SYNCED_MEM_OK : sm_obtain_device(mem, size, stream, &larger));
+    const bool fresh = !larger;
+    SM_TRY(fresh ? sm_obtain_device(mem, size, stream, &larger) : SYNCED_MEM_OK);
     synced_mem_status status = queue_growth(mem, size, larger, stream);
     growth->larger = larger;
-    if (status != SYNCED_MEM_OK && !larger->untracked) {
+    if (fresh && status != SYNCED_MEM_OK && !larger->untracked) {
         const struct sm_detail first = sm_detail_get();
         (void)sm_transfer_none(larger, stream);
         sm_detail_set(&first);
@@ -280,12 +286,16 @@ static enum sm_side choose_side(const struct synced_mem *mem)
 
 /* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
  * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
-static synced_mem_status find_parts_wait(struct synced_mem *mem, struct sm_fence **wait)
+static synced_mem_status find_parts_wait(struct sm_transaction *transaction, struct sm_fence **wait)
 {
+    struct synced_mem *const mem = transaction->mem;
     bool fetched = false;
     if (!sm_is_divided(mem))
         return SYNCED_MEM_OK;
-    if (sm_head_of_records(mem) == SYNCED_MEM_MIXED)
+    const bool is_mixed = sm_head_of_records(mem) == SYNCED_MEM_MIXED;
+    if (is_mixed)
+        SM_TRY(sm_renew(transaction, choose_side(mem), false, NULL, wait));
+    if (is_mixed && !*wait)
         SM_TRY(sm_fetch_for_access(mem, choose_side(mem), SM_READ, NULL, &fetched, wait));
     if (fetched && !*wait)
         *wait = sm_fence_done;
@@ -298,12 +308,14 @@ static synced_mem_status find_parts_wait(struct synced_mem *mem, struct sm_fence
 /* Finds the fence that the host waits for before the size can change. It waits before it hands back borrowed memory
  * without room. It waits for work that is still queueing, to queue behind it. It waits before it writes or reads the
  * host copy. */
-static synced_mem_status find_resize_wait(struct synced_mem *mem, size_t size, bool keep, struct sm_fence **wait)
+static synced_mem_status find_resize_wait(struct sm_transaction *transaction, size_t size, bool keep,
+                                          struct sm_fence **wait)
 {
+    struct synced_mem *const mem = transaction->mem;
     const bool growing = keep && size > sm_size(mem);
     *wait = NULL;
     if (keep)
-        SM_TRY(find_parts_wait(mem, wait));
+        SM_TRY(find_parts_wait(transaction, wait));
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
         if (!has_room(mem, side, size))
             SM_TRY(sm_find_wait_of_borrowed(mem, side, wait));
@@ -368,13 +380,15 @@ static synced_mem_status resize_object(struct sm_transaction *transaction, size_
     struct synced_mem *const mem = transaction->mem;
     for (;;) {
         struct sm_fence *wait;
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            SM_TRY(sm_check_not_exported(mem, side));
         if (sm_has_views(mem))
             return fail_with_views();
         if (sm_is_divided(mem) && sm_has_kept_records(mem)) {
             SM_TRY(wait_for_other_calls(mem));
             continue;
         }
-        synced_mem_status status = find_resize_wait(mem, size, keep, &wait);
+        synced_mem_status status = find_resize_wait(transaction, size, keep, &wait);
         if (status == SYNCED_MEM_OK && !wait)
             status = change_size(transaction, size, keep, growth, &wait);
         if (status != SYNCED_MEM_OK || !wait)

@@ -420,9 +420,13 @@ void sm_end(struct sm_transaction *transaction, synced_mem_status status)
 void sm_retire_detached(struct sm_transaction *transaction)
 {
     sm_fence_drop(transaction->lost);
-    for (int i = 0; i < SM_SIDES; i++)
-        if (transaction->detached[i])
-            sm_copy_retire(transaction->detached[i]);
+    sm_copy_retire(transaction->renewal.copy);
+    while (transaction->detached) {
+        struct sm_copy *const copy = transaction->detached;
+        transaction->detached = copy->next;
+        copy->next = NULL;
+        sm_copy_retire(copy);
+    }
 }
 
 /* A call that restores nothing has used no contents. It joins no pieces, as another call that waits may still fail. */
@@ -473,8 +477,21 @@ synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_m
     return sm_reap_after(sm_leave(transaction, status), may_block);
 }
 
+void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy)
+{
+    sm_guard_forget(copy); /* the same memory may be allocated again at once */
+    copy->next = transaction->detached;
+    transaction->detached = copy;
+}
+
+void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *owner, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_take_copy(owner, side);
+    if (copy)
+        sm_retire_later(transaction, copy);
+}
+
 void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side)
 {
-    transaction->detached[side] = sm_take_copy(transaction->mem, side);
-    sm_guard_forget(transaction->detached[side]); /* the same memory may be allocated again at once */
+    sm_detach_copy_of(transaction, transaction->mem, side);
 }

@@ -15,6 +15,14 @@ struct sm_before {
     unsigned given[SM_SIDES]; /* how often each copy's pointer had been given out */
 };
 
+/* Memory that is about to take the place of read-only memory, see renew.h. */
+struct sm_renewal {
+    struct sm_copy *copy;       /* NULL: not obtained yet */
+    const struct sm_copy *from; /* the read-only memory, with its count of writes */
+    unsigned writes;
+    bool is_filled; /* of device memory: it has the contents, or they are arriving */
+};
+
 /* The frame of one call on one object. */
 struct sm_transaction {
     struct synced_mem *mem;
@@ -22,7 +30,8 @@ struct sm_transaction {
     struct sm_before one;    /* of an object with one record */
     struct sm_before *every; /* of an object with several, by offset; NULL: it has one */
     size_t records;
-    struct sm_copy *detached[SM_SIDES]; /* the copies that sm_leave() retires */
+    struct sm_copy *detached; /* the copies that sm_leave() retires, linked by next */
+    struct sm_renewal renewal;
     struct sm_fence *lost; /* held: the fence of contents that were lost on arrival before the call began */
 };
 
@@ -69,8 +78,13 @@ synced_mem_status sm_reap_after(synced_mem_status status, bool may_block);
 /* Does the same as sm_leave() and then sm_reap_after(). */
 synced_mem_status sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block);
 
-/* Takes the side's copy out of the object, which must be undivided. sm_leave() retires it. */
+/* Takes the side's copy out of the object, whose pieces must have none. sm_leave() retires it. */
 void sm_detach_copy(struct sm_transaction *transaction, enum sm_side side);
+/* Does the same for the object that owns the memory of the transaction's object. */
+void sm_detach_copy_of(struct sm_transaction *transaction, struct synced_mem *owner, enum sm_side side);
+
+/* sm_leave() retires the copy, which belongs to no object. */
+void sm_retire_later(struct sm_transaction *transaction, struct sm_copy *copy);
 
 /* Sets the head of a record. No other function changes it. A copy that loses the contents has none arriving either. */
 void sm_set_head(struct synced_mem *mem, unsigned head);

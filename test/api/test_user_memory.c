@@ -421,8 +421,8 @@ START_TEST(unknown_members)
         FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_use_memory(mem, &memory));
         SAYS("struct_size");
     }
-    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .callback = note, .flags = 2));
-    SAYS("flags 0x2");
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .callback = note, .flags = 4));
+    SAYS("flags 0x4");
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .cpu_data = host, .flags = ~0u));
     FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, USE(mem, .gpu_data = host, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     SAYS("page-lock");

@@ -12,7 +12,7 @@ logged() { # COMMAND...: prints the command's output only if it fails
 }
 
 # A declaration is "SYNCED_MEM_API type name(", with the name at the first bracket.
-declared() { # HEADER: writes the names of its functions to $dir/declared; fails if there are none
-    sed -n 's/^SYNCED_MEM_API [^(]*[ *]\(synced_mem_[a-z_]*\)(.*/\1/p' "$1" | sort -u >"$dir/declared"
+declared() { # HEADER...: writes the names of their functions to $dir/declared; fails if there are none
+    sed -n 's/^SYNCED_MEM_API [^(]*[ *]\(synced_mem_[a-z_]*\)(.*/\1/p' "$@" | sort -u >"$dir/declared"
     test -s "$dir/declared"
 }

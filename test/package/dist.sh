@@ -28,3 +28,4 @@ passed=$(sed -n 's/^Ok: *//p' "$dir/log")
 logged meson configure "$dir/build" -Dtests=disabled
 logged meson install -C "$dir/build"
 test -s "$dir/prefix/include/synced_mem.h"
+test -s "$dir/prefix/include/synced_mem_dlpack.h"

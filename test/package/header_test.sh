@@ -1,15 +1,19 @@
 #!/bin/sh
-# header_test.sh HEADER COMPILER...: checks that the header compiles alone, without a warning, in each language that it
-# promises.
+# header_test.sh COMPILER HEADER...: checks that each header compiles alone, without a warning, in each language that it
+# promises. Uses other compilers too.
 set -u
-header=$1
+wanted=$1
 shift
 failed=0
 # shellcheck source=test/kit/kit.sh
 . "$(dirname "$0")/../kit/kit.sh"
-cat >"$dir/alone.c" <<END
-#include "$header"
-#include "$header"
+
+# write HEADER: writes the programs.
+write()
+{
+    cat >"$dir/alone.c" <<END
+#include "$1"
+#include "$1"
 extern synced_mem_stream stream_of_the_caller;
 struct CUstream_st *stream_of_cuda(void);
 struct CUstream_st *stream_of_cuda(void)
@@ -17,7 +21,8 @@ struct CUstream_st *stream_of_cuda(void)
     return stream_of_the_caller;
 }
 END
-cp "$dir/alone.c" "$dir/alone.cpp"
+    cp "$dir/alone.c" "$dir/alone.cpp"
+}
 
 # try LANGUAGE FILE COMMAND...: compiles the file if the compiler supports the language.
 try()
@@ -36,17 +41,20 @@ try()
     fi
 }
 
-for compiler in "$@" gcc clang; do
-    command -v "${compiler%% *}" >/dev/null 2>&1 || continue
-    for language in c99 c11 c17; do
-        try "$language" "$dir/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
+for header in "$@"; do
+    write "$header"
+    for compiler in "$wanted" gcc clang; do
+        command -v "${compiler%% *}" >/dev/null 2>&1 || continue
+        for language in c99 c11 c17; do
+            try "$language" "$dir/alone.c" $compiler -Wstrict-prototypes -Wmissing-prototypes
+        done
     done
-done
-for compiler in g++ clang++; do
-    command -v "$compiler" >/dev/null 2>&1 || continue
-    for language in c++98 c++11 c++17 c++20; do
-        # stdint.h uses long long, which C++98 does not have.
-        try "$language" "$dir/alone.cpp" "$compiler" -Wno-long-long
+    for compiler in g++ clang++; do
+        command -v "$compiler" >/dev/null 2>&1 || continue
+        for language in c++98 c++11 c++17 c++20; do
+            # stdint.h uses long long, which C++98 does not have.
+            try "$language" "$dir/alone.cpp" "$compiler" -Wno-long-long
+        done
     done
 done
 exit $failed

@@ -1,8 +1,8 @@
-# Reads the public header, and names each exported function whose comment lacks a fact. The facts are effect, return,
+# Reads the public headers, and names each exported function whose comment lacks a fact. The facts are effect, return,
 # blocking, ownership, threads, errors, and the first version. They come in this order, each behind its word ("Blocking:
 # ", "Ownership: ", "Threads: ", "Errors: "; "Blocking, ownership: " is both). A fact may refer to another function ("as
-# NAME()"), if that function states it. Each function that a comment names must exist. Only the head of the file
-# explains the common words and the unit of sizes.
+# NAME()"), if that function states it. Each function that a comment names must exist. Only the head of the first
+# header explains the common words and the unit of sizes.
 
 # Stores the facts of a function's comment in facts[function, fact], and their positions in place, for their order.
 function note(function_name, comment, prototype,    rest, words, n, i, label, fact, at, offset)
@@ -65,7 +65,7 @@ in_comment {
     if (ended)
         in_comment = 0
     if (comment ~ /@file/)
-        head = comment
+        head = head comment
     next
 }
 /^SYNCED_MEM_API / { prototype = ""; in_prototype = 1 }

@@ -1,13 +1,18 @@
 #!/bin/sh
-# reference.sh HEADER [REFERENCE.SH DOXYGEN DOXYFILE]: checks that each public function's comment has its facts, that
-# the check finds facts that are left out, and that Doxygen makes the reference without a warning.
+# reference.sh HEADER... -- [REFERENCE.SH DOXYGEN DOXYFILE]: checks that each public function's comment has its facts,
+# that the check finds facts that are left out, and that Doxygen makes the reference without a warning.
 set -eu
 test=$(dirname "$0")
-header=$1
-shift
 # shellcheck source=test/kit/kit.sh
 . "$test/../kit/kit.sh"
 
+header=$dir/headers.h
+cat /dev/null >"$header"
+while [ "$1" != -- ]; do
+    cat "$1" >>"$header"
+    shift
+done
+shift
 awk -f "$test/reference.awk" "$header"
 for lost in 's/@since 0.[0-9]//' 's/@return//' 's/Blocking: //' 's/Ownership: //' 's/Threads: //' 's/Errors: //' \
     's/Any thread may call/Few may call/' 's/^ \* - Blocking\. / * - /' 's/^\/\*\* Adds .*/\/**/' \

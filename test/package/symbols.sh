@@ -1,13 +1,19 @@
 #!/bin/sh
-# symbols.sh NM HEADER LIBRARY...: checks that each library exports all functions of the header, and no other symbols.
+# symbols.sh NM HEADER... -- LIBRARY...: checks that each library exports all functions of the headers, and no other
+# symbols.
 set -eu
 nm=$1
-header=$2
-shift 2
+shift
 # shellcheck source=test/kit/kit.sh
 . "$(dirname "$0")/../kit/kit.sh"
 
-declared "$header"
+cat /dev/null >"$dir/headers"
+while [ "$1" != -- ]; do
+    cat "$1" >>"$dir/headers"
+    shift
+done
+shift
+declared "$dir/headers"
 for library in "$@"; do
     case $library in
     *.a) options='-g --defined-only' ;;

@@ -41,12 +41,20 @@ static bool call_on(const struct op *op, struct call *call)
 
 /* ---- Accessors ---- */
 
+/* Some accesses are made by tensors. Without bytes these have no pointer. */
+static bool is_by_tensor(const struct op *op, const struct object *object)
+{
+    return object->size > 0 && (op->b >> 4) % 8 == 5;
+}
+
 /* Stores the pointer to the root, as for the root's own accesses. */
 static void print_access(const struct op *op, const struct call *call)
 {
     char minus[32] = "", stream[32] = "";
     if (!code_wanted)
         return;
+    if (is_by_tensor(op, call->object))
+        code_line("/* by the pointer of a tensor */");
     if (call->object->offset > 0)
         (void)snprintf(minus, sizeof minus, " - %zu", call->object->offset);
     if (call->stream != HOST && call->stream != NO_STREAM)
@@ -123,10 +131,13 @@ static void access_object(const struct op *op, const struct call *call, enum sid
     const size_t moved = ref_moved_by_access(object, side, mode);
     print_access(op, call);
     call_begins(object, op->code, call->stream);
-    const void *const data = mode == READ ? reads(op, call) : writes(op, call);
+    const void *const data = is_by_tensor(op, object) ? access_by_tensor(object, side, mode, call->stream, call->handle)
+                             : mode == READ           ? reads(op, call)
+                                                      : writes(op, call);
     const bool ok = answered(op_name(op->code), data ? SYNCED_MEM_OK : synced_mem_last_error(), call->allowed);
     call_moved(ref_most_transfers(object), ok && side == GPU ? moved : 0, ok && side == CPU ? moved : 0);
     if (ok) {
+        ref_renewed_by_access(object, side, mode);
         check_pointer(object, side, data);
         if (side == GPU || is_shared(object))
             take_device(object, device, true);
@@ -204,7 +215,8 @@ static void read_pushed(const struct op *op, struct object *object, int stream)
 static void rewrite_source(const struct op *op, const struct object *object, int stream)
 {
     const struct block *const block = object->owner->copy[CPU].block;
-    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || block->shared || object->owner->copy[CPU].locked)
+    if (!(op->b & 8) || !block || block->kind != PAGEABLE_BLOCK || block->shared || block->read_only ||
+        object->owner->copy[CPU].locked)
         return;
     if (!ref_is_defined(object) || getenv("SYNCED_MEM_DEBUG")) /* the memory is protected then */
         return;

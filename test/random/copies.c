@@ -129,7 +129,7 @@ static void rewrite_source(const struct op *op, const struct call *call)
 {
     const struct object *const from = call->from;
     const struct block *const block = from->owner->copy[CPU].block;
-    if (!(op->b >> 20 & 1) || !block || block->kind != PAGEABLE_BLOCK || block->shared ||
+    if (!(op->b >> 20 & 1) || !block || block->kind != PAGEABLE_BLOCK || block->shared || block->read_only ||
         from->owner->copy[CPU].locked || call->stream == HOST)
         return;
     if (!ref_all_at(from, SYNCED_MEM_AT_CPU) || !ref_is_defined(from) || getenv("SYNCED_MEM_DEBUG"))

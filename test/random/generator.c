@@ -63,8 +63,10 @@ static bool creates(int code)
 
 static int create_by_chance(struct generator *generator)
 {
-    const uint32_t kind = chance(generator, 8);
-    const int code = kind < 4 ? OP_CREATE : kind < 7 ? OP_CREATE_ALLOCATED : OP_CREATE_SHARED;
+    static const unsigned char codes[] = {OP_CREATE,           OP_CREATE,           OP_CREATE,
+                                          OP_CREATE,           OP_CREATE_ALLOCATED, OP_CREATE_ALLOCATED,
+                                          OP_CREATE_ALLOCATED, OP_CREATE_SHARED,    OP_IMPORT};
+    const int code = codes[chance(generator, sizeof codes)];
     return is_excluded(generator, code) ? OP_CREATE : code;
 }
 

@@ -263,10 +263,18 @@ static unsigned resize_allowed(const struct object *object)
     return OK_ONLY;
 }
 
+/* Read-only memory has no room for new bytes. */
+static size_t get_room(const struct object *object, enum side side, size_t size)
+{
+    if (object->copy[side].read_only && size > object->size)
+        return 0;
+    return side == CPU ? synced_mem_cpu_capacity(object->mem) : synced_mem_gpu_capacity(object->mem);
+}
+
 static void resize(const struct op *op, struct object *object)
 {
     const size_t size = op->a % (MAX_SIZE + 1);
-    const size_t room[SIDES] = {synced_mem_cpu_capacity(object->mem), synced_mem_gpu_capacity(object->mem)};
+    const size_t room[SIDES] = {get_room(object, CPU, size), get_room(object, GPU, size)};
     const unsigned heads = heads_after_resize(object, size, room);
     const unsigned allowed = resize_allowed(object);
     const int moves = object->divided && (allowed & OK_ONLY) ? -1 : 0;

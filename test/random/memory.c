@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { POISON = 0xA5, PAGE = 4096 };
 
@@ -80,9 +81,18 @@ void block_check_unlocked(struct block *block)
     block->locked = false;
 }
 
+void block_permit_writes(const struct block *block, bool permit)
+{
+    if (block->kind == PAGEABLE_BLOCK && mprotect(block->data, block->size, PROT_READ | (permit ? PROT_WRITE : 0)) != 0)
+        fail("the memory's protection could not be changed");
+}
+
 void block_return(struct block *block, stream_set busy)
 {
     sharers_release(block);
+    if (block->read_only)
+        block_permit_writes(block, true);
+    block->read_only = false;
     block->state = BLOCK_FREE;
     block->busy = busy;
     block->used = ++world.time;
@@ -155,7 +165,7 @@ void block_callback(void *data, void *user, synced_mem_stream stream)
     stream_set busy = 0;
     if (block->data != data)
         fail("the callback got memory that differs from the adopted memory");
-    if (block->state != BLOCK_LET_GO && !(block->state == BLOCK_ADOPTED && block->going))
+    if (block->state != BLOCK_LET_GO && !(block->state == BLOCK_ADOPTED && (block->going || block->read_only)))
         fail("the callback came for memory that is not released");
     for (int i = 0; stream && i < machine.devices * PLACES; i++)
         if (world.streams[i] == stream && i / PLACES == block->device && i % PLACES < PER_THREAD)
@@ -173,6 +183,7 @@ struct handing {
     bool sides[SIDES];
     bool adopt;
     bool lock;
+    bool read_only;
     int stream; /* NO_STREAM, or the call's stream */
     unsigned pattern;
     struct block *blocks[SIDES];
@@ -276,7 +287,8 @@ static synced_mem_stream handle_of(int stream)
 static synced_mem_status hand_in(const struct handing *handing, void *cpu, void *gpu)
 {
     synced_mem *const mem = handing->object->mem;
-    const bool plain = !handing->adopt && !handing->lock && handing->stream == NO_STREAM && (handing->op->a & 64);
+    const bool plain = !handing->adopt && !handing->lock && !handing->read_only && handing->stream == NO_STREAM &&
+                       (handing->op->a & 64);
     if (plain && !gpu)
         return synced_mem_set_cpu_data(mem, cpu);
     if (plain && !cpu)
@@ -287,7 +299,8 @@ static synced_mem_status hand_in(const struct handing *handing, void *cpu, void 
                            : both          ? callback_of_either
                                            : block_callback,
                .user = both ? (void *)&world : handing->blocks[cpu ? CPU : GPU], .stream = handle_of(handing->stream),
-               .flags = handing->lock ? SYNCED_MEM_MEMORY_PAGE_LOCK : 0);
+               .flags = (handing->lock ? SYNCED_MEM_MEMORY_PAGE_LOCK : 0) |
+                        (handing->read_only ? SYNCED_MEM_MEMORY_READ_ONLY : 0));
 }
 
 static void print_handing(const struct handing *handing)
@@ -302,7 +315,9 @@ static void print_handing(const struct handing *handing)
     code_line("OK(USE(mem[%d]%s%s%s%s%s));", object, handing->sides[CPU] ? ", .cpu_data = cpu" : "",
               handing->sides[GPU] ? ", .gpu_data = gpu" : "", handing->adopt ? ", .callback = callback" : "",
               handing->stream == NO_STREAM ? "" : ", .stream = stream",
-              handing->lock ? ", .flags = SYNCED_MEM_MEMORY_PAGE_LOCK" : "");
+              handing->lock        ? ", .flags = SYNCED_MEM_MEMORY_PAGE_LOCK"
+              : handing->read_only ? ", .flags = SYNCED_MEM_MEMORY_READ_ONLY"
+                                   : "");
 }
 
 /* Device memory that is filled without a named stream counts as used by the object. That work may still run. */
@@ -314,6 +329,11 @@ static void handed_in(const struct handing *handing)
     else if (handing->stream != NO_STREAM)
         take_device(object, device_of_stream(handing->stream), false);
     ref_set(object, handing->sides, handing->blocks, handing->adopt, handing->pattern);
+    for (int side = 0; side < SIDES; side++)
+        if (handing->blocks[side] && handing->read_only) {
+            object->copy[side].read_only = handing->blocks[side]->read_only = true;
+            block_permit_writes(handing->blocks[side], false);
+        }
     for
         EACH_PART(part, object)
         {
@@ -357,6 +377,55 @@ static void hand_over(struct handing *handing)
     check_facts(object);
 }
 
+/* Makes an object of a tensor. It adopts one block. */
+static void make_by_import(struct handing *handing)
+{
+    struct object *const object = handing->object;
+    struct block *const block = handing->blocks[handing->sides[CPU] ? CPU : GPU];
+    synced_mem *mem = NULL;
+    block->poisoned = false;
+    code_line("OK(synced_mem_from_dlpack(&mem[%d], tensor, %s, NULL)); /* of %zu bytes, pattern %u%s, %s */",
+              handing->op->object, handing->stream == NO_STREAM ? "NULL" : "stream", object->size, handing->pattern,
+              handing->read_only ? ", read-only" : "", handing->sides[CPU] ? "host" : "device");
+    call_begins(NULL, handing->op->code, handing->stream);
+    const synced_mem_stream handle = handle_of(handing->stream);
+    (void)answered("from_dlpack", import_tensor(&mem, block, object->size, handing->read_only, handle), OK_ONLY);
+    object->mem = mem;
+    world.alive++;
+    call_ends(0, 0);
+    handed_in(handing);
+    check_facts(object);
+}
+
+bool play_import(const struct op *op)
+{
+    struct object *const object = &world.objects[op->object];
+    const bool on_host = !machine.gpu || (op->a >> 7) % 2;
+    const size_t size = 1 + op->a % BLOCK_SIZE;
+    struct handing handing = {.op = op,
+                              .object = object,
+                              .sides = {[CPU] = on_host, [GPU] = !on_host},
+                              .adopt = true,
+                              .read_only = op->b % 3 == 1,
+                              .stream = NO_STREAM,
+                              .pattern = op->b % 250 + 1};
+    if (op->code != OP_IMPORT || object->mem || op->object >= FIRST_VIEW)
+        return false;
+    ref_created(object, NULL, size);
+    if (machine.gpu && op->b % 5 < 2)
+        handing.stream = resolve(object, op->stream);
+    if (handing.stream < 0)
+        return false;
+    if (on_host)
+        fill_host_side(&handing);
+    else
+        fill_device_side(&handing, handing.stream == NO_STREAM ? device_for(object) : device_of_stream(handing.stream));
+    if (!handing.blocks[on_host ? CPU : GPU])
+        return false;
+    make_by_import(&handing);
+    return true;
+}
+
 bool play_set(const struct op *op)
 {
     if (op->code < OP_SET_CPU || op->code > OP_ADOPT_BOTH_ON)
@@ -370,6 +439,7 @@ bool play_set(const struct op *op)
                               .lock = machine.gpu && which % 3 != 1 && (op->a >> 7) % 5 == 1,
                               .stream = NO_STREAM,
                               .pattern = op->b % 250 + 1};
+    handing.read_only = !handing.lock && (op->a >> 10) % 4 == 1;
     if (!object->mem || object->owner->alignment > PAGE || (object->size > BLOCK_SIZE && handing.sides[GPU]))
         return false;
     if (!machine.gpu && (which >= 6 || handing.sides[GPU]))

@@ -251,9 +251,13 @@ static void keep_capacity(struct copy *copy, synced_mem_source source)
 void call_failed(struct object *object, int device)
 {
     struct object *const owner = object->owner;
+    const synced_mem_source sources[SIDES] = {synced_mem_cpu_source(owner->mem), synced_mem_gpu_source(owner->mem)};
     take_device(object, device, false);
-    keep_capacity(&owner->copy[CPU], synced_mem_cpu_source(owner->mem));
-    keep_capacity(&owner->copy[GPU], synced_mem_gpu_source(owner->mem));
+    for (enum side side = CPU; side < SIDES; side++) {
+        if (sources[side] != SYNCED_MEM_SOURCE_BORROWED && sources[side] != SYNCED_MEM_SOURCE_ADOPTED)
+            ref_renewed(owner, side);
+        keep_capacity(&owner->copy[side], sources[side]);
+    }
 }
 
 static void check_source(const struct object *owner, enum side which, synced_mem_source source, size_t capacity)
@@ -349,8 +353,8 @@ void check_contents(const struct object *object, const void *data, const char *w
 /* Finds the file that plays the operation. */
 static bool play_one(const struct op *op)
 {
-    return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_size(op) ||
-           play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
+    return play_access(op) || play_transfer(op) || play_copy(op) || play_set(op) || play_share(op) || play_import(op) ||
+           play_size(op) || play_life(op) || play_view(op) || play_stream(op) || play_setting(op) || play_mistake(op) ||
            play_failing(op) || play_act(op);
 }
 

@@ -93,6 +93,7 @@ static inline int device_of_stream(int stream)
     X(ADOPT_GPU_ON, adopt_gpu_on)                                                                                      \
     X(ADOPT_BOTH_ON, adopt_both_on)                                                                                    \
     X(SHARE, share)                                                                                                    \
+    X(IMPORT, from_dlpack)                                                                                             \
     X(RESIZE, resize)                                                                                                  \
     X(DISCARD, resize_discard)                                                                                         \
     X(RELEASE_CPU, release_cpu_data)                                                                                   \

@@ -133,6 +133,17 @@ size_t ref_moved_by_access(const struct object *object, enum side side, enum mod
     return is_shared(object) ? 0 : moved;
 }
 
+void ref_renewed_by_access(struct object *object, enum side side, enum mode mode)
+{
+    bool writes = mode != READ;
+    for
+        EACH_PART(part, object)
+        {
+            writes |= find_work(part, side, mode) != NOTHING;
+        }
+    ref_renewed_by_call(object, side, writes);
+}
+
 void ref_obtain(struct object *owner, enum side side)
 {
     if (owner->copy[side].origin == NONE)
@@ -294,6 +305,7 @@ size_t ref_moved_by_transfer(const struct object *object, bool push)
 /* A push reads the host copy: pointers that write it end. */
 void ref_push(struct object *object, int stream)
 {
+    ref_renewed_by_call(object, GPU, ref_any_at(object, SYNCED_MEM_AT_CPU));
     for
         EACH_PART(part, object)
         {
@@ -308,6 +320,7 @@ void ref_push(struct object *object, int stream)
 
 void ref_pull(struct object *object, int stream)
 {
+    ref_renewed_by_call(object, CPU, ref_any_at(object, SYNCED_MEM_AT_GPU));
     for
         EACH_PART(part, object)
         {

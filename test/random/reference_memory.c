@@ -74,6 +74,35 @@ void ref_let_go(struct object *owner, enum side side)
         }
 }
 
+static void end_pointers_of(struct part *part, enum side side)
+{
+    if (side == CPU) {
+        part->host_reads = part->host_writes = false;
+        return;
+    }
+    part->writer = NOBODY;
+    part->readers = 0;
+}
+
+void ref_renewed(struct object *owner, enum side side)
+{
+    if (!owner->copy[side].read_only)
+        return;
+    ref_let_go(owner, side);
+    owner->copy[side].origin = OWN;
+    for
+        EACH_PART(part, owner)
+        {
+            end_pointers_of(part, side);
+        }
+}
+
+void ref_renewed_by_call(struct object *object, enum side side, bool writes)
+{
+    if (writes)
+        ref_renewed(object->owner, side);
+}
+
 static void put_head(struct object *owner, unsigned head)
 {
     for
@@ -166,6 +195,7 @@ size_t ref_moved_by_release(const struct object *object, enum side side)
 /* Host contents that still arrive from a push, or alone are valid, have arrived on the device. */
 void ref_released(struct object *owner, enum side side)
 {
+    ref_renewed_by_call(owner, !side, ref_any_at(owner, 1u << side));
     for
         EACH_PART(part, owner)
         {
@@ -274,6 +304,7 @@ static void cut_alike(struct object *to, struct object *from)
 void ref_copied(struct object *to, struct object *from, enum side side, int stream)
 {
     cut_alike(to, from);
+    ref_renewed_by_call(to, side, ref_head(from) != SYNCED_MEM_UNINITIALIZED);
     ref_cleared(to);
     for
         EACH_PART(part, from)

@@ -80,7 +80,7 @@ bool play_share(const struct op *op)
         return true;
     }
     struct block *const block = object->mem && !object->root ? object->copy[CPU].block : NULL;
-    if (!block || block->kind != PAGEABLE_BLOCK)
+    if (!block || block->kind != PAGEABLE_BLOCK || block->read_only)
         return false;
     const size_t edges[EDGES] = {0, object->size / 2, object->size, block->size};
     const size_t begin = edges[op->b % (EDGES - 1)];

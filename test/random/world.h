@@ -27,6 +27,7 @@ struct block {
     bool poisoned;
     bool locked;        /* by the library, until the block is free */
     bool shared;        /* other objects have used it since it was taken */
+    bool read_only;     /* the object that has it may not write it */
     stream_set busy;    /* the streams on which work of the caller's on it may be pending */
     unsigned long used; /* the time at which it was given back last */
 };
@@ -39,6 +40,7 @@ struct copy {
     enum origin origin;
     struct block *block; /* of the caller's */
     bool locked;         /* pageable memory that was page-locked for the object */
+    bool read_only;      /* the library replaces the memory instead of writing it */
 };
 
 /* The contents of an object are kept in parts. Each has a state of its own, as if it were an object. Only an object
@@ -206,6 +208,12 @@ void ref_forget_stream(int stream);
 void ref_stream_renewed(int stream);
 void ref_waited(struct object *object);
 void ref_let_go(struct object *owner, enum side side);
+/* The library has replaced read-only memory of the side by memory of its own. The second function is for an access that
+ * would write the side, and the third for other calls that would write memory of the object, if writes is set. They
+ * have no effect on other memory. */
+void ref_renewed(struct object *owner, enum side side);
+void ref_renewed_by_access(struct object *object, enum side side, enum mode mode);
+void ref_renewed_by_call(struct object *object, enum side side, bool writes);
 /* Hands in memory, borrowed or adopted. It holds the pattern. */
 void ref_set(struct object *owner, const bool sides[SIDES], struct block *const blocks[SIDES], bool adopted,
              unsigned pattern);
@@ -247,6 +255,8 @@ void block_return(struct block *block, stream_set busy);
 void block_check_unlocked(struct block *block);
 /* Overwrites host memory that the library must not use any more. */
 void block_poison(struct block *block);
+/* Permits writes to a block of the host, or forbids them: a write then ends the process. No effect on other blocks. */
+void block_permit_writes(const struct block *block, bool permit);
 void block_callback(void *data, void *user, synced_mem_stream stream);
 
 /* ---- Other objects that use the same memory ---- */
@@ -262,6 +272,16 @@ const synced_mem_allocator *allocator_of_host(bool pinned);
 const synced_mem_allocator *allocator_of_device(void);
 /* Checks that all memory was given back, and frees the allocators' own. */
 void allocators_unmake(void);
+
+/* ---- Tensors ---- */
+
+/* Makes an access by a tensor of the object's bytes, and calls its deleter. Returns the pointer; NULL: the access
+ * failed. stream: that of the call, or HOST, NO_STREAM. */
+void *access_by_tensor(const struct object *object, enum side side, enum mode mode, int stream,
+                       synced_mem_stream handle);
+/* Makes an object of a tensor of the bytes, which hands the block back. filled: the stream that fills them. */
+synced_mem_status import_tensor(synced_mem **out, struct block *block, size_t size, bool read_only,
+                                synced_mem_stream filled);
 
 /* ---- The player ---- */
 
@@ -297,6 +317,7 @@ bool play_transfer(const struct op *op);
 bool play_copy(const struct op *op);
 bool play_set(const struct op *op);
 bool play_share(const struct op *op);
+bool play_import(const struct op *op);
 bool play_size(const struct op *op);
 bool play_life(const struct op *op);
 bool play_view(const struct op *op);

@@ -9,8 +9,8 @@
 
 enum { SEQUENCES = 24, CALLS = 4000, MORE_SEQUENCES = 30, MORE_CALLS = 30000 };
 
-static const struct scripts *const tables[] = {&transfer_scripts, &access_scripts, &failure_scripts,
-                                               &release_scripts,  &copy_scripts,   &part_scripts};
+static const struct scripts *const tables[] = {&transfer_scripts, &access_scripts, &failure_scripts,  &release_scripts,
+                                               &copy_scripts,     &part_scripts,   &read_only_scripts};
 enum { TABLES = sizeof tables / sizeof tables[0] };
 
 static int count_scripts(void)

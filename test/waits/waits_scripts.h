@@ -34,7 +34,7 @@ struct scripts {
     int count;
 };
 extern const struct scripts transfer_scripts, access_scripts, failure_scripts, release_scripts, copy_scripts,
-    part_scripts;
+    part_scripts, read_only_scripts;
 
 /* ---- Parts of scripts ---- */
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <synced_mem.h>
+#include <synced_mem_dlpack.h>
 
 static int fail(const char *what)
 {
@@ -48,6 +49,14 @@ static int check_object(synced_mem *mem)
     return data && data[0] == 7 && data[99] == 7 ? 0 : fail("what was written is read");
 }
 
+static int check_tensors(synced_mem *mem)
+{
+    struct DLManagedTensorVersioned *tensor;
+    return synced_mem_to_dlpack(&tensor, mem, NULL) == SYNCED_MEM_ERR_INVALID_ARGUMENT && !tensor
+               ? 0
+               : fail("a tensor needs options");
+}
+
 int main(void)
 {
     synced_mem *mem;
@@ -55,7 +64,7 @@ int main(void)
         return 1;
     if (synced_mem_create(&mem, 100, NULL) != SYNCED_MEM_OK)
         return fail("create");
-    const int failed = check_object(mem);
+    const int failed = check_object(mem) || check_tensors(mem);
     if (synced_mem_release(mem) != SYNCED_MEM_OK || synced_mem_shutdown() != SYNCED_MEM_OK)
         return fail("release and shutdown");
     return failed;

@@ -1,0 +1,81 @@
+/* The exports of all objects. */
+#include "object/exports.h"
+
+#include "base/hash.h"
+#include "base/process.h"
+#include "base/status.h"
+#include "object/span.h"
+#include "object/transaction.h"
+
+enum { BUCKETS = 64 };
+
+static struct {
+    struct sm_lock lock;
+    atomic_size_t count; /* without one, no call searches */
+    struct sm_export *buckets[BUCKETS];
+} exports = {.lock = SM_LOCK_INITIALIZER};
+
+static struct sm_export **get_export_bucket(const struct synced_mem *owner)
+{
+    return &exports.buckets[sm_hash((uintptr_t)owner) >> 58];
+}
+
+static void add_export(struct sm_export *export)
+{
+    struct sm_export **const bucket = get_export_bucket(export->owner);
+    sm_lock(&exports.lock);
+    export->next = *bucket;
+    export->link = bucket;
+    if (*bucket)
+        (*bucket)->link = &export->next;
+    *bucket = export;
+    atomic_fetch_add_explicit(&exports.count, 1, memory_order_relaxed);
+    sm_unlock(&exports.lock);
+}
+
+synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *mem, enum sm_side side, const void *data,
+                                  bool *begun)
+{
+    const struct synced_mem *const owner = sm_owner(mem);
+    SM_TRY(sm_lock_first(mem));
+    const struct sm_copy *const memory = sm_copy_of(owner, side);
+    *begun = memory && (const char *)sm_copy_data(memory) + sm_begin_of(mem) == data;
+    if (*begun) {
+        export->owner = owner;
+        export->side = side;
+        add_export(export);
+    }
+    sm_unlock_last(sm_root(mem));
+    return SYNCED_MEM_OK;
+}
+
+void sm_export_end(struct sm_export *export)
+{
+    sm_lock(&exports.lock);
+    *export->link = export->next;
+    if (export->next)
+        export->next->link = export->link;
+    atomic_fetch_sub_explicit(&exports.count, 1, memory_order_relaxed);
+    sm_unlock(&exports.lock);
+}
+
+bool sm_is_exported(const struct synced_mem *owner, enum sm_side side)
+{
+    if (atomic_load_explicit(&exports.count, memory_order_relaxed) == 0)
+        return false;
+    sm_lock(&exports.lock);
+    const struct sm_export *each = *get_export_bucket(owner);
+    while (each && !(each->owner == owner && each->side == side))
+        each = each->next;
+    sm_unlock(&exports.lock);
+    return each != NULL;
+}
+
+synced_mem_status sm_check_not_exported(const struct synced_mem *owner, enum sm_side side)
+{
+    if (!sm_is_exported(owner, side))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
+                   "the %s copy is exported as a tensor: its memory stays until the tensor's deleter was called",
+                   side == SM_CPU ? "host" : "device");
+}

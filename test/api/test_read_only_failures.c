@@ -1,0 +1,574 @@
+/* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream
+ * captures, and beside other threads. The contents stay, and the memory is handed back once. */
+#include "read_only_kit.h"
+
+#include "cudart_emu.h"
+
+#include <pthread.h>
+
+static atomic_uint allocations; /* counts the callocs */
+static atomic_uint failing;     /* the number of the one that fails; 0: none */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
+}
+
+/* ---- The calls ---- */
+
+enum { PARTS = 5, PART = SIZE / PARTS };
+
+struct scene {
+    synced_mem *mem;
+    synced_mem *view; /* the second part of mem */
+    synced_mem *from; /* has the pattern 3 */
+    synced_mem_stream stream;
+    void *memory; /* read-only, with the pattern 1 */
+    bool on_device;
+    unsigned before[PARTS]; /* the patterns of the parts, each at its place in the whole */
+};
+
+static bool returns(const void *data)
+{
+    return data != NULL;
+}
+
+static bool succeeds(synced_mem_status status)
+{
+    return status == SYNCED_MEM_OK;
+}
+
+static bool mutable_cpu(const struct scene *scene)
+{
+    return returns(synced_mem_mutable_cpu_data(scene->mem));
+}
+
+static bool overwrite_cpu(const struct scene *scene)
+{
+    return returns(synced_mem_overwrite_cpu_data(scene->mem));
+}
+
+static bool mutable_gpu(const struct scene *scene)
+{
+    return returns(synced_mem_mutable_gpu_data(scene->mem));
+}
+
+static bool overwrite_gpu(const struct scene *scene)
+{
+    return returns(synced_mem_overwrite_gpu_data(scene->mem));
+}
+
+static bool mutable_gpu_on(const struct scene *scene)
+{
+    return returns(synced_mem_mutable_gpu_data_on(scene->mem, scene->stream));
+}
+
+static bool overwrite_gpu_on(const struct scene *scene)
+{
+    return returns(synced_mem_overwrite_gpu_data_on(scene->mem, scene->stream));
+}
+
+static bool view_cpu(const struct scene *scene)
+{
+    return returns(synced_mem_mutable_cpu_data(scene->view));
+}
+
+static bool view_gpu(const struct scene *scene)
+{
+    return returns(synced_mem_mutable_gpu_data_on(scene->view, scene->stream));
+}
+
+static bool view_over_gpu(const struct scene *scene)
+{
+    return returns(synced_mem_overwrite_gpu_data(scene->view));
+}
+
+static bool read_cpu(const struct scene *scene)
+{
+    return returns(synced_mem_cpu_data(scene->mem));
+}
+
+static bool read_gpu(const struct scene *scene)
+{
+    return returns(synced_mem_gpu_data_on(scene->mem, scene->stream));
+}
+
+static bool push(const struct scene *scene)
+{
+    return succeeds(synced_mem_async_gpu_push(scene->mem, scene->stream));
+}
+
+static bool pull(const struct scene *scene)
+{
+    return succeeds(synced_mem_async_cpu_pull(scene->mem, scene->stream));
+}
+
+static bool copy_cpu(const struct scene *scene)
+{
+    return succeeds(synced_mem_cpu_copy(scene->mem, scene->from));
+}
+
+static bool copy_gpu(const struct scene *scene)
+{
+    return succeeds(synced_mem_async_gpu_copy(scene->mem, scene->from, scene->stream));
+}
+
+static bool release_cpu(const struct scene *scene)
+{
+    return succeeds(synced_mem_release_cpu_data(scene->mem));
+}
+
+static bool release_gpu(const struct scene *scene)
+{
+    return succeeds(synced_mem_release_gpu_data(scene->mem));
+}
+
+static bool larger(const struct scene *scene)
+{
+    return succeeds(synced_mem_resize(scene->mem, SIZE + 100));
+}
+
+enum { FRESH, STALE, STALE_PART, IN_PARTS };
+
+/* on_device: the read-only memory is the device's. state: before the call the memory is valid, stale, stale in one
+ * part, or valid in an object with views. contents: those of the whole object after a success; -1: undefined; 0: as
+ * before. */
+static const struct {
+    const char *name;
+    bool (*call)(const struct scene *scene);
+    bool on_device;
+    int state;
+    int contents;
+} calls[] = {
+    {"mutable cpu", mutable_cpu, false, FRESH, 0},
+    {"overwrite cpu", overwrite_cpu, false, FRESH, -1},
+    {"overwrite stale cpu", overwrite_cpu, false, STALE, -1},
+    {"mutable stale cpu", mutable_cpu, false, STALE, 0},
+    {"read stale cpu", read_cpu, false, STALE, 0},
+    {"pull", pull, false, STALE, 0},
+    {"copy cpu", copy_cpu, false, FRESH, 3},
+    {"release gpu", release_gpu, false, STALE, 0},
+    {"view cpu", view_cpu, false, IN_PARTS, 0},
+    {"view stale cpu", view_cpu, false, STALE_PART, 0},
+    {"read partly stale cpu", read_cpu, false, STALE_PART, 0},
+    {"pull of parts", pull, false, STALE_PART, 0},
+    {"release gpu of parts", release_gpu, false, STALE_PART, 0},
+    {"larger cpu", larger, false, FRESH, 0},
+    {"larger gpu", larger, true, FRESH, 0},
+    {"mutable gpu", mutable_gpu, true, FRESH, 0},
+    {"overwrite gpu", overwrite_gpu, true, FRESH, -1},
+    {"mutable gpu on", mutable_gpu_on, true, FRESH, 0},
+    {"overwrite gpu on", overwrite_gpu_on, true, FRESH, -1},
+    {"read stale gpu", read_gpu, true, STALE, 0},
+    {"push", push, true, STALE, 0},
+    {"copy gpu", copy_gpu, true, FRESH, 3},
+    {"release cpu", release_cpu, true, STALE, 0},
+    {"view gpu", view_gpu, true, IN_PARTS, 0},
+    {"view over gpu", view_over_gpu, true, STALE_PART, -1},
+    {"view stale gpu", view_gpu, true, STALE_PART, 0},
+    {"read partly stale gpu", read_gpu, true, STALE_PART, 0},
+    {"push of parts", push, true, STALE_PART, 0},
+    {"release cpu of parts", release_cpu, true, STALE_PART, 0},
+};
+enum { COUNT = sizeof calls / sizeof calls[0] };
+
+static void write_elsewhere(synced_mem *mem, bool on_device, size_t offset)
+{
+    unsigned char bytes[SIZE];
+    const size_t size = synced_mem_size(mem);
+    pattern_write(bytes, SIZE, 2);
+    if (on_device) {
+        memcpy(synced_mem_mutable_cpu_data(mem), bytes + offset, size);
+        return;
+    }
+    void *const source = gpu_alloc(0, SIZE);
+    gpu_fill(source, SIZE, 2, NULL);
+    gpu_copy(synced_mem_mutable_gpu_data(mem), (char *)source + offset, size, NULL);
+    gpu_sync_device(0);
+    gpu_free(source);
+}
+
+/* Device memory, which a kernel of the allocator's writes first and last. */
+static void *alloc_on_stream(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)user;
+    void *const data = gpu_alloc(device, size);
+    if (gpu_try_fill(data, size, 7, stream))
+        return data;
+    gpu_free(data);
+    return NULL;
+}
+
+static void free_on_stream(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)alignment;
+    (void)device;
+    (void)user;
+    gpu_fill(data, size, 8, stream);
+    gpu_stream_sync(stream);
+    gpu_free(data);
+}
+
+static synced_mem *make_with(bool allocated)
+{
+    static const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_on_stream, .free = free_on_stream};
+    synced_mem_options options;
+    synced_mem *mem;
+    synced_mem_options_init(&options);
+    options.device = 0;
+    options.gpu_allocator = allocated ? &allocator : NULL;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    return mem;
+}
+
+static void set_scene(struct scene *scene, int which, bool adopted, bool allocated)
+{
+    const int state = calls[which].state;
+    synced_mem *const mem = make_with(allocated);
+    scene->on_device = calls[which].on_device;
+    scene->memory = scene->on_device ? read_only_device(SIZE, 1) : map_file(SIZE, 1);
+    scene->mem =
+        scene->on_device ? use_device_memory(mem, scene->memory, adopted) : use_file(mem, scene->memory, adopted);
+    scene->from = make_at_cpu(SIZE, 3);
+    scene->stream = open_stream(NON_BLOCKING);
+    scene->view = NULL;
+    if (state == STALE_PART || state == IN_PARTS)
+        OK(synced_mem_view(&scene->view, scene->mem, PART, PART, NULL));
+    for (int part = 0; part < PARTS; part++)
+        scene->before[part] = state == STALE || (state == STALE_PART && part == 1) ? 2 : 1;
+    if (state == STALE)
+        write_elsewhere(scene->mem, scene->on_device, 0);
+    if (state == STALE_PART)
+        write_elsewhere(scene->view, scene->on_device, PART);
+}
+
+static bool has_patterns(const void *data, const unsigned *patterns, int except)
+{
+    unsigned char bytes[SIZE];
+    bool right = true;
+    for (int part = 0; part < PARTS; part++) {
+        pattern_write(bytes, SIZE, patterns[part]);
+        right = right && (part == except || memcmp((const char *)data + part * PART, bytes + part * PART, PART) == 0);
+    }
+    return right;
+}
+
+static void check_after(const struct scene *scene, int which, bool done)
+{
+    static const unsigned copied[PARTS] = {3, 3, 3, 3, 3};
+    const bool undefined = done && calls[which].contents < 0;
+    const void *const data = synced_mem_cpu_data(scene->mem);
+    ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
+    gpu_note_host_read(data, SIZE);
+    if (!undefined || scene->view)
+        ck_assert(has_patterns(data, done && calls[which].contents == 3 ? copied : scene->before, undefined ? 1 : -1));
+    if (scene->on_device)
+        ck_assert(device_is(scene->memory, SIZE, 1));
+    else
+        ck_assert(pattern_is(scene->memory, SIZE, 1));
+}
+
+static void end_scene(struct scene *scene, bool adopted)
+{
+    ck_assert_int_le(handed_back, adopted);
+    if (scene->view)
+        OK(synced_mem_release(scene->view));
+    OK(synced_mem_release(scene->mem));
+    OK(synced_mem_release(scene->from));
+    close_stream(scene->stream);
+    gpu_sync_device(0);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, adopted);
+    if (scene->on_device)
+        gpu_free(scene->memory);
+    else
+        unmap_file(scene->memory, SIZE, 1);
+}
+
+/* ---- Failures ---- */
+
+enum { MANY = 200 };
+
+/* name: a call of the runtime, or "*" for any. code cudaSuccess: calloc fails instead. */
+struct failure {
+    const char *name;
+    unsigned nth;
+    cudaError_t code;
+};
+
+/* Makes one call while the nth call of this name fails. Returns whether it did. */
+static bool fail_once(int which, bool adopted, bool allocated, const struct failure *failure)
+{
+    struct scene scene;
+    const unsigned nth = failure->nth;
+    const cudaError_t code = failure->code;
+    set_scene(&scene, which, adopted, allocated);
+    const synced_mem_state head = synced_mem_head(scene.mem);
+    const unsigned failures = emu_failures();
+    allocations = 0;
+    if (code == cudaSuccess)
+        failing = nth;
+    else
+        emu_fail(failure->name, nth, code, false);
+    const bool done = calls[which].call(&scene);
+    const bool failed = code == cudaSuccess ? allocations >= nth : emu_failures() > failures;
+    failing = 0;
+    emu_fail_clear();
+    ck_assert_msg(done || failed, "%s: %s", calls[which].name, synced_mem_last_error_message());
+    if (!done)
+        ck_assert_int_eq(synced_mem_head(scene.mem), head);
+    check_after(&scene, which, done);
+    if (!done && calls[which].state == FRESH && synced_mem_head(scene.mem) == head)
+        ck_assert_ptr_eq(scene.on_device ? synced_mem_gpu_data(scene.mem) : synced_mem_cpu_data(scene.mem),
+                         scene.memory);
+    end_scene(&scene, adopted);
+    return failed;
+}
+
+START_TEST(a_failure_keeps_the_contents)
+{
+    static const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation, cudaSuccess};
+    const cudaError_t code = codes[fixture_schedule() % 3];
+    struct failure failure = {"*", 1, code};
+    while (failure.nth < MANY && fail_once(_i / 2, _i % 2, false, &failure))
+        failure.nth++;
+    ck_assert_uint_lt(failure.nth, MANY);
+}
+END_TEST
+
+/* The allocator's own calls succeed. */
+START_TEST(a_failure_beside_an_allocator)
+{
+    static const char *const names[] = {"cudaStreamWaitEvent", "cudaEventRecord", "cudaMemcpyAsync",
+                                        "cudaEventSynchronize"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        struct failure failure = {names[i], 1, cudaErrorUnknown};
+        while (failure.nth < MANY && fail_once(_i / 2, _i % 2, true, &failure))
+            failure.nth++;
+        ck_assert_uint_lt(failure.nth, MANY);
+    }
+}
+END_TEST
+
+/* ---- Captures ---- */
+
+START_TEST(a_capture_goes_on)
+{
+    void *const data = read_only_device(SIZE, 1);
+    synced_mem *const mem = make_of_device(data, SIZE, true);
+    const synced_mem_stream stream = open_stream(NON_BLOCKING);
+    cudaGraph_t graph;
+    ck_assert_ptr_eq(synced_mem_gpu_data_on(mem, stream), data);
+    ck_assert_int_eq(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), cudaSuccess);
+    ck_assert_ptr_eq(synced_mem_gpu_data_on(mem, stream), data);
+    FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_mutable_gpu_data_on(mem, stream));
+    FAILS_NULL(SYNCED_MEM_ERR_CAPTURING, synced_mem_overwrite_gpu_data_on(mem, stream));
+    ck_assert_int_eq(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+    ck_assert_int_eq(cudaGraphDestroy(graph), cudaSuccess);
+    ck_assert_ptr_ne(synced_mem_mutable_gpu_data_on(mem, stream), data);
+    close_stream(stream);
+    OK(synced_mem_release(mem));
+    gpu_free(data);
+}
+END_TEST
+
+/* ---- Other calls meanwhile ---- */
+
+static synced_mem *shared;
+static void *other_file;
+
+/* Hands in another file while memory is allocated for the first one. */
+static void *alloc_and_hand_in(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)device;
+    (void)stream;
+    (void)user;
+    if (other_file) {
+        void *const file = other_file;
+        other_file = NULL;
+        OK(USE(shared, .cpu_data = file, .flags = READ_ONLY, .callback = count_back));
+    }
+    return aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+static void free_memory(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)size;
+    (void)alignment;
+    (void)device;
+    (void)stream;
+    (void)user;
+    free(data);
+}
+
+/* The contents are those of the memory that was handed in last. */
+START_TEST(other_memory_is_handed_in_meanwhile)
+{
+    const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = alloc_and_hand_in, .free = free_memory};
+    void *const first = map_file(SIZE, 1), *const second = map_file(SIZE, 2);
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.cpu_allocator = &allocator;
+    handed_back = 0;
+    other_file = second;
+    OK(synced_mem_create(&shared, SIZE, &options));
+    OK(USE(shared, .cpu_data = first, .flags = READ_ONLY, .callback = count_back));
+    void *const data = synced_mem_mutable_cpu_data(shared);
+    ck_assert(data && data != first && data != second);
+    ck_assert(host_is(data, SIZE, 2));
+    ck_assert_int_eq(handed_back, 2);
+    OK(synced_mem_release(shared));
+    unmap_file(first, SIZE, 1);
+    unmap_file(second, SIZE, 2);
+}
+END_TEST
+
+enum { THREADS = 4 };
+
+static void *write_own_part(void *view)
+{
+    unsigned char *const data = synced_mem_mutable_cpu_data(view);
+    SOUND(data != NULL);
+    if (data)
+        data[0] = (unsigned char)(data[0] + 1);
+    return NULL;
+}
+
+/* Each thread writes its own view, and one of them replaces the memory. No thread has an old pointer, as none gets one
+ * to write read-only memory. */
+START_TEST(threads_replace_the_memory_once)
+{
+    void *const file = map_file(SIZE, 1);
+    synced_mem *const mem = make_of_file(file, SIZE, true);
+    synced_mem *views[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++)
+        OK(synced_mem_view(&views[i], mem, (size_t)i * PART, PART, NULL));
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_own_part, views[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    const unsigned char *const data = synced_mem_cpu_data(mem);
+    for (size_t i = 0; i < SIZE; i++)
+        ck_assert_uint_eq(data[i], (unsigned char)(pattern_byte(i, 1) + (i % PART == 0 && i / PART < THREADS ? 1 : 0)));
+    check_renewed(mem, file, true);
+    for (int i = 0; i < THREADS; i++)
+        OK(synced_mem_release(views[i]));
+    unmap_file(file, SIZE, 1);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* The object does not take memory that it has. */
+enum { ROUNDS = 300, BUFFERS = 4 };
+
+static atomic_int back;
+static atomic_bool over;
+
+static void count_back_in_any_thread(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data;
+    (void)user;
+    (void)stream;
+    atomic_fetch_add(&back, 1);
+}
+
+/* Makes calls that write the memory, and uses no pointer. */
+static void *write_without_pointers(void *view)
+{
+    const synced_mem_stream stream = gpu_stream_create(0, false);
+    synced_mem *const from = make_on(PART, 0);
+    for (int i = 0; !atomic_load(&over); i++) {
+        bool done = true;
+        synced_mem_status status = SYNCED_MEM_OK;
+        switch (i % 7) {
+        case 0:
+            done = synced_mem_mutable_cpu_data(view) != NULL;
+            break;
+        case 1:
+            done = synced_mem_overwrite_gpu_data_on(view, stream) != NULL;
+            break;
+        case 2:
+            status = synced_mem_async_cpu_pull(view, stream);
+            break;
+        case 3:
+            done = synced_mem_mutable_gpu_data(view) != NULL;
+            break;
+        case 4:
+            status = synced_mem_cpu_copy(view, from);
+            break;
+        case 5:
+            status = synced_mem_async_gpu_push(view, stream);
+            break;
+        default:
+            status = synced_mem_async_gpu_copy(view, from, stream);
+            break;
+        }
+        SOUND(done && (status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE));
+    }
+    SOUND(synced_mem_release(from) == SYNCED_MEM_OK);
+    SOUND(synced_mem_forget_stream(stream) == SYNCED_MEM_OK);
+    gpu_stream_sync(stream);
+    gpu_stream_destroy(stream);
+    return NULL;
+}
+
+/* Each memory that is handed in is handed back once, and not written, whoever replaces it. */
+START_TEST(threads_replace_what_is_handed_in)
+{
+    void *files[BUFFERS], *data[BUFFERS];
+    synced_mem *const mem = make_on(SIZE, 0);
+    synced_mem *views[THREADS];
+    pthread_t threads[THREADS];
+    for (int i = 0; i < BUFFERS; i++) {
+        files[i] = map_file(SIZE, 1);
+        data[i] = read_only_device(SIZE, 1);
+    }
+    atomic_store(&over, false);
+    atomic_store(&back, 0);
+    for (int i = 0; i < THREADS; i++) {
+        OK(synced_mem_view(&views[i], mem, (size_t)i * PART, PART, NULL));
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, write_without_pointers, views[i]), 0);
+    }
+    for (int i = 0; i < ROUNDS; i++)
+        OK(USE(mem, .cpu_data = i % 3 == 1 ? NULL : files[i % BUFFERS],
+               .gpu_data = i % 3 == 0 ? NULL : data[i % BUFFERS], .flags = READ_ONLY,
+               .callback = count_back_in_any_thread));
+    atomic_store(&over, true);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    for (int i = 0; i < THREADS; i++)
+        OK(synced_mem_release(views[i]));
+    OK(synced_mem_release(mem));
+    gpu_sync_device(0);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(back, ROUNDS / 3 * 4);
+    for (int i = 0; i < BUFFERS; i++) {
+        ck_assert(device_is(data[i], SIZE, 1));
+        unmap_file(files[i], SIZE, 1);
+        gpu_free(data[i]);
+    }
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("failures with read-only memory");
+    TCase *tcase = add_case(all, "failures");
+    tcase_add_loop_test(tcase, a_failure_keeps_the_contents, 0, 2 * COUNT);
+    tcase_add_loop_test(tcase, a_failure_beside_an_allocator, 0, 2 * COUNT);
+    tcase = add_case(all, "captures");
+    tcase_add_test(tcase, a_capture_goes_on);
+    tcase = add_case(all, "meanwhile");
+    tcase_add_test(tcase, other_memory_is_handed_in_meanwhile);
+    tcase_add_test(tcase, threads_replace_the_memory_once);
+    tcase_add_test(tcase, threads_replace_what_is_handed_in);
+    return all;
+}

@@ -1,0 +1,574 @@
+/* Checks objects that are given out as DLPack's tensors: their description, the order of work, and that their memory
+ * stays until the deleter was called. */
+#include "dlpack_kit.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+static atomic_uint allocations; /* counts the callocs */
+static atomic_uint failing;     /* the number of the one that fails; 0: none */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
+}
+
+/* ---- Descriptions ---- */
+
+START_TEST(the_host_copy)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+    ck_assert_uint_eq(out->major, 1);
+    ck_assert_uint_eq(out->flags, TENSOR_READ_ONLY);
+    ck_assert_ptr_nonnull(out->context);
+    ck_assert_ptr_eq(out->tensor.data, synced_mem_cpu_data(mem));
+    ck_assert_int_eq(out->tensor.device_type, TENSOR_CPU);
+    ck_assert_int_eq(out->tensor.device_id, 0);
+    ck_assert_int_eq(out->tensor.ndim, 2);
+    ck_assert_uint_eq(out->tensor.code, TENSOR_FLOAT);
+    ck_assert_uint_eq(out->tensor.bits, 32);
+    ck_assert_uint_eq(out->tensor.lanes, 1);
+    ck_assert_ptr_ne(out->tensor.shape, shape);
+    ck_assert_mem_eq(out->tensor.shape, shape, sizeof shape);
+    ck_assert_int_eq(out->tensor.strides[0], COLUMNS);
+    ck_assert_int_eq(out->tensor.strides[1], 1);
+    ck_assert_uint_eq(out->tensor.byte_offset, 0);
+    ck_assert(host_is(out->tensor.data, SIZE, 1));
+    end(out);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(the_device_copy)
+{
+    if (!gpu_expected())
+        return;
+    const int device = devices() > 1 ? 1 : 0;
+    synced_mem *const mem = make_on(SIZE, device);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(READ, SYNCED_MEM_DLPACK_NO_STREAM)));
+    ck_assert_int_eq(out->tensor.device_type, TENSOR_CUDA);
+    ck_assert_int_eq(out->tensor.device_id, device);
+    ck_assert_uint_eq(out->flags, TENSOR_READ_ONLY);
+    ck_assert_ptr_eq(out->tensor.data, synced_mem_gpu_data(mem));
+    ck_assert(device_is(out->tensor.data, SIZE, 1));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    end(out);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(modes)
+{
+    synced_mem *const mem = make(SIZE);
+    struct DLManagedTensorVersioned *out = export_of(mem, OPTIONS(HOST(OVERWRITE)));
+    ck_assert_uint_eq(out->flags, 0);
+    host_fill(out->tensor.data, SIZE, 1);
+    end(out);
+    if (gpu_expected()) {
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_SYNCED);
+    }
+    out = export_of(mem, OPTIONS(HOST(MUTABLE)));
+    ck_assert_uint_eq(out->flags, 0);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(out->tensor.data, SIZE, 1));
+    end(out);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(legacy)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensor *out = (struct DLManagedTensor *)(void *)mem;
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack_legacy(&out, mem, OPTIONS(HOST(READ))));
+    SAYS("read-only");
+    ck_assert_ptr_null(out);
+    OK(synced_mem_to_dlpack_legacy(&out, mem, OPTIONS(HOST(MUTABLE))));
+    ck_assert_ptr_eq(out->tensor.data, synced_mem_cpu_data(mem));
+    ck_assert_mem_eq(out->tensor.shape, shape, sizeof shape);
+    ck_assert(host_is(out->tensor.data, SIZE, 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
+    out->deleter(out);
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(shapes)
+{
+    static const int64_t four[] = {2, 3, 1, 4}, empty[] = {3, 0, INT64_MAX, INT64_MAX}, line[] = {SIZE};
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *out = export_of(mem, OPTIONS(HOST(READ), .ndim = 4, .shape = four));
+    ck_assert_int_eq(out->tensor.strides[0], 12);
+    ck_assert_int_eq(out->tensor.strides[1], 4);
+    ck_assert_int_eq(out->tensor.strides[2], 4);
+    ck_assert_int_eq(out->tensor.strides[3], 1);
+    end(out);
+    out = export_of(mem, OPTIONS(HOST(READ), .ndim = 4, .shape = empty));
+    ck_assert_ptr_null(out->tensor.data);
+    ck_assert_ptr_nonnull(out->tensor.strides);
+    ck_assert_mem_eq(out->tensor.shape, empty, sizeof empty);
+    end(out);
+    out = export_of(mem, OPTIONS(HOST(READ), .ndim = 0, .shape = NULL));
+    ck_assert_int_eq(out->tensor.ndim, 0);
+    ck_assert_ptr_eq(out->tensor.data, synced_mem_cpu_data(mem));
+    end(out);
+    /* packed: two elements in a byte */
+    out =
+        export_of(mem, OPTIONS(HOST(READ), .type_code = 17, .type_bits = 4, .type_lanes = 2, .ndim = 1, .shape = line));
+    ck_assert_uint_eq(out->tensor.lanes, 2);
+    end(out);
+    synced_mem *const nothing = make(0);
+    out = export_of(nothing, OPTIONS(HOST(MUTABLE), .ndim = 4, .shape = empty));
+    ck_assert_ptr_null(out->tensor.data);
+    OK(synced_mem_release(nothing));
+    end(out);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+START_TEST(a_view)
+{
+    synced_mem *const mem = make_at_cpu(2 * SIZE, 1);
+    synced_mem *view, *empty;
+    OK(synced_mem_view(&view, mem, SIZE, SIZE, NULL));
+    OK(synced_mem_view(&empty, mem, 10, 0, NULL));
+    struct DLManagedTensorVersioned *const out = export_of(view, OPTIONS(HOST(MUTABLE)));
+    struct DLManagedTensorVersioned *const none =
+        export_of(empty, OPTIONS(HOST(MUTABLE), .ndim = 1, .shape = (int64_t[]){0}));
+    ck_assert_ptr_eq(out->tensor.data, (const char *)synced_mem_cpu_data(mem) + SIZE);
+    ck_assert_ptr_null(none->tensor.data);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_cpu_data(mem));
+    OK(synced_mem_release(view)); /* the tensor has a reference */
+    OK(synced_mem_release(empty));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_cpu_data(mem));
+    end(out);
+    OK(synced_mem_release_data(mem));
+    end(none);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* ---- Bad arguments ---- */
+
+START_TEST(bad_arguments)
+{
+    static const int64_t negative[] = {5, -1}, large[] = {ROWS, COLUMNS + 1}, vast[] = {INT64_MAX, 1, 3};
+    int64_t many[65];
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    const struct facts before = facts_of(mem);
+    synced_mem_dlpack_options unsized = *OPTIONS(HOST(READ));
+    unsized.struct_size = 3;
+    for (int i = 0; i < 65; i++)
+        many[i] = 1;
+    const struct {
+        const synced_mem_dlpack_options *options;
+        const char *says;
+    } bad[] = {
+        {NULL, "options is NULL"},
+        {&unsized, "struct_size"},
+        {OPTIONS(.side = 0), "the side 0"},
+        {OPTIONS(.side = 3), "the side 3"},
+        {OPTIONS(.mode = 3), "the mode 3"},
+        {OPTIONS(.mode = -1), "the mode -1"},
+        {OPTIONS(.type_code = TENSOR_OPAQUE), "opaque handles"},
+        {OPTIONS(.type_code = 18), "the code 18, which is not known"},
+        {OPTIONS(.type_bits = 0), "cannot have 0 bits"},
+        {OPTIONS(.type_bits = 24), "cannot have 24 bits"},
+        {OPTIONS(.type_code = TENSOR_BFLOAT), "cannot have 32 bits"},
+        {OPTIONS(.type_code = 7), "cannot have 32 bits"},
+        {OPTIONS(.type_lanes = 65), "65 lanes"},
+        {OPTIONS(.ndim = -1), "-1 dimensions"},
+        {OPTIONS(.ndim = 65, .shape = many), "65 dimensions"},
+        {OPTIONS(.shape = NULL), "shape is NULL"},
+        {OPTIONS(.shape = negative), "dimension 1 has the size -1"},
+        {OPTIONS(.shape = large), "5200 bytes, but the object has 5000"},
+        {OPTIONS(.ndim = 3, .shape = vast), "too many bytes"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct DLManagedTensorVersioned *out = (struct DLManagedTensorVersioned *)(void *)mem;
+        FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack(&out, mem, bad[i].options));
+        SAYS(bad[i].says);
+        SAYS("synced_mem_to_dlpack");
+        ck_assert_ptr_null(out);
+    }
+    struct DLManagedTensorVersioned *out;
+    struct DLManagedTensor *old;
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack(NULL, mem, OPTIONS(HOST(READ))));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack(&out, NULL, OPTIONS(HOST(READ))));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack_legacy(NULL, mem, OPTIONS(HOST(MUTABLE))));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack_legacy(&old, mem, NULL));
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack_legacy(&old, NULL, OPTIONS(HOST(MUTABLE))));
+    if (!gpu_expected())
+        FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_to_dlpack(&out, mem, OPTIONS(DEVICE(READ, NULL))));
+    check_unchanged(mem, &before);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* Without memory for the tensor, or for the access, the object is as it was and has no more references. */
+START_TEST(no_memory)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    const synced_mem_dlpack_options *const options =
+        gpu_expected() && _i ? OPTIONS(DEVICE(READ, NULL)) : OPTIONS(HOST(MUTABLE));
+    synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    for (unsigned nth = 1; status != SYNCED_MEM_OK; nth++) {
+        const struct facts before = facts_of(mem);
+        struct DLManagedTensorVersioned *out;
+        allocations = 0;
+        failing = nth;
+        status = synced_mem_to_dlpack(&out, mem, options);
+        failing = 0;
+        if (status == SYNCED_MEM_OK) {
+            ck_assert_uint_gt(nth, 1);
+            end(out);
+            break;
+        }
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_ptr_null(out);
+        ck_assert_int_eq(synced_mem_head(mem), before.head);
+        OK(synced_mem_resize(mem, SIZE)); /* nothing is exported */
+    }
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
+/* ---- Memory that stays ---- */
+
+/* Checks that each call that would give up memory of the exported side fails, and changes nothing. */
+static void check_stays(synced_mem *mem, bool on_host, bool on_device, void *other_host, void *other_device)
+{
+    const struct facts before = facts_of(mem);
+    if (on_host) {
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_cpu_data(mem, other_host));
+        SAYS("the host copy is exported as a tensor");
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_cpu_data(mem));
+    }
+    if (on_device) {
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_set_gpu_data(mem, other_device));
+        SAYS("the device copy is exported as a tensor");
+        FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_gpu_data(mem));
+    }
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, USE(mem, .cpu_data = other_host, .gpu_data = other_device));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_resize(mem, SIZE - 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_resize(mem, SIZE + 1));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_resize_discard(mem, 1));
+    check_unchanged(mem, &before);
+}
+
+START_TEST(memory_of_the_host_stays)
+{
+    char *const other = malloc(SIZE);
+    ck_assert_ptr_nonnull(other);
+    memset(other, 7, SIZE);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const first = export_of(mem, OPTIONS(HOST(READ)));
+    struct DLManagedTensorVersioned *const second = export_of(mem, OPTIONS(HOST(READ)));
+    check_stays(mem, true, false, other, NULL);
+    if (gpu_expected()) {
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(mem));
+        OK(synced_mem_release_gpu_data(mem)); /* the other side's memory is not exported */
+    }
+    end(first);
+    check_stays(mem, true, false, other, NULL);
+    ck_assert(host_is(second->tensor.data, SIZE, 1));
+    end(second);
+    OK(synced_mem_resize(mem, SIZE - 1));
+    OK(synced_mem_resize(mem, SIZE));
+    OK(synced_mem_set_cpu_data(mem, other));
+    OK(synced_mem_release(mem));
+    free(other);
+}
+END_TEST
+
+START_TEST(memory_of_the_device_stays)
+{
+    if (!gpu_expected())
+        return;
+    void *const other = gpu_alloc(0, SIZE);
+    char host[SIZE];
+    synced_mem *const mem = make_at_gpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(MUTABLE, NULL)));
+    check_stays(mem, false, true, host, other);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    OK(synced_mem_release_cpu_data(mem));
+    end(out);
+    OK(synced_mem_release_gpu_data(mem));
+    OK(synced_mem_release(mem));
+    gpu_free(other);
+}
+END_TEST
+
+/* Its side gives up no memory, as both sides have one. */
+START_TEST(unified_memory_stays)
+{
+    synced_mem_options options;
+    synced_mem *mem;
+    if (!gpu_expected())
+        return;
+    synced_mem_options_init(&options);
+    options.placement = SYNCED_MEM_PLACEMENT_MAPPED;
+    OK(synced_mem_create(&mem, SIZE, &options));
+    struct DLManagedTensorVersioned *const host = export_of(mem, OPTIONS(HOST(OVERWRITE)));
+    struct DLManagedTensorVersioned *const device = export_of(mem, OPTIONS(DEVICE(READ, NULL)));
+    ck_assert_ptr_eq(host->tensor.data, device->tensor.data);
+    ck_assert_int_eq(host->tensor.device_type, TENSOR_CPU);
+    ck_assert_int_eq(device->tensor.device_type, TENSOR_CUDA);
+    OK(synced_mem_release_cpu_data(mem));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
+    end(host);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
+    end(device);
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+static void check_printed(const synced_mem *mem, const char *text, bool expected)
+{
+    char printed[1000] = "";
+    FILE *const file = fmemopen(printed, sizeof printed, "w");
+    ck_assert_ptr_nonnull(file);
+    OK(synced_mem_print(mem, file));
+    (void)fclose(file);
+    ck_assert_msg((strstr(printed, text) != NULL) == expected, "'%s' in '%s'", text, printed);
+}
+
+/* Read-only memory that is exported can't be replaced. */
+START_TEST(read_only_memory_stays)
+{
+    char bytes[SIZE];
+    pattern_write(bytes, SIZE, 1);
+    synced_mem *const mem = make(SIZE);
+    OK(USE(mem, .cpu_data = bytes, .flags = SYNCED_MEM_MEMORY_READ_ONLY));
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+    ck_assert_ptr_eq(out->tensor.data, bytes);
+    check_printed(mem, "transfers to it, read-only, exported\n", true);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_mutable_cpu_data(mem));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_overwrite_cpu_data(mem));
+    ck_assert_ptr_eq(synced_mem_cpu_data(mem), bytes);
+    end(out);
+    check_printed(mem, "transfers to it, read-only\n", true);
+    struct DLManagedTensorVersioned *const writable = export_of(mem, OPTIONS(HOST(MUTABLE)));
+    ck_assert_ptr_ne(writable->tensor.data, bytes);
+    ck_assert(host_is(writable->tensor.data, SIZE, 1));
+    check_printed(mem, "transfers to it, exported\n", true);
+    end(writable);
+    check_printed(mem, ", exported", false);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* ---- Deleters ---- */
+
+START_TEST(the_object_outlives_its_release)
+{
+    synced_mem *const mem = make_named("tensor's", SIZE);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, 1);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_shutdown());
+    SAYS("'tensor's'");
+    ck_assert(host_is(out->tensor.data, SIZE, 1));
+    end(out);
+    ck_assert_uint_eq(stats_now().objects, 0);
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
+static void *end_in_thread(void *managed)
+{
+    end(managed);
+    return NULL;
+}
+
+START_TEST(another_thread_calls_the_deleter)
+{
+    pthread_t thread;
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+    if (_i)
+        OK(synced_mem_release(mem));
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_in_thread, out), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    if (!_i) {
+        OK(synced_mem_release_data(mem));
+        OK(synced_mem_release(mem));
+    }
+    ck_assert_uint_eq(stats_now().objects, 0);
+}
+END_TEST
+
+enum { THREADS = 4, ROUNDS = 300 };
+
+static void *export_and_end(void *mem)
+{
+    for (int i = 0; i < ROUNDS; i++) {
+        struct DLManagedTensorVersioned *out;
+        SOUND(synced_mem_to_dlpack(&out, mem, OPTIONS(HOST(READ))) == SYNCED_MEM_OK);
+        SOUND(host_is(out->tensor.data, SIZE, 1));
+        SOUND(synced_mem_release_data(mem) == SYNCED_MEM_ERR_INVALID_STATE);
+        end(out);
+    }
+    return NULL;
+}
+
+START_TEST(threads_export_one_object)
+{
+    pthread_t threads[THREADS];
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, export_and_end, mem), 0);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    end(out);
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+static void *replace_often(void *mem)
+{
+    static _Alignas(64) char bytes[2][SIZE];
+    for (int i = 0; i < ROUNDS; i++) {
+        const synced_mem_status status = synced_mem_set_cpu_data(mem, bytes[i % 2]);
+        SOUND(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
+    }
+    return NULL;
+}
+
+/* Another thread replaces the memory between the access and the export: the tensor has the memory of the object. */
+START_TEST(a_thread_replaces_the_memory)
+{
+    pthread_t thread;
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, replace_often, mem), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(HOST(READ)));
+        ck_assert_ptr_eq(out->tensor.data, synced_mem_cpu_data(mem));
+        end(out);
+    }
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* What the child does with the parent's tensor. */
+static void end_in_child(const void *argument)
+{
+    struct DLManagedTensorVersioned *const *const out = argument;
+    leaves_memory = true;
+    end(*out);
+    synced_mem *const own = make_at_cpu(SIZE, 2);
+    struct DLManagedTensorVersioned *const again = export_of(own, OPTIONS(HOST(READ)));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(own));
+    end(again);
+    OK(synced_mem_release_data(own));
+    OK(synced_mem_release(own));
+}
+
+START_TEST(a_forked_child_calls_the_deleter)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *const out =
+        export_of(mem, gpu_expected() ? OPTIONS(DEVICE(READ, NULL)) : OPTIONS(HOST(READ)));
+    ck_assert(in_a_child(end_in_child, &out));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_release_data(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    end(out);
+    OK(synced_mem_release_data(mem));
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* ---- The order of work ---- */
+
+/* A consumer's stream comes after the contents, and later accesses after the consumer's work. */
+START_TEST(a_consumer_on_a_stream)
+{
+    if (!gpu_expected())
+        return;
+    const synced_mem_stream writer = open_stream(NON_BLOCKING), consumer = open_stream(_i % STREAM_KINDS);
+    unsigned char bytes[SIZE];
+    pattern_write(bytes, SIZE, 1);
+    synced_mem *const mem = make_on(SIZE, 0);
+    gpu_delay(writer);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mem, writer), SIZE, 1, writer);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(MUTABLE, consumer)));
+    gpu_expect(out->tensor.data, SIZE, bytes, consumer);
+    gpu_delay(consumer);
+    gpu_fill(out->tensor.data, SIZE, 2, consumer);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    end(out);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    close_stream(writer);
+    close_stream(consumer);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* The deleter comes while the consumer's kernels still run. The memory goes to nobody else before they end. */
+START_TEST(a_deleter_before_the_kernels_have_ended)
+{
+    if (!gpu_expected())
+        return;
+    const synced_mem_stream consumer = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    unsigned char bytes[SIZE];
+    pattern_write(bytes, SIZE, 1);
+    synced_mem *const mem = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    struct DLManagedTensorVersioned *const out = export_of(mem, OPTIONS(DEVICE(READ, consumer)));
+    void *const data = out->tensor.data;
+    gpu_delay(consumer);
+    gpu_expect(data, SIZE, bytes, consumer);
+    OK(synced_mem_release(mem));
+    end(out);
+    synced_mem *const next = make_on(SIZE, 0);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(next, other), SIZE, 2, other);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    close_stream(consumer);
+    close_stream(other);
+    OK(synced_mem_release(next));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const all = suite_create("DLPack, out");
+    TCase *tcase = add_case(all, "tensors");
+    tcase_add_test(tcase, the_host_copy);
+    tcase_add_test(tcase, the_device_copy);
+    tcase_add_test(tcase, modes);
+    tcase_add_test(tcase, legacy);
+    tcase_add_test(tcase, shapes);
+    tcase_add_test(tcase, a_view);
+    tcase_add_test(tcase, bad_arguments);
+    tcase_add_loop_test(tcase, no_memory, 0, 2);
+    tcase = add_case(all, "memory");
+    tcase_add_test(tcase, memory_of_the_host_stays);
+    tcase_add_test(tcase, memory_of_the_device_stays);
+    tcase_add_test(tcase, unified_memory_stays);
+    tcase_add_test(tcase, read_only_memory_stays);
+    tcase = add_case(all, "deleters");
+    tcase_add_test(tcase, the_object_outlives_its_release);
+    tcase_add_loop_test(tcase, another_thread_calls_the_deleter, 0, 2);
+    tcase_add_test(tcase, threads_export_one_object);
+    tcase_add_test(tcase, a_thread_replaces_the_memory);
+    tcase_add_test(tcase, a_forked_child_calls_the_deleter);
+    tcase = add_case(all, "order");
+    tcase_add_loop_test(tcase, a_consumer_on_a_stream, 0, STREAM_KINDS);
+    tcase_add_test(tcase, a_deleter_before_the_kernels_have_ended);
+    return all;
+}
