@@ -115,7 +115,10 @@ struct synced_mem {
             _Atomic(_Atomic(void *) *) gpu_data_at;
         };
     };
-    struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
+    union {
+        struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
+        unsigned loose;       /* in the first piece: how many of the others have no holders */
+    };
     union {
         atomic_uint references; /* of an object */
         unsigned kept;          /* in the first piece: how often calls keep pieces, see piece.h */

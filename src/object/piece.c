@@ -16,6 +16,14 @@
 
 static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct synced_mem);
 
+bool sm_pieces_are_valid(const struct synced_mem *root)
+{
+    unsigned loose = 0;
+    for (const struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
+        loose += each->holders == 0;
+    return loose == root->at.first->loose;
+}
+
 void sm_pieces_trim(void)
 {
     sm_slab_trim(&pieces);
@@ -125,6 +133,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->beside = (struct sm_neighbours){.before = NULL};
     piece->hot = NULL;
     piece->holders = 0;
+    piece->loose = 0;
     piece->kept = 0;
     piece->at_rest = false;
     piece->generation = root->generation;
@@ -247,6 +256,7 @@ static void insert_after(struct synced_mem *piece, struct synced_mem *right)
     if (piece->beside.after)
         piece->beside.after->beside.before = right;
     piece->beside.after = right;
+    piece->root->at.first->loose++;
     insert_into_tree(get_tree(piece->root), right);
 }
 
@@ -345,6 +355,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     if (right->beside.after)
         right->beside.after->beside.before = left;
     remove_from_tree(get_tree(left->root), right);
+    left->root->at.first->loose--;
     const size_t size = sm_size(left) + sm_size(right);
     left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
@@ -360,9 +371,11 @@ static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
     return true;
 }
 
-/* Of a piece that stays as it is, only one cache line is read. */
+/* Of a piece that stays as it is, only one cache line is read. If views hold all borders, nothing is read. */
 void sm_join_records(struct synced_mem *mem)
 {
+    if (!sm_is_divided(mem) || sm_root(mem)->at.first->loose == 0)
+        return;
     struct synced_mem *each = sm_first_record(mem);
     size_t behind = sm_size(mem) - sm_size(each);
     bool joined = false;
@@ -389,14 +402,30 @@ static bool is_border(const struct synced_mem *root, size_t offset)
     return offset > 0 && offset < sm_size(root);
 }
 
+static void add_holder(struct synced_mem *piece)
+{
+    if (piece->holders++ == 0 && piece->offset > 0)
+        piece->root->at.first->loose--;
+}
+
+static void remove_holder(struct synced_mem *piece)
+{
+    if (--piece->holders == 0 && piece->offset > 0)
+        piece->root->at.first->loose++;
+}
+
+synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
+{
+    struct synced_mem *const piece = sm_find_piece(root, offset);
+    return piece->offset < offset ? cut_piece(piece, offset - piece->offset) : SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset)
 {
     if (!is_border(root, offset))
         return SYNCED_MEM_OK;
-    struct synced_mem *const piece = sm_find_piece(root, offset);
-    if (piece->offset < offset)
-        SM_TRY(cut_piece(piece, offset - piece->offset));
-    sm_find_piece(root, offset)->holders++;
+    SM_TRY(sm_cut_at(root, offset));
+    add_holder(sm_find_piece(root, offset));
     return SYNCED_MEM_OK;
 }
 
@@ -404,7 +433,7 @@ void sm_drop_border(struct synced_mem *piece)
 {
     if (!piece || piece->offset == 0)
         return;
-    piece->holders--;
+    remove_holder(piece);
     (void)join_if_alike(piece->beside.before, piece);
 }
 
@@ -412,7 +441,7 @@ void sm_keep_record(struct synced_mem *record)
 {
     if (record->kind != SM_PIECE)
         return;
-    record->holders++;
+    add_holder(record);
     record->root->holders++;
     record->root->at.first->kept++;
 }
@@ -449,7 +478,7 @@ void sm_release_record(struct synced_mem *record)
     if (record->kind != SM_PIECE)
         return;
     record->root->holders--;
-    record->holders--;
+    remove_holder(record);
     if (--record->root->at.first->kept == 0 && atomic_load(&waiting) > 0)
         sm_events_add(&released);
     (void)join_if_alike(record->beside.before, record);
