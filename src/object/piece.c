@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/concerned.h"
 #include "object/guarding.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -21,7 +22,7 @@ bool sm_pieces_are_valid(const struct synced_mem *root)
     unsigned loose = 0;
     for (const struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
         loose += each->holders == 0;
-    return loose == root->at.first->loose;
+    return loose == root->at.first->loose && sm_concerned_is_valid(root);
 }
 
 void sm_pieces_trim(void)
@@ -105,7 +106,7 @@ static struct synced_mem *search_tree(struct synced_mem *top, size_t offset)
 
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
 {
-    struct synced_mem **const hint = &root->at.first->beside.hint;
+    struct synced_mem **const hint = &root->at.first->hint;
     struct synced_mem *at = *hint;
     if (at && !has_byte(at, offset))
         at = at->beside.after;
@@ -130,14 +131,15 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->right = NULL;
     piece->offset = offset;
     piece->tree = NULL;
+    piece->hint = NULL;
     piece->beside = (struct sm_neighbours){.before = NULL};
-    piece->hot = NULL;
     piece->holders = 0;
     piece->loose = 0;
     piece->kept = 0;
     piece->at_rest = false;
+    piece->entered = 0;
     piece->generation = root->generation;
-    piece->extras = NULL;
+    piece->concerned = NULL;
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(piece, side, NULL);
@@ -218,6 +220,7 @@ void sm_undivide(struct synced_mem *root)
         }
         sm_part_give(part);
     }
+    sm_concerned_end(piece);
     root->at.first = NULL;
     set_piece_head(root, sm_head(piece));
     give_piece(piece);
@@ -274,6 +277,7 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     right->at_rest = piece->at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
+    sm_concerned_enter(right);
     protect_piece(piece);
     protect_piece(right);
     return SYNCED_MEM_OK;
@@ -342,8 +346,8 @@ static void join_parts(struct synced_mem *left, const struct synced_mem *right, 
 
 static void join_pieces(struct synced_mem *left, struct synced_mem *right)
 {
-    struct synced_mem **const hint = &left->root->at.first->beside.hint;
-    assert(!right->hot);
+    struct synced_mem **const hint = &left->root->at.first->hint;
+    assert(!right->beside.hot);
     sm_withdraw_all(left);
     complete_parts(left, right);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -356,6 +360,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
         right->beside.after->beside.before = left;
     remove_from_tree(get_tree(left->root), right);
     left->root->at.first->loose--;
+    sm_concerned_forget(right);
     const size_t size = sm_size(left) + sm_size(right);
     left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
@@ -521,6 +526,7 @@ void sm_drop_pieces(struct synced_mem *root)
     struct synced_mem *each = root->at.first;
     const unsigned head = sm_head(each);
     assert(root->holders == 0);
+    sm_concerned_end(each);
     while (each) {
         struct synced_mem *const piece = each;
         each = piece->beside.after;
