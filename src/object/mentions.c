@@ -2,6 +2,7 @@
 #include "object/mentions.h"
 
 #include "base/status.h"
+#include "object/concerned.h"
 #include "object/several.h"
 #include "object/span.h"
 
@@ -21,7 +22,8 @@ void sm_mentions_end(struct sm_mentions *mentions)
         free(mentions->list);
 }
 
-static synced_mem_status make_more_room(struct sm_mentions *mentions)
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) synced_mem_status make_more_room(struct sm_mentions *mentions)
 {
     const size_t room = 2 * mentions->room;
     struct sm_mention *const list = calloc(room, sizeof *list);
@@ -42,28 +44,27 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
     return SYNCED_MEM_OK;
 }
 
-static bool is_concerned(const struct synced_mem *record, enum sm_side side)
-{
-    return record->kind != SM_PIECE || !record->at_rest || sm_is_to_be_moved(record, side);
-}
-
 static bool has_something_to_move(synced_mem_state head, enum sm_side side)
 {
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
 
-/* Of a piece that is left out only one cache line is read. */
-static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
-                                         synced_mem_state *head)
+static synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
+{
+    sm_drop_lost(record);
+    return mention(mentions, record, object);
+}
+
+/* Visits all records. Of a piece that is left out only one cache line is read. */
+static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
+                                      synced_mem_state *head)
 {
     struct synced_mem *each = sm_first_record(object);
     struct sm_heads heads = SM_NO_HEADS;
     size_t left = sm_size(object);
     for (;;) {
-        if (is_concerned(each, side)) {
-            sm_drop_lost(each);
-            SM_TRY(mention(mentions, each, object));
-        }
+        if (each->kind != SM_PIECE || sm_is_concerned(each, side))
+            SM_TRY(list_record(mentions, each, object));
         sm_add_head(&heads, sm_head(each));
         left -= sm_size(each);
         if (left == 0)
@@ -72,6 +73,32 @@ static synced_mem_status list_records_of(struct sm_mentions *mentions, struct sy
     }
     *head = (synced_mem_state)sm_head_of_all(&heads);
     return SYNCED_MEM_OK;
+}
+
+/* Visits the pieces of a root that are concerned. If one of them moves, the heads of the others are not needed: the
+ * root's head is the other side or MIXED. */
+static synced_mem_status list_concerned(struct sm_mentions *mentions, struct synced_mem *root, enum sm_side side,
+                                        synced_mem_state *head)
+{
+    bool moves = false;
+    if (sm_is_concerned(root->at.first, side)) {
+        SM_TRY(list_record(mentions, root->at.first, root));
+        moves = sm_is_to_be_moved(root->at.first, side);
+    }
+    for (struct synced_mem *each = sm_concerned_list(root, side); each; each = each->next_entered[side]) {
+        SM_TRY(list_record(mentions, each, root));
+        moves = moves || sm_is_to_be_moved(each, side);
+    }
+    *head = (synced_mem_state)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
+                                         synced_mem_state *head)
+{
+    const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
+    return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
+                                               : list_by_walk(mentions, object, side, head);
 }
 
 synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,

@@ -63,11 +63,11 @@ struct sm_position {
     };
 };
 
-/* The neighbours of a piece. */
+/* The neighbours of a piece, and the objects that consist of it alone. */
 struct sm_neighbours {
     struct synced_mem *before;
     struct synced_mem *after;
-    struct synced_mem *hint; /* in the first piece: the piece that was found last */
+    struct synced_mem *hot; /* the objects that have the piece's pointers published, linked by next_hot */
 };
 
 /*
@@ -100,9 +100,14 @@ struct synced_mem {
             struct synced_mem *root;
             struct synced_mem *left; /* in the tree */
             struct synced_mem *right;
-            size_t offset;           /* in the root */
-            struct synced_mem *tree; /* in the first piece: the top of the tree of all pieces */
-            struct synced_mem *hot;  /* the objects that have its pointers published, linked by next_hot */
+            size_t offset; /* in the root */
+            union {
+                struct synced_mem *next_entered[SM_SIDES]; /* in the lists of concerned.h */
+                struct {                                   /* of the first piece, which is in no list */
+                    struct synced_mem *tree;               /* the top of the tree of all pieces */
+                    struct synced_mem *hint;               /* the piece that was found last */
+                };
+            };
         };
     };
     /* Written with the lock held; the device's is read without it on the hot path. */
@@ -115,7 +120,10 @@ struct synced_mem {
             _Atomic(_Atomic(void *) *) gpu_data_at;
         };
     };
-    struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
+    union {
+        struct sm_mutex lock; /* guards all fields that are neither atomic nor constant, also of views and pieces */
+        unsigned loose;       /* in the first piece: how many of the others have no holders */
+    };
     union {
         atomic_uint references; /* of an object */
         unsigned kept;          /* in the first piece: how often calls keep pieces, see piece.h */
@@ -124,8 +132,11 @@ struct synced_mem {
     unsigned generation; /* of the process that created the object; constant */
     atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
     union {
-        atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
-        bool at_rest;        /* of a piece: no write was open or in flight on its copies when it was published */
+        atomic_short device;       /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
+        struct {                   /* of a piece */
+            bool at_rest;          /* no write was open or in flight on its copies when it was published */
+            unsigned char entered; /* 1 << side is set: that list of concerned.h has it, or is incomplete */
+        };
     };
     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
      * divided root, that has no pointers published. */
@@ -138,8 +149,11 @@ struct synced_mem {
         struct sm_position at;       /* of an object */
         struct sm_neighbours beside; /* of a piece */
     };
-    /* Constant. While the cell is free, the slab's link is here. */
-    struct sm_extras *extras;
+    /* While the cell is free, the slab's link is here. */
+    union {
+        struct sm_extras *extras;       /* of an object; constant */
+        struct sm_concerned *concerned; /* of a first piece; NULL: no push or pull of the root has made the lists */
+    };
 };
 
 enum { SM_HEAD_OF_PIECES = 0xff };
@@ -178,12 +192,14 @@ static inline bool sm_is_divided(const struct synced_mem *mem)
 
 static inline size_t sm_object_alignment(const struct synced_mem *mem)
 {
+    assert(mem->kind != SM_PIECE);
     return mem->extras ? mem->extras->alignment : SM_DEFAULT_ALIGNMENT;
 }
 
 /* Returns the allocator for new memory of the side; NULL: the library obtains its own. */
 static inline const struct sm_allocator *sm_object_allocator(const struct synced_mem *mem, enum sm_side side)
 {
+    assert(mem->kind != SM_PIECE);
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
     const bool separate = !mem->extras || mem->extras->requested_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
     return own || !separate ? own : sm_allocator_of_all(side);

@@ -24,9 +24,7 @@ static synced_mem_status cut_record(struct synced_mem *object, const struct sync
     *cut = true;
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    SM_TRY(sm_hold_border(root, border));
-    sm_find_piece(root, border)->holders--; /* the record is kept below, before anything is joined */
-    return SYNCED_MEM_OK;
+    return sm_cut_at(root, border); /* the record is kept below, before anything is joined */
 }
 
 /* Cuts both objects at the borders of each other. *cut: a record was cut. */

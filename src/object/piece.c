@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/concerned.h"
 #include "object/guarding.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -15,6 +16,14 @@
 #include <assert.h>
 
 static struct sm_slab pieces = SM_SLAB_INITIALIZER(struct synced_mem);
+
+bool sm_pieces_are_valid(const struct synced_mem *root)
+{
+    unsigned loose = 0;
+    for (const struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
+        loose += each->holders == 0;
+    return loose == root->at.first->loose && sm_concerned_is_valid(root);
+}
 
 void sm_pieces_trim(void)
 {
@@ -97,7 +106,7 @@ static struct synced_mem *search_tree(struct synced_mem *top, size_t offset)
 
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
 {
-    struct synced_mem **const hint = &root->at.first->beside.hint;
+    struct synced_mem **const hint = &root->at.first->hint;
     struct synced_mem *at = *hint;
     if (at && !has_byte(at, offset))
         at = at->beside.after;
@@ -122,13 +131,15 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->right = NULL;
     piece->offset = offset;
     piece->tree = NULL;
+    piece->hint = NULL;
     piece->beside = (struct sm_neighbours){.before = NULL};
-    piece->hot = NULL;
     piece->holders = 0;
+    piece->loose = 0;
     piece->kept = 0;
     piece->at_rest = false;
+    piece->entered = 0;
     piece->generation = root->generation;
-    piece->extras = NULL;
+    piece->concerned = NULL;
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(piece, side, NULL);
@@ -209,6 +220,7 @@ void sm_undivide(struct synced_mem *root)
         }
         sm_part_give(part);
     }
+    sm_concerned_end(piece);
     root->at.first = NULL;
     set_piece_head(root, sm_head(piece));
     give_piece(piece);
@@ -247,6 +259,7 @@ static void insert_after(struct synced_mem *piece, struct synced_mem *right)
     if (piece->beside.after)
         piece->beside.after->beside.before = right;
     piece->beside.after = right;
+    piece->root->at.first->loose++;
     insert_into_tree(get_tree(piece->root), right);
 }
 
@@ -264,6 +277,7 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     right->at_rest = piece->at_rest;
     set_piece_size(piece, at);
     insert_after(piece, right);
+    sm_concerned_enter(right);
     protect_piece(piece);
     protect_piece(right);
     return SYNCED_MEM_OK;
@@ -332,8 +346,8 @@ static void join_parts(struct synced_mem *left, const struct synced_mem *right, 
 
 static void join_pieces(struct synced_mem *left, struct synced_mem *right)
 {
-    struct synced_mem **const hint = &left->root->at.first->beside.hint;
-    assert(!right->hot);
+    struct synced_mem **const hint = &left->root->at.first->hint;
+    assert(!right->beside.hot);
     sm_withdraw_all(left);
     complete_parts(left, right);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
@@ -345,6 +359,8 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     if (right->beside.after)
         right->beside.after->beside.before = left;
     remove_from_tree(get_tree(left->root), right);
+    left->root->at.first->loose--;
+    sm_concerned_forget(right);
     const size_t size = sm_size(left) + sm_size(right);
     left->at_rest = left->at_rest && right->at_rest;
     give_piece(right);
@@ -360,9 +376,11 @@ static bool join_if_alike(struct synced_mem *left, struct synced_mem *right)
     return true;
 }
 
-/* Of a piece that stays as it is, only one cache line is read. */
+/* Of a piece that stays as it is, only one cache line is read. If views hold all borders, nothing is read. */
 void sm_join_records(struct synced_mem *mem)
 {
+    if (!sm_is_divided(mem) || sm_root(mem)->at.first->loose == 0)
+        return;
     struct synced_mem *each = sm_first_record(mem);
     size_t behind = sm_size(mem) - sm_size(each);
     bool joined = false;
@@ -389,14 +407,30 @@ static bool is_border(const struct synced_mem *root, size_t offset)
     return offset > 0 && offset < sm_size(root);
 }
 
+static void add_holder(struct synced_mem *piece)
+{
+    if (piece->holders++ == 0 && piece->offset > 0)
+        piece->root->at.first->loose--;
+}
+
+static void remove_holder(struct synced_mem *piece)
+{
+    if (--piece->holders == 0 && piece->offset > 0)
+        piece->root->at.first->loose++;
+}
+
+synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
+{
+    struct synced_mem *const piece = sm_find_piece(root, offset);
+    return piece->offset < offset ? cut_piece(piece, offset - piece->offset) : SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset)
 {
     if (!is_border(root, offset))
         return SYNCED_MEM_OK;
-    struct synced_mem *const piece = sm_find_piece(root, offset);
-    if (piece->offset < offset)
-        SM_TRY(cut_piece(piece, offset - piece->offset));
-    sm_find_piece(root, offset)->holders++;
+    SM_TRY(sm_cut_at(root, offset));
+    add_holder(sm_find_piece(root, offset));
     return SYNCED_MEM_OK;
 }
 
@@ -404,7 +438,7 @@ void sm_drop_border(struct synced_mem *piece)
 {
     if (!piece || piece->offset == 0)
         return;
-    piece->holders--;
+    remove_holder(piece);
     (void)join_if_alike(piece->beside.before, piece);
 }
 
@@ -412,7 +446,7 @@ void sm_keep_record(struct synced_mem *record)
 {
     if (record->kind != SM_PIECE)
         return;
-    record->holders++;
+    add_holder(record);
     record->root->holders++;
     record->root->at.first->kept++;
 }
@@ -449,7 +483,7 @@ void sm_release_record(struct synced_mem *record)
     if (record->kind != SM_PIECE)
         return;
     record->root->holders--;
-    record->holders--;
+    remove_holder(record);
     if (--record->root->at.first->kept == 0 && atomic_load(&waiting) > 0)
         sm_events_add(&released);
     (void)join_if_alike(record->beside.before, record);
@@ -492,6 +526,7 @@ void sm_drop_pieces(struct synced_mem *root)
     struct synced_mem *each = root->at.first;
     const unsigned head = sm_head(each);
     assert(root->holders == 0);
+    sm_concerned_end(each);
     while (each) {
         struct synced_mem *const piece = each;
         each = piece->beside.after;

@@ -25,6 +25,9 @@ synced_mem_status sm_divide(struct synced_mem *root);
 /* Undivides a root that nobody holds divided, if it has one piece. */
 void sm_undivide(struct synced_mem *root);
 
+/* Makes a piece of a divided root begin at the offset. On failure nothing has changed. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset);
+
 /* Makes a piece of a divided root begin at the offset, and holds it. On failure nothing has changed. The begin and the
  * end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset);
@@ -78,6 +81,9 @@ synced_mem_status sm_make_parts(const struct synced_mem *root, const struct sm_c
 void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_copy *list);
 /* Gives up a list from sm_make_parts(). */
 void sm_give_parts(struct sm_copy *list);
+
+/* Returns whether the pieces of a divided root without holders are counted right. With the lock held. */
+bool sm_pieces_are_valid(const struct synced_mem *root);
 
 /* Frees the memory of unused records. */
 void sm_pieces_trim(void);

@@ -4,6 +4,7 @@
 #include "copy/inflight.h"
 #include "copy/part.h"
 #include "memory/guard.h"
+#include "object/concerned.h"
 #include "object/guarding.h"
 #include "object/span.h"
 
@@ -123,7 +124,8 @@ void sm_publish(struct synced_mem *record)
         return;
     }
     record->at_rest = is_at_rest(record);
-    for (struct synced_mem *each = record->hot; each; each = each->at.next_hot) {
+    sm_concerned_enter(record);
+    for (struct synced_mem *each = record->beside.hot; each; each = each->at.next_hot) {
         if (each->kind == SM_VIEW && sm_copy_of(record, SM_GPU))
             atomic_store_explicit(&each->gpu_data, sm_copy_data(sm_copy_of(record, SM_GPU)), memory_order_relaxed);
         store_published(each, &chosen);
@@ -136,11 +138,11 @@ void sm_publish_from_piece(struct synced_mem *mem)
     struct synced_mem *const piece = mem->at.first;
     if (!sm_is_divided(mem) || mem->at.hot_link || !sm_has_one_record(mem))
         return;
-    mem->at.next_hot = piece->hot;
-    if (piece->hot)
-        piece->hot->at.hot_link = &mem->at.next_hot;
-    mem->at.hot_link = &piece->hot;
-    piece->hot = mem;
+    mem->at.next_hot = piece->beside.hot;
+    if (piece->beside.hot)
+        piece->beside.hot->at.hot_link = &mem->at.next_hot;
+    mem->at.hot_link = &piece->beside.hot;
+    piece->beside.hot = mem;
 }
 
 void sm_withdraw(struct synced_mem *mem)
@@ -157,8 +159,8 @@ void sm_withdraw(struct synced_mem *mem)
 
 void sm_withdraw_all(struct synced_mem *piece)
 {
-    while (piece->hot)
-        sm_withdraw(piece->hot);
+    while (piece->beside.hot)
+        sm_withdraw(piece->beside.hot);
 }
 
 /* ---- Checks ---- */
@@ -185,7 +187,7 @@ bool sm_publication_is_valid(const struct synced_mem *record)
     if (record->kind != SM_PIECE)
         return is_object_published_well(record, record, false) && is_object_published_well(record, record, true);
     bool valid = true;
-    for (const struct synced_mem *each = record->hot; each && valid; each = each->at.next_hot)
+    for (const struct synced_mem *each = record->beside.hot; each && valid; each = each->at.next_hot)
         valid = each->at.first == record && sm_has_one_record(each) && is_object_published_well(each, record, false) &&
                 is_object_published_well(each, record, true);
     return valid;

@@ -34,7 +34,7 @@ static bool is_record_valid(const struct synced_mem *record)
 
 bool sm_object_is_valid(const struct synced_mem *mem)
 {
-    bool valid = true;
+    bool valid = mem->kind != SM_WHOLE || !sm_is_divided(mem) || sm_pieces_are_valid(mem);
     for (const struct synced_mem *each = sm_first_record(mem); each && valid; each = sm_next_record(mem, each))
         valid = is_record_valid(each);
     return valid;

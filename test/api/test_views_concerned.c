@@ -1,0 +1,331 @@
+/* Checks that a push or pull of a root lists each piece that it concerns, in order, and does not visit the others. */
+#include "views_kit.h"
+
+#include "object/concerned.h"
+#include "object/mentions.h"
+
+enum { VIEWS = 40, PART = ROOT / VIEWS, STEPS = 250, RUNS = 12, ROOM = 4 * VIEWS };
+
+static synced_mem *root;
+static synced_mem *views[VIEWS];
+static unsigned patterns;
+
+static bool no_memory;
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return no_memory ? NULL : __real_calloc(count, size);
+}
+
+/* ---- Listing ---- */
+
+/* Lists the concerned pieces by a walk over all. Returns their number. */
+static size_t walk(enum sm_side side, struct synced_mem **pieces)
+{
+    size_t count = 0;
+    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
+        if (!each->at_rest || sm_head(each) == sm_bit(sm_other(side)))
+            pieces[count++] = each;
+    return count;
+}
+
+/* Lists the pieces that a transfer of the root concerns, and compares them with those of the walk. Returns their
+ * number. */
+static size_t list(enum sm_side side)
+{
+    static struct synced_mem *walked[ROOM];
+    static struct sm_mention given_room[ROOM];
+    struct sm_mentions mentions;
+    sm_lock_object(root);
+    const size_t count = root->at.first ? walk(side, walked) : 0;
+    const bool divided = root->at.first;
+    sm_mentions_begin(&mentions, given_room, ROOM);
+    OK(sm_mentions_list(&mentions, &root, 1, side));
+    if (divided) {
+        ck_assert_uint_eq(mentions.count, count);
+        for (size_t i = 0; i < count; i++)
+            ck_assert_ptr_eq(mentions.list[i].record, walked[i]);
+    }
+    sm_mentions_end(&mentions);
+    ck_assert(!divided || sm_concerned_is_valid(root));
+    sm_unlock_object(root);
+    return count;
+}
+
+/* Returns whether the list of the side is complete. The check ignores a list that is not. */
+static bool is_complete(enum sm_side side)
+{
+    struct synced_mem *const piece = root->at.first->beside.after;
+    piece->entered ^= (unsigned char)sm_bit(side);
+    const bool complete = !sm_concerned_is_valid(root);
+    piece->entered ^= (unsigned char)sm_bit(side);
+    return complete;
+}
+
+static void make_parts(void)
+{
+    root = make_root(false);
+    for (int i = 0; i < VIEWS; i++)
+        views[i] = view_of(root, (size_t)i * PART, PART);
+    host_writes(root, 1);
+}
+
+static void release_parts(void)
+{
+    ck_assert(host_reads_right(root));
+    release_all(views, VIEWS);
+    OK(synced_mem_release(root));
+}
+
+static void push_and_wait(void)
+{
+    OK(synced_mem_async_gpu_push(root, NULL));
+    gpu_stream_sync(NULL);
+}
+
+/* Pushes until no piece has a write in flight. */
+static void rest(void)
+{
+    for (int i = 0; i < 3; i++)
+        push_and_wait();
+    ck_assert_uint_eq(list(SM_GPU), 0);
+    ck_assert(is_complete(SM_GPU));
+}
+
+/* Parts are written in an order that needs this many runs. The list has them in order, unless they are too many. The
+ * next push has all. */
+START_TEST(orders)
+{
+    const int steps = _i + 1;
+    make_parts();
+    rest();
+    for (int step = 0; step < steps; step++)
+        for (int i = 1 + step; i < VIEWS; i += steps)
+            host_writes(views[i], ++patterns);
+    ck_assert(is_complete(SM_GPU) == (steps <= 4));
+    ck_assert_uint_eq(list(SM_GPU), VIEWS - 1);
+    ck_assert(is_complete(SM_GPU));
+    const synced_mem_stats before = stats_now();
+    push_and_wait();
+    check_bytes(&before, ROOT - PART, 0);
+    rest();
+    release_parts();
+}
+END_TEST
+
+/* The first piece is in no list. */
+START_TEST(first_piece)
+{
+    make_parts();
+    rest();
+    host_writes(views[0], ++patterns);
+    ck_assert_uint_eq(list(SM_GPU), 1);
+    const synced_mem_stats before = stats_now();
+    push_and_wait();
+    check_bytes(&before, PART, 0);
+    rest();
+    release_parts();
+}
+END_TEST
+
+/* A pull has a list of its own. Pieces that are valid on the device alone do not concern a push. */
+START_TEST(sides)
+{
+    make_parts();
+    rest();
+    for (int i = 0; i < VIEWS; i++)
+        device_writes(views[i], ++patterns, NULL);
+    gpu_stream_sync(NULL);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_async_gpu_push(root, NULL));
+    host_writes(views[7], ++patterns);
+    host_writes(views[9], ++patterns);
+    const synced_mem_stats before_push = stats_now();
+    push_and_wait();
+    check_bytes(&before_push, (uint64_t)2 * PART, 0);
+    OK(synced_mem_wait(root)); /* publishes all pieces */
+    ck_assert_uint_eq(list(SM_CPU), VIEWS - 2);
+    ck_assert(is_complete(SM_CPU));
+    const synced_mem_stats before = stats_now();
+    OK(synced_mem_async_cpu_pull(root, NULL));
+    check_bytes(&before, 0, ROOT - 2 * PART);
+    release_parts();
+}
+END_TEST
+
+/* A piece that is in a list is joined to its neighbour. The list is then made again. */
+START_TEST(joins)
+{
+    make_parts();
+    rest();
+    for (int i = 3; i < 9; i++)
+        host_writes(views[i], ++patterns);
+    OK(synced_mem_release(views[5]));
+    OK(synced_mem_release(views[6]));
+    ck_assert(!is_complete(SM_GPU));
+    ck_assert_uint_eq(list(SM_GPU), 5);
+    ck_assert(is_complete(SM_GPU));
+    views[5] = view_of(root, (size_t)5 * PART, PART);
+    views[6] = view_of(root, (size_t)6 * PART, PART);
+    ck_assert(is_complete(SM_GPU));
+    ck_assert_uint_eq(list(SM_GPU), 6);
+    const synced_mem_stats before = stats_now();
+    push_and_wait();
+    check_bytes(&before, (uint64_t)6 * PART, 0);
+    release_parts();
+}
+END_TEST
+
+/* Without memory for the lists, the pieces are found by a walk. */
+START_TEST(no_memory_for_lists)
+{
+    make_parts();
+    no_memory = true;
+    ck_assert_uint_eq(list(SM_GPU), VIEWS);
+    ck_assert_ptr_null(root->at.first->concerned);
+    no_memory = false;
+    rest();
+    ck_assert_ptr_nonnull(root->at.first->concerned);
+    release_parts();
+}
+END_TEST
+
+/* The check that debug builds make detects a piece that is hidden, in a list that lacks it, or out of order. */
+START_TEST(check)
+{
+    make_parts();
+    rest();
+    struct synced_mem *const one = views[3]->at.first, *const other = views[4]->at.first;
+    one->at_rest = false;
+    ck_assert(!sm_concerned_is_valid(root));
+    one->at_rest = true;
+    host_writes(views[3], ++patterns);
+    host_writes(views[4], ++patterns);
+    ck_assert(sm_concerned_is_valid(root));
+    one->next_entered[SM_GPU] = NULL;
+    ck_assert(!sm_concerned_is_valid(root));
+    one->next_entered[SM_GPU] = one;
+    ck_assert(!sm_concerned_is_valid(root));
+    one->next_entered[SM_GPU] = other;
+    ck_assert(sm_concerned_is_valid(root));
+    release_parts();
+}
+END_TEST
+
+/* ---- Random calls ---- */
+
+static uint64_t state;
+
+static unsigned draw(unsigned below)
+{
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(state >> 33) % below;
+}
+
+static synced_mem *draw_object(void)
+{
+    synced_mem *const mem = views[draw(VIEWS)];
+    return mem && draw(20) ? mem : root;
+}
+
+static void make_or_release_view(void)
+{
+    synced_mem **const view = &views[draw(VIEWS)];
+    if (*view) {
+        OK(synced_mem_release(*view));
+        *view = NULL;
+    } else {
+        const size_t offset = draw(ROOT);
+        *view = view_of(root, offset, 1 + draw(ROOT - offset < 2000 ? (unsigned)(ROOT - offset) : 2000));
+    }
+}
+
+static void access_one(void)
+{
+    synced_mem *const mem = draw_object();
+    synced_mem_stream stream = NULL;
+    switch (draw(5)) {
+    case 0:
+        device_writes(mem, ++patterns, stream);
+        break;
+    case 1:
+        kernel_reads(mem, stream);
+        break;
+    case 2:
+        ck_assert(host_reads_right(mem));
+        break;
+    default:
+        host_writes(mem, ++patterns);
+    }
+}
+
+static void move_one(void)
+{
+    synced_mem *const mem = draw(2) ? root : draw_object();
+    const synced_mem_status status =
+        draw(2) ? synced_mem_async_gpu_push(mem, NULL) : synced_mem_async_cpu_pull(mem, NULL);
+    ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_INVALID_STATE);
+}
+
+static void copy_one(void)
+{
+    const size_t size = 1 + draw(1000);
+    synced_mem *const from = view_of(root, draw(ROOT / 2 - 1000), size);
+    synced_mem *const to = view_of(root, ROOT / 2 + draw(ROOT / 2 - 1000), size);
+    OK(draw(2) ? synced_mem_cpu_copy(to, from) : synced_mem_async_gpu_copy(to, from, NULL));
+    memcpy(expected + synced_mem_offset(to), expected + synced_mem_offset(from), size);
+    OK(synced_mem_release(from));
+    OK(synced_mem_release(to));
+}
+
+static void play(void)
+{
+    switch (draw(12)) {
+    case 0:
+    case 1:
+    case 2:
+        make_or_release_view();
+        break;
+    case 3:
+        move_one();
+        break;
+    case 4:
+        gpu_stream_sync(NULL);
+        break;
+    case 5:
+        copy_one();
+        break;
+    default:
+        access_one();
+    }
+}
+
+START_TEST(random_calls)
+{
+    state = (uint64_t)_i * 1000 + fixture_schedule();
+    make_parts();
+    for (int i = 0; i < STEPS; i++) {
+        play();
+        if (draw(3) == 0)
+            (void)list(draw(2) ? SM_GPU : SM_CPU);
+    }
+    gpu_stream_sync(NULL);
+    ck_assert_uint_eq(gpu_mismatches(true), 0);
+    release_parts();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("pieces that a push or pull concerns");
+    TCase *const lists = add_case(made, "lists");
+    tcase_add_loop_test(lists, orders, 0, 6);
+    tcase_add_test(lists, first_piece);
+    tcase_add_test(lists, sides);
+    tcase_add_test(lists, joins);
+    tcase_add_test(lists, no_memory_for_lists);
+    tcase_add_test(lists, check);
+    TCase *const random = add_case(made, "random calls");
+    tcase_add_loop_test(random, random_calls, 0, RUNS);
+    return made;
+}
