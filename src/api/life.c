@@ -167,7 +167,7 @@ static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
     if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
         return SYNCED_MEM_OK;
-    return sm_replace(mem, NULL, NULL);
+    return sm_release_memory(mem);
 }
 
 /* Returns whether an object is to be kept because its memory could not be given up. A parent's object is as it is until

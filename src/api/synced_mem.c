@@ -336,7 +336,7 @@ static synced_mem_status check_and_release_side(synced_mem *mem, enum sm_side si
 static synced_mem_status check_and_release(synced_mem *mem)
 {
     const synced_mem_status status = mem ? sm_check_no_view(mem) : sm_no_object();
-    return status == SYNCED_MEM_OK ? sm_replace(mem, NULL, NULL) : status;
+    return status == SYNCED_MEM_OK ? sm_release_memory(mem) : status;
 }
 
 synced_mem_status synced_mem_release_cpu_data(synced_mem *mem)

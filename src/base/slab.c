@@ -249,17 +249,23 @@ void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell)
     push_cell(slab, list, cell);
 }
 
+/* Empties a full shelf into its batch. Returns the batch that was there. */
+static void *make_room(struct sm_shelf *shelf)
+{
+    void *const batch = shelf->batch;
+    shelf->batch = shelf->list;
+    shelf->list = NULL;
+    shelf->count = 0;
+    return batch;
+}
+
 /* Moves cells to the shelf until the list is empty or the shelf is full. */
 static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
 {
     void *batch = NULL;
     sm_lock(&shelf->lock);
-    if (shelf->count == BATCH) {
-        batch = shelf->batch;
-        shelf->batch = shelf->list;
-        shelf->list = NULL;
-        shelf->count = 0;
-    }
+    if (shelf->count == BATCH)
+        batch = make_room(shelf);
     while (shelf->count < BATCH && *list) {
         push_cell(slab, &shelf->list, pop_cell(slab, list));
         shelf->count++;
@@ -277,9 +283,15 @@ void sm_slab_give_list(struct sm_slab *slab, void *list)
 
 void sm_slab_give(struct sm_slab *slab, void *cell)
 {
-    void *list = NULL;
-    push_cell(slab, &list, cell);
-    sm_slab_give_list(slab, list);
+    struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
+    void *batch = NULL;
+    sm_lock(&shelf->lock);
+    if (shelf->count == BATCH)
+        batch = make_room(shelf);
+    push_cell(slab, &shelf->list, cell);
+    shelf->count++;
+    sm_unlock(&shelf->lock);
+    give_batch(slab, batch);
 }
 
 static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)

@@ -126,6 +126,42 @@ synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side)
     return status;
 }
 
+/* ---- Releasing both sides ---- */
+
+static __attribute__((noinline)) synced_mem_status gather_all_parts(const struct synced_mem *mem)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        SM_TRY(sm_gather_parts(mem, side));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status release_copies(struct sm_transaction *transaction)
+{
+    static const bool both[SM_SIDES] = {true, true};
+    struct synced_mem *const mem = transaction->mem;
+    SM_TRY(make_replaceable(mem, both));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        SM_TRY(sm_check_not_exported(mem, side));
+    SM_TRY(sm_is_divided(mem) ? gather_all_parts(mem) : SYNCED_MEM_OK);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        sm_close_write(each);
+        sm_set_head(each, SYNCED_MEM_UNINITIALIZED);
+    }
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
+        if (sm_is_divided(mem))
+            sm_drop_parts(mem, side);
+        sm_detach_copy(transaction, side);
+    }
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_release_memory(struct synced_mem *mem)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    return sm_leave_and_reap(&transaction, release_copies(&transaction), true);
+}
+
 /* ---- Replacing ---- */
 
 /* Returns whether the incoming memory begins in memory of the object's. That is not the caller's to hand in, and would
@@ -147,7 +183,7 @@ static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool 
     for (enum sm_side side = SM_CPU; side < SM_SIDES && status == SYNCED_MEM_OK; side++) {
         if (going[side])
             status = sm_gather_parts(mem, side);
-        if (status == SYNCED_MEM_OK && incoming[side])
+        if (status == SYNCED_MEM_OK && going[side])
             status = sm_make_parts(mem, incoming[side], &parts[side]);
     }
     if (status != SYNCED_MEM_OK)
@@ -175,18 +211,15 @@ static synced_mem_status check_incoming(const struct synced_mem *mem, struct sm_
 static synced_mem_status replace_copies(struct sm_transaction *transaction, struct sm_copy *const incoming[SM_SIDES])
 {
     struct synced_mem *const mem = transaction->mem;
-    const bool all = !incoming[SM_CPU] && !incoming[SM_GPU];
-    const bool going[SM_SIDES] = {[SM_CPU] = incoming[SM_CPU] || all, [SM_GPU] = incoming[SM_GPU] || all};
+    const bool going[SM_SIDES] = {incoming[SM_CPU] != NULL, incoming[SM_GPU] != NULL};
     struct sm_copy *parts[SM_SIDES] = {NULL};
     unsigned head = SYNCED_MEM_UNINITIALIZED;
-    if (!all)
-        SM_TRY(sm_unified_check_user_memory(mem));
+    SM_TRY(sm_unified_check_user_memory(mem));
     SM_TRY(make_replaceable(mem, going));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (going[side])
             SM_TRY(sm_check_not_exported(mem, side));
-    if (!all)
-        SM_TRY(check_incoming(mem, incoming));
+    SM_TRY(check_incoming(mem, incoming));
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
@@ -200,7 +233,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         sm_put_copy(mem, side, incoming[side]);
         if (parts[side])
             sm_put_parts(mem, side, parts[side]);
-        head |= incoming[side] ? sm_bit(side) : 0;
+        head |= sm_bit(side);
     }
     if (incoming[SM_GPU])
         sm_put_device(mem, incoming[SM_GPU]->device);

@@ -9,9 +9,13 @@
  * failure nothing is given up. */
 synced_mem_status sm_release_side(struct synced_mem *mem, enum sm_side side);
 
-/* Replaces the object's copies by these, which hold the current contents. Takes them over; on failure they are still
- * the caller's. NULL: that side keeps its memory, which is then stale. Both NULL: both sides give up theirs. Blocks
- * until the library's work on borrowed memory has ended. ERR_INVALID_DEVICE: gpu is on another device than the object.
+/* Gives up the memory of both sides; the contents are zeros then. Blocks until the library's work on borrowed memory has
+ * ended. On failure nothing is given up. */
+synced_mem_status sm_release_memory(struct synced_mem *mem);
+
+/* Replaces the object's copies by these, of which one is not NULL and which hold the current contents. Takes them over;
+ * on failure they are still the caller's. NULL: that side keeps its memory, which is then stale. Blocks until the
+ * library's work on borrowed memory has ended. ERR_INVALID_DEVICE: gpu is on another device than the object.
  * ERR_INVALID_ARGUMENT: the memory is the object's own. ERR_INVALID_STATE: the placement is unified, or another call
  * has resized the object. */
 synced_mem_status sm_replace(struct synced_mem *mem, struct sm_copy *cpu, struct sm_copy *gpu);

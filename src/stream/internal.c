@@ -34,12 +34,31 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
     return status;
 }
 
+void sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence *fence)
+{
+    const ptrdiff_t nth = internal - internals.stream[internal->device];
+    if (nth >= SM_INTERNAL_MOVE_BEHIND && nth < SM_INTERNAL_MOVE_BEHIND + SM_INTERNALS_BEHIND)
+        sm_fence_drop(atomic_exchange_explicit(&internal->last, sm_fence_hold(fence), memory_order_acq_rel));
+}
+
+/* Takes the fence of the stream's last work, which no longer stands for what the caller is about to queue. Returns
+ * whether the fence is done. A query is needed if another thread has taken the fence. */
+static bool was_seen_idle(struct sm_stream *internal)
+{
+    struct sm_fence *const last = atomic_exchange_explicit(&internal->last, NULL, memory_order_acq_rel);
+    const bool idle = last && sm_fence_state(last) == SM_FENCE_DONE;
+    sm_fence_drop(last);
+    return idle;
+}
+
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out)
 {
     static atomic_uint turn;
     for (unsigned i = 0; i < SM_INTERNALS_BEHIND; i++) {
         bool done = false;
         SM_TRY(sm_internal_stream(device, (enum sm_internal)(first + i), out));
+        if (was_seen_idle(*out))
+            return SYNCED_MEM_OK;
         const synced_mem_status status = sm_device_stream_query(device, (*out)->handle, &done);
         if (status == SYNCED_MEM_ERR_DEVICE_LOST)
             return SYNCED_MEM_OK; /* the call goes on, and reports which work or contents it needs */
@@ -67,9 +86,17 @@ static synced_mem_status destroy_internal(int device, enum sm_internal internal)
     return status;
 }
 
+static void drop_last_fences(void)
+{
+    for (int device = 0; device < SM_MAX_DEVICES; device++)
+        for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++)
+            (void)was_seen_idle(&internals.stream[device][internal]);
+}
+
 synced_mem_status sm_internal_streams_shutdown(void)
 {
     struct sm_outcome first = {.status = SYNCED_MEM_OK};
+    drop_last_fences();
     sm_lock(&internals.lock);
     for (int device = 0; device < SM_MAX_DEVICES; device++) {
         for (enum sm_internal internal = SM_INTERNAL_H2D; internal < SM_INTERNALS; internal++) {

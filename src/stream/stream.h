@@ -56,7 +56,9 @@ struct sm_stream {
     uint64_t id;     /* the runtime's id of a created stream; 0 if the runtime gives none */
     uint64_t thread; /* the number of the thread whose default stream it is; else 0 */
     struct sm_stream *next;
-    _Atomic(struct sm_fence *) last; /* once the stream is done: for all work that it was given */
+    /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
+     * finds: for all work queued there, or NULL if some has no fence yet. */
+    _Atomic(struct sm_fence *) last;
     atomic_uint holders;             /* of created and per-thread streams; a bucket that keeps the record is one */
     /* Of created and per-thread streams. Held from a read of the state until the work that depends on it is queued. */
     struct sm_mutex lock;
@@ -73,10 +75,14 @@ struct sm_stream {
  * failure *out is unchanged. */
 synced_mem_status sm_internal_stream(int device, enum sm_internal internal, struct sm_stream **out);
 
-/* Finds an idle one of SM_INTERNALS_BEHIND internal streams. If none is idle, takes the next one in turn. Nothing is
- * reserved: another thread may find the same stream. first: the first of them. Does not block. Errors: as
+/* Finds an idle one of SM_INTERNALS_BEHIND internal streams. If none is idle, takes the next one in turn. A stream whose
+ * last fence was seen done is idle; any other is queried. Nothing is reserved: another thread may find the same stream.
+ * first: the first of them. Does not block. Errors: as
  * sm_internal_stream() and sm_device_stream_query(). */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
+
+/* Notes that the fence stands for all work that is queued on the internal stream. Adds a holder. Does not block. */
+void sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence *fence);
 
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);

@@ -56,6 +56,19 @@ static void end_reading(struct call *call)
     ck_assert_ptr_nonnull(call->data);
 }
 
+/* The kernel is held. Checks that one call waits for it and the other one does not. */
+static void check_independent(struct call *blocked, struct call *free)
+{
+    begin_to_read(blocked);
+    ck_assert(!ends(blocked));
+    begin_to_read(free);
+    const bool independent = ends(free);
+    gpu_unhold();
+    end_reading(blocked);
+    end_reading(free);
+    ck_assert(independent);
+}
+
 /* ---- Two objects ---- */
 
 /* a and b have SIZE bytes each. */
@@ -114,6 +127,24 @@ static void give_memory(const struct pair *pair)
 
 /* ---- Tests ---- */
 
+/* A call that comes after a caller's work finds an internal stream without a query, if the last work there was seen to
+ * end. */
+START_TEST(idle_stream_without_query)
+{
+    synced_mem *const mem = make(SIZE);
+    unsigned before = 0;
+    for (int i = 0; i < 3; i++) {
+        before = emu_calls("cudaStreamQuery");
+        ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(mem));
+        ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(mem));
+        ck_assert_ptr_nonnull(synced_mem_cpu_data(mem));
+    }
+    ck_assert_uint_eq(emu_calls("cudaStreamQuery"), before);
+    OK(synced_mem_release(mem));
+}
+END_TEST
+
+
 /* One thread waits for the kernel that writes a. b is read on the host meanwhile. */
 START_TEST(contents_for_the_host)
 {
@@ -126,14 +157,7 @@ START_TEST(contents_for_the_host)
     OK(synced_mem_end_use_on(pair.b, pair.stream));
     gpu_hold(pair.stream);
     kernel_writes(pair.a, 1, pair.stream);
-    begin_to_read(&blocked);
-    ck_assert(!ends(&blocked));
-    begin_to_read(&free);
-    const bool independent = ends(&free);
-    gpu_unhold();
-    end_reading(&blocked);
-    end_reading(&free);
-    ck_assert(independent);
+    check_independent(&blocked, &free);
     ck_assert(host_is(blocked.data, SIZE, 1));
     ck_assert(host_is(free.data, SIZE, 2));
     release_pair(&pair);
@@ -151,14 +175,7 @@ START_TEST(contents_for_the_device)
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(pair.a, pair.stream));
     host_writes(pair.a, 1);
     host_writes(pair.b, 2);
-    begin_to_read(&blocked);
-    ck_assert(!ends(&blocked));
-    begin_to_read(&free);
-    const bool independent = ends(&free);
-    gpu_unhold();
-    end_reading(&blocked);
-    end_reading(&free);
-    ck_assert(independent);
+    check_independent(&blocked, &free);
     ck_assert(device_is(blocked.data, SIZE, 1));
     ck_assert(device_is(free.data, SIZE, 2));
     release_pair(&pair);
@@ -240,14 +257,7 @@ START_TEST(beside_zeros)
     gpu_hold(pair.stream);
     ck_assert_ptr_nonnull(synced_mem_gpu_data_on(pair.a, pair.stream));
     OK(synced_mem_clear(pair.a));
-    begin_to_read(&blocked);
-    ck_assert(!ends(&blocked));
-    begin_to_read(&free);
-    const bool independent = ends(&free);
-    gpu_unhold();
-    end_reading(&blocked);
-    end_reading(&free);
-    ck_assert(independent);
+    check_independent(&blocked, &free);
     ck_assert(device_is(blocked.data, SIZE, 0));
     release_pair(&pair);
 }
@@ -267,14 +277,7 @@ START_TEST(beside_a_copy_to_the_host)
     OK(synced_mem_wait(pair.b));
     gpu_hold(pair.stream);
     kernel_writes(pair.a, 1, pair.stream);
-    begin_to_read(&blocked);
-    ck_assert(!ends(&blocked));
-    begin_to_read(&free);
-    const bool independent = ends(&free);
-    gpu_unhold();
-    end_reading(&blocked);
-    end_reading(&free);
-    ck_assert(independent);
+    check_independent(&blocked, &free);
     ck_assert(host_is(blocked.data, SIZE, 1));
     ck_assert(host_is(free.data, SIZE, 2));
     release_pair(&pair);
@@ -296,14 +299,7 @@ START_TEST(beside_a_transfer_into_marked_memory)
     host_writes(pair.a, 1);
     host_writes(pair.b, 2);
     gpu_hold(NULL);
-    begin_to_read(&blocked);
-    ck_assert(!ends(&blocked));
-    begin_to_read(&free);
-    const bool independent = ends(&free);
-    gpu_unhold();
-    end_reading(&blocked);
-    end_reading(&free);
-    ck_assert(independent);
+    check_independent(&blocked, &free);
     ck_assert(device_is(blocked.data, SIZE, 1));
     ck_assert(device_is(free.data, SIZE, 2));
     release_pair(&pair);
@@ -314,6 +310,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("independence");
     TCase *const tests = add_case(made, "independence");
+    tcase_add_test(tests, idle_stream_without_query);
     tcase_add_loop_test(tests, contents_for_the_host, 0, 2);
     tcase_add_loop_test(tests, contents_for_the_device, 0, 2);
     tcase_add_test(tests, first_use_of_a_part);
