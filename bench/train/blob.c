@@ -19,11 +19,13 @@ static synced_mem_options named(const struct blob *blob, const char *part, char 
     return options;
 }
 
-static synced_mem *make_object(const struct blob *blob, int count, const char *part)
+static synced_mem *make_object(const struct blob *blob, int count, const char *part,
+                               const synced_mem_allocator *gpu_allocator)
 {
     char name[NAME];
     synced_mem_options options = named(blob, part, name);
     options.device = blob->device;
+    options.gpu_allocator = gpu_allocator;
 
     synced_mem *object = NULL;
     if (synced_mem_create(&object, (size_t)count * BLOB_ELEMENT, &options) != SYNCED_MEM_OK)
@@ -61,8 +63,8 @@ static bool replace_objects(struct blob *blob, synced_mem *data, synced_mem *gra
 
 static bool make_objects(struct blob *blob, int count)
 {
-    synced_mem *const data = make_object(blob, count, "data");
-    synced_mem *const grad = data ? make_object(blob, count, "grad") : NULL;
+    synced_mem *const data = make_object(blob, count, "data", NULL);
+    synced_mem *const grad = data ? make_object(blob, count, "grad", blob->gpu_allocator) : NULL;
     return replace_objects(blob, data, grad, count);
 }
 

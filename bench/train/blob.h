@@ -17,8 +17,9 @@
 #define BLOB_ELEMENT 4 /* bytes: a float or an int32_t */
 
 struct blob {
-    const char *name; /* shown in errors; not copied */
-    int device;       /* as in synced_mem_options */
+    const char *name;                          /* shown in errors; not copied */
+    int device;                                /* as in synced_mem_options */
+    const synced_mem_allocator *gpu_allocator; /* of the gradient; NULL: the library's */
     int dims;
     int shape[BLOB_MAX_DIMS];
     int count;    /* elements of the shape */

@@ -130,7 +130,8 @@ static bool fill_parameters(struct model *model, struct rng *rng)
     return fill_layer(model, SCORES, 0.1F, rng);
 }
 
-bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape, struct rng *rng)
+bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
+                const synced_mem_allocator *gradients, struct rng *rng)
 {
     const int device = backend->device;
     *model = (struct model){
@@ -143,6 +144,7 @@ bool model_make(struct model *model, const struct backend *backend, const struct
         .row_loss = blob_make("row loss", device),
         .totals = {blob_make("even total loss", device), blob_make("odd total loss", device)},
     };
+    model->all.gpu_allocator = gradients;
     for (int i = 0; i < shape->layers; ++i)
         model->units[i] = blob_make("units", device);
     if (make_parameters(model) && fill_parameters(model, rng) &&

@@ -56,9 +56,10 @@ struct model {
     struct model_probe *probe; /* NULL: none. The owner of the model sets it. */
 };
 
-/* Makes a network with random weights, written on the host. The model must stay where it is until it is freed. After a
- * failure there is nothing to free. */
-bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape, struct rng *rng);
+/* Makes a network with random weights, written on the host. gradients: the allocator of their device copy; NULL: the
+ * library's. The model must stay where it is until it is freed. After a failure there is nothing to free. */
+bool model_make(struct model *model, const struct backend *backend, const struct model_shape *shape,
+                const synced_mem_allocator *gradients, struct rng *rng);
 void model_free(struct model *model);
 
 /* Returns the number of all parameters. */

@@ -283,7 +283,8 @@ static bool open_reductions(struct profile *p)
 {
     const struct model *const model = &p->model;
     return p->ranks->count == 1 ||
-           (reduce_open(&p->reduce, p->ranks, p->backend) &&
+           (reduce_open(&p->reduce, p->ranks, p->backend, p->settings->reduce_blocks) &&
+            p->reduce.attach(&p->reduce, model->all.grad) &&
             buckets_make(&p->buckets, &p->reduce, &model->all, model->parameters, model->count,
                          (size_t)p->settings->bucket * 1024) &&
             buckets_make(&p->whole, &p->reduce, &model->all, model->parameters, model->count, SIZE_MAX));
@@ -341,7 +342,7 @@ bool profile(const struct settings *settings, const struct text *text, const str
     };
     struct rng weights = rng_make(settings->seed, RNG_WEIGHTS);
     const struct model_shape shape = settings_shape(settings, text->vocabulary);
-    if (!model_make(&p.model, backend, &shape, &weights))
+    if (!model_make(&p.model, backend, &shape, reduce_gpu_allocator(ranks, backend), &weights))
         return false;
     p.part_count = model_gradient_part(&p.model, p.model.count) + 1;
     const bool done = batches_make(p.batches, backend->device, &p.rows, text->context) && open_reductions(&p) &&

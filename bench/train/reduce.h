@@ -20,6 +20,10 @@ struct reduce {
     char name[160]; /* of the library that communicates, for the report */
     void *state;
 
+    /* Prepares for sums of parts of the object, whose device copy is of reduce_gpu_allocator(). All ranks call it alike,
+     * once. */
+    bool (*attach)(struct reduce *reduce, synced_mem *object);
+
     /* Begins a step, for the statistics. */
     bool (*begin_step)(struct reduce *reduce);
 
@@ -51,8 +55,12 @@ struct reduce {
     void (*abort)(struct reduce *reduce);
 };
 
-/* Opens the reductions for a backend, which stays open. All ranks call it. */
-bool reduce_open(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend);
+/* Returns the allocator for a device copy that is attached; NULL: any memory will do. */
+const synced_mem_allocator *reduce_gpu_allocator(const struct ranks *ranks, const struct backend *backend);
+
+/* Opens the reductions for a backend, which stays open. blocks: the most thread blocks of a reduction's kernel; 0: the
+ * library that communicates decides. All ranks call it. */
+bool reduce_open(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend, int blocks);
 
 /* Closes the reductions, if they are open. */
 void reduce_close(struct reduce *reduce);
@@ -62,6 +70,7 @@ void reduce_abort(void);
 
 /* For reduce_open(). */
 bool reduce_open_mpi(struct reduce *reduce);
-bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend);
+bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend, int blocks);
+const synced_mem_allocator *reduce_nccl_allocator(void);
 
 #endif

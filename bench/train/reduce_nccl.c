@@ -6,6 +6,9 @@
  * on the stream of the arithmetic waits for the reduction, and for no reduction that is queued after it. The host waits
  * for none of this.
  *
+ * The gradients are in memory that NCCL allocates and that is registered as a symmetric window: each rank's kernels then
+ * read and write the memory of the others directly, and need fewer multiprocessors for the same bandwidth.
+ *
  * If another rank ends, a reduction may never end, and so the host may wait for the device without end. A thread
  * watches NCCL's errors. It aborts the communicator after one, which ends the reductions on the device. The next call
  * here then fails.
@@ -21,12 +24,20 @@
 #include <stdlib.h>
 #include <time.h>
 
+/* Symmetric windows. */
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+#define HAVE_WINDOWS
+#endif
+
 /* One step in this many is timed: its waits have an event before and one after. */
 enum { STEPS_PER_SAMPLE = 16, FIRST_SAMPLE = 2, MOST_WAITS = 64 };
 
 static const struct timespec pause_between_polls = {.tv_nsec = 100000000};
 
 struct state {
+#ifdef HAVE_WINDOWS
+    ncclWindow_t window; /* of the attached object; NULL: none, or this machine has none */
+#endif
     cudaStream_t stream;  /* of the reductions */
     cudaStream_t compute; /* of the arithmetic */
     pthread_t watcher;
@@ -57,6 +68,70 @@ static bool cuda_succeeded(const char *what, cudaError_t error)
 {
     return error == cudaSuccess || fail("%s: %s", what, cudaGetErrorString(error));
 }
+
+/* ---- Memory ---- */
+
+#ifdef HAVE_WINDOWS
+static void *allocate(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    void *data = NULL;
+    int current;
+    (void)alignment, (void)stream, (void)user; /* NCCL's memory begins at a page, and is there at once */
+    if (cudaGetDevice(&current) != cudaSuccess || cudaSetDevice(device) != cudaSuccess)
+        return NULL;
+    const ncclResult_t result = ncclMemAlloc(&data, size);
+    return cudaSetDevice(current) == cudaSuccess && result == ncclSuccess ? data : NULL;
+}
+
+static void deallocate(void *data, size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
+{
+    (void)size, (void)alignment, (void)device, (void)user;
+    if (stream) /* NULL: the device is lost */
+        cudaStreamSynchronize(stream);
+    ncclMemFree(data);
+}
+
+const synced_mem_allocator *reduce_nccl_allocator(void)
+{
+    static const synced_mem_allocator allocator = {
+        .struct_size = sizeof allocator, .alloc = allocate, .free = deallocate};
+    return &allocator;
+}
+
+static bool nccl_attach(struct reduce *reduce, synced_mem *object)
+{
+    struct state *const state = reduce->state;
+    void *const data = synced_mem_mutable_gpu_data_on(object, state->stream);
+    if (!data)
+        return fail_library("window");
+    const ncclResult_t result = ncclCommWindowRegister(state->communicator, data, synced_mem_size(object),
+                                                       &state->window, NCCL_WIN_COLL_SYMMETRIC);
+    return nccl_succeeded("window", result) &&
+           (synced_mem_end_use_on(object, state->stream) == SYNCED_MEM_OK || fail_library("window"));
+}
+
+static void leave_window(struct state *state)
+{
+    if (state->communicator && state->window)
+        ncclCommWindowDeregister(state->communicator, state->window);
+}
+#else
+const synced_mem_allocator *reduce_nccl_allocator(void)
+{
+    return NULL;
+}
+
+static bool nccl_attach(struct reduce *reduce, synced_mem *object)
+{
+    (void)reduce, (void)object;
+    return true;
+}
+
+static void leave_window(struct state *state)
+{
+    (void)state;
+}
+#endif
 
 /* ---- Time ---- */
 
@@ -288,6 +363,7 @@ static void nccl_close(struct reduce *reduce)
     if (!state)
         return;
     end_watcher(state);
+    leave_window(state);
     if (state->communicator)
         ncclCommDestroy(state->communicator);
     pthread_mutex_destroy(&state->mutex);
@@ -303,13 +379,17 @@ static void nccl_abort(struct reduce *reduce)
     pthread_mutex_unlock(&state->mutex);
 }
 
-static bool join(struct state *state, const struct ranks *ranks)
+static bool join(struct state *state, const struct ranks *ranks, int blocks)
 {
     ncclUniqueId id = {{0}};
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    if (blocks > 0)
+        config.maxCTAs = blocks;
     if (ranks->rank == 0 && !nccl_succeeded("NCCL does not start", ncclGetUniqueId(&id)))
         return false;
     if (!ranks->broadcast(&id, sizeof id) ||
-        !nccl_succeeded("NCCL does not start", ncclCommInitRank(&state->communicator, ranks->count, id, ranks->rank)))
+        !nccl_succeeded("NCCL does not start",
+                        ncclCommInitRankConfig(&state->communicator, ranks->count, id, ranks->rank, &config)))
         return false;
     state->has_watcher = pthread_create(&state->watcher, NULL, watch, state) == 0;
     return state->has_watcher || fail("out of memory for a thread");
@@ -332,7 +412,7 @@ static void name_library(struct reduce *reduce)
     snprintf(reduce->name, sizeof reduce->name, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
 }
 
-bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend)
+bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend, int blocks)
 {
     struct state *const state = calloc(1, sizeof *state);
     if (!state)
@@ -341,6 +421,7 @@ bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const st
     pthread_mutex_init(&state->mutex, NULL);
     *reduce = (struct reduce){
         .state = state,
+        .attach = nccl_attach,
         .begin_step = nccl_begin_step,
         .start = nccl_start,
         .wait = nccl_wait,
@@ -351,7 +432,7 @@ bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const st
         .abort = nccl_abort,
     };
     name_library(reduce);
-    if (make_stream(state) && join(state, ranks))
+    if (make_stream(state) && join(state, ranks, blocks))
         return true;
     nccl_close(reduce);
     return false;

@@ -2,8 +2,13 @@
 #include "failure.h"
 #include "reduce.h"
 
-bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend)
+const synced_mem_allocator *reduce_nccl_allocator(void)
 {
-    (void)reduce, (void)ranks, (void)backend;
+    return NULL;
+}
+
+bool reduce_open_nccl(struct reduce *reduce, const struct ranks *ranks, const struct backend *backend, int blocks)
+{
+    (void)reduce, (void)ranks, (void)backend, (void)blocks;
     return fail("this program was built without NCCL, which sums gradients on GPUs; --device cpu needs none");
 }

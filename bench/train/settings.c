@@ -94,6 +94,7 @@ static bool parse_value(struct settings *s, const char *flag, const char *value,
         {"--sample", 0, 1000000, &s->sample},
         {"--overlap", 1, 1000000, &s->overlap},
         {"--bucket", 1, 1 << 20, &s->bucket},
+        {"--reduce-blocks", 0, 1024, &s->reduce_blocks},
         {"--stop", 1, 1000000000, &s->stop},
         {"--save-every", 1, 1000000000, &s->save_every},
         {"--layers", 1, MODEL_MAX_LAYERS, &s->layers},
@@ -243,6 +244,8 @@ void settings_help(void)
         "  --load FILE         go on from a checkpoint, with its seed; --steps counts from the first run\n"
         "  --stop N            end the run after step N of --steps\n"
         "  --bucket N          with several ranks: KiB of gradients that are reduced together (%d)\n"
+        "  --reduce-blocks N   with several ranks on GPUs: the most thread blocks of a reduction, so that matrix\n"
+        "                      products keep the other multiprocessors; 0: NCCL decides (%d)\n"
         "  --overlap N         measure how far pushes hide behind kernels instead of training; see below\n"
         "  --profile FILE      measure the parts of a step and the reductions instead of training; see below\n"
         "  --timeline          with --overlap: print the times of the last pushes and kernels as a line of JSON\n"
@@ -269,5 +272,5 @@ void settings_help(void)
         "\n"
         "Exit status: 0; 1 if the run failed; 2 for a wrong flag, file or device.\n",
         (int)defaults.seed, defaults.steps, defaults.batch, defaults.context, defaults.embed, defaults.layers,
-        defaults.hidden, defaults.rate, defaults.decay, defaults.sample, defaults.bucket);
+        defaults.hidden, defaults.rate, defaults.decay, defaults.sample, defaults.bucket, defaults.reduce_blocks);
 }

@@ -31,6 +31,7 @@ struct settings {
     double rate;
     double decay;
     int bucket;          /* KiB of gradients that are reduced together */
+    int reduce_blocks;   /* the most thread blocks of a reduction on a GPU; 0: NCCL decides */
     int overlap;         /* steps in a round of measuring pushes beside kernels; 0 to train */
     const char *profile; /* path of the file for the measured parts of a step; NULL: train */
     bool timeline;       /* print the times of the last of these steps */

@@ -299,7 +299,7 @@ static bool make_model(struct run *run)
     const struct settings *const s = run->settings;
     struct rng rng = rng_make(s->seed, RNG_WEIGHTS);
     const struct model_shape shape = settings_shape(s, run->text->vocabulary);
-    if (!model_make(&run->model, run->backend, &shape, &rng))
+    if (!model_make(&run->model, run->backend, &shape, reduce_gpu_allocator(run->ranks, run->backend), &rng))
         return false;
     if (run->from && !checkpoint_apply(run->from, &run->model)) {
         model_free(&run->model);
@@ -317,7 +317,8 @@ static bool open_reductions(struct run *run)
     struct model *const model = &run->model;
     if (run->ranks->count == 1)
         return true;
-    if (!reduce_open(&run->reduce, run->ranks, run->backend) ||
+    if (!reduce_open(&run->reduce, run->ranks, run->backend, run->settings->reduce_blocks) ||
+        !run->reduce.attach(&run->reduce, model->all.grad) ||
         !buckets_make(&run->buckets, &run->reduce, &model->all, model->parameters, model->count,
                       (size_t)run->settings->bucket * 1024))
         return false;

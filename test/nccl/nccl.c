@@ -5,7 +5,7 @@
  *
  * The call waits on the host until all ranks have made it. NCCL waits on the device.
  */
-#include "nccl.h"
+#include "nccl_memory.h"
 
 #include "cudart_emu.h"
 
@@ -229,9 +229,17 @@ static void destroy_events(const struct ncclComm *communicator)
     }
 }
 
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *communicator, int count, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    (void)config;
+    return ncclCommInitRank(communicator, count, id, rank);
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t communicator)
 {
     struct clique *const clique = communicator->clique;
+    nccl_end_windows(communicator, false);
     pthread_mutex_lock(&mutex);
     clique->ended++;
     pthread_cond_broadcast(&changed);
@@ -244,6 +252,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t communicator)
 
 ncclResult_t ncclCommAbort(ncclComm_t communicator)
 {
+    nccl_end_windows(communicator, true);
     pthread_mutex_lock(&mutex);
     communicator->clique->broken = true;
     pthread_cond_broadcast(&changed);
@@ -263,16 +272,6 @@ ncclResult_t ncclGetVersion(int *version)
 {
     *version = 22705;
     return ncclSuccess;
-}
-
-ncclResult_t ncclMemAlloc(void **data, size_t size)
-{
-    return cudaMalloc(data, size) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
-}
-
-ncclResult_t ncclMemFree(void *data)
-{
-    return cudaFree(data) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 const char *ncclGetErrorString(ncclResult_t result)

@@ -26,6 +26,21 @@ typedef enum {
     ncclInProgress = 7
 } ncclResult_t;
 
+#define NCCL_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define NCCL_VERSION_CODE NCCL_VERSION(2, 27, 5)
+
+typedef struct {
+    size_t size;
+    int maxCTAs;
+} ncclConfig_t;
+#define NCCL_CONFIG_INITIALIZER                                                                                        \
+    {                                                                                                                  \
+        sizeof(ncclConfig_t), -1                                                                                       \
+    }
+
+typedef struct ncclWindow *ncclWindow_t;
+enum { NCCL_WIN_COLL_SYMMETRIC = 1 };
+
 typedef enum { ncclSum = 0 } ncclRedOp_t;
 typedef enum { ncclFloat = 7, ncclDouble = 8 } ncclDataType_t;
 
@@ -34,6 +49,10 @@ ncclResult_t ncclMemAlloc(void **data, size_t size);
 ncclResult_t ncclMemFree(void *data);
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id);
 ncclResult_t ncclCommInitRank(ncclComm_t *communicator, int count, ncclUniqueId id, int rank);
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *communicator, int count, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config);
+ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void *data, size_t size, ncclWindow_t *window, int flags);
+ncclResult_t ncclCommWindowDeregister(ncclComm_t communicator, ncclWindow_t window);
 ncclResult_t ncclCommDestroy(ncclComm_t communicator);
 ncclResult_t ncclCommAbort(ncclComm_t communicator);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *error);

@@ -3,7 +3,7 @@
  * the part of the rank, MPI_Allreduce, and a kernel that writes the sum. The call waits on the host for the first
  * kernel and for the other ranks. NCCL waits on the device.
  */
-#include "nccl.h"
+#include "nccl_memory.h"
 
 #include "cudart_emu.h"
 
@@ -82,15 +82,25 @@ ncclResult_t ncclCommInitRank(ncclComm_t *communicator, int count, ncclUniqueId 
     return *communicator ? ncclSuccess : ncclSystemError;
 }
 
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *communicator, int count, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+    (void)config;
+    return ncclCommInitRank(communicator, count, id, rank);
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t communicator)
 {
+    nccl_end_windows(communicator, 0);
     free(communicator);
     return ncclSuccess;
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t communicator)
 {
-    return ncclCommDestroy(communicator);
+    nccl_end_windows(communicator, 1);
+    free(communicator);
+    return ncclSuccess;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t communicator, ncclResult_t *error)

@@ -162,6 +162,7 @@ static bool make_blobs(struct rank *rank)
         rank->parameters[i] = blob_make("parameter", rank->backend.device);
     }
     rank->all = blob_make("all", rank->backend.device);
+    rank->all.gpu_allocator = reduce_nccl_allocator();
     rank->total = blob_make("total", rank->backend.device);
     if (!blob_vector(&rank->all, end) || !blob_vector(&rank->total, 2))
         return false;
@@ -169,7 +170,8 @@ static bool make_blobs(struct rank *rank)
         if (!blob_view(&rank->parameters[i], &rank->all, first[i], 1, &lengths[i]))
             return false;
     }
-    return buckets_make(&rank->buckets, &rank->reduce, &rank->all, rank->parameters, PARAMETERS, 8192);
+    return rank->reduce.attach(&rank->reduce, rank->all.grad) &&
+           buckets_make(&rank->buckets, &rank->reduce, &rank->all, rank->parameters, PARAMETERS, 8192);
 }
 
 static void free_blobs(struct rank *rank)
@@ -227,7 +229,7 @@ static void *run_rank(void *argument)
         cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) != cudaSuccess)
         abort();
     rank->backend = (struct backend){.device = rank->ranks.rank, .on_gpu = true, .stream = stream};
-    if (!reduce_open_nccl(&rank->reduce, &rank->ranks, &rank->backend))
+    if (!reduce_open_nccl(&rank->reduce, &rank->ranks, &rank->backend, 4))
         return NULL;
     rank->done = make_blobs(rank) && take_steps(rank) && take_times(rank);
     if (!rank->done)
