@@ -563,11 +563,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
 #define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
 
 /** Of synced_mem_memory, since 0.2: the library never writes the memory, such as a file mapped with PROT_READ. A call
- * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
- * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
- * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
- * caller's memory back. If it fails later, head and contents are as before, and the new memory stays. It returns
- * ERR_INVALID_STATE while the memory is exported as a tensor.
+ * that has to write the memory replaces it first. The new memory is the library's own, or from the object's allocator.
+ * Contents that the call keeps are copied to it. Such a call conflicts with every access to that side of the object, of
+ * its root and of its views. It blocks until the copied contents have arrived. An access on a stream does not block for
+ * that. Each such call blocks as synced_mem_set_cpu_data() to hand borrowed memory back. If it fails after the
+ * replacement, head and contents are as before, and the new memory stays. It returns ERR_INVALID_STATE while the memory
+ * is exported as a tensor, and ERR_CAPTURING if it is an access on a capturing stream.
  * Details: docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
@@ -706,7 +707,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
 /** Gives unused segments back to the system, the longest unused first, until the pool holds at most keep bytes or no
- * unused segment. A segment that the CUDA runtime refuses to release stays. The next trim tries it again.
+ * unused segment. A segment that the CUDA runtime refuses to release stays, and is tried again later.
  * Blocking: the CUDA runtime may wait for the device. Ownership: none. Threads: safe. Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
 
