@@ -563,11 +563,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_gpu_data(synced_mem *mem, void *
 #define SYNCED_MEM_MEMORY_PAGE_LOCK 1u
 
 /** Of synced_mem_memory, since 0.2: the library never writes the memory, such as a file mapped with PROT_READ. A call
- * that has to write it replaces it first by memory of the library's own, or of the object's allocator. Contents that
- * the call keeps are copied to the new memory. Such a call conflicts with every access to that side of the object, of
- * its root and of its views. It blocks until these contents have arrived, and as synced_mem_set_cpu_data() to hand the
- * caller's memory back. If it fails later, head and contents are as before, and the new memory stays. It returns
- * ERR_INVALID_STATE while the memory is exported as a tensor.
+ * that has to write the memory replaces it first. The new memory is the library's own, or from the object's allocator.
+ * Contents that the call keeps are copied to it. Such a call conflicts with every access to that side of the object, of
+ * its root and of its views. It blocks until the copied contents have arrived. An access on a stream does not block for
+ * that. Each such call blocks as synced_mem_set_cpu_data() to hand borrowed memory back. If it fails after the
+ * replacement, head and contents are as before, and the new memory stays. It returns ERR_INVALID_STATE while the memory
+ * is exported as a tensor, and ERR_CAPTURING if it is an access on a capturing stream.
  * Details: docs/guide/memory.md, "Read-only memory". */
 #define SYNCED_MEM_MEMORY_READ_ONLY 2u
 
@@ -694,9 +695,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
 
 /* ---- Page-locked memory ---- */
 /*
- * The library's page-locked host memory comes from a pool for the whole process. It takes slabs from the system and
- * keeps released memory for the next object: docs/guide/memory.md, "Page-locked memory". All functions are safe while
- * transfers are in flight. Those that set the limit, trim or reserve also wait while the pool grows in another thread.
+ * The library's page-locked host memory comes from a pool for the whole process. The pool takes large segments from
+ * the system, and keeps released memory for the next object: docs/guide/memory.md, "Page-locked memory". All functions
+ * are safe while transfers are in flight. The functions that set the limit, trim or reserve also wait while the pool
+ * grows in another thread.
  */
 
 /** Sets the most that the pool may hold; 0 (the default): no limit. Unused memory beyond it goes back to the system;
@@ -704,23 +706,23 @@ SYNCED_MEM_API synced_mem_status synced_mem_set_allocators(const synced_mem_allo
  * and the request. Blocking, ownership, threads, errors: as synced_mem_host_pool_trim(). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_limit(size_t bytes);
 
-/** Gives unused slabs back to the system, the longest unused first, until the pool holds at most keep bytes or no
- * unused slab. A slab that the CUDA runtime refuses to release stays, and is tried again next time.
+/** Gives unused segments back to the system, the longest unused first, until the pool holds at most keep bytes or no
+ * unused segment. A segment that the CUDA runtime refuses to release stays, and is tried again later.
  * Blocking: the CUDA runtime may wait for the device. Ownership: none. Threads: safe. Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_trim(size_t keep);
 
-/** Sets how long an unused slab is kept; 0 (the default): for ever. Only synced_mem_reap() and a growth of the pool
+/** Sets how long an unused segment is kept; 0 (the default): for ever. Only synced_mem_reap() and a growth of the pool
  * check the time: an access that finds memory never waits for it.
  * Blocking: never. Ownership: none. Threads: safe. Errors: ERR_FORKED. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_set_decay(unsigned milliseconds);
 
 /** Makes sure that so many bytes in one piece are free in the pool, so that a program can pay for page-locking when it
- * starts. They stay until they are used, or unused slabs are given back.
+ * starts. They stay until they are used, or unused segments are given back.
  * @param device  whose transfers the memory is for, whose context page-locks it; or SYNCED_MEM_DEVICE_CURRENT
  * @param bytes   0: nothing is done
  * Blocking: as long as page-locking takes. Ownership: the pool's. Threads: safe. Errors: ERR_INVALID_ARGUMENT (a device
  * below -1, a size over PTRDIFF_MAX); ERR_OUT_OF_HOST_MEMORY (also by the limit); GPU errors. After a failure the pool
- * is as before, less unused slabs. @since 0.1 */
+ * is as before, less unused segments. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_host_pool_reserve(int device, size_t bytes);
 
 /** The contents and the work of the pool of page-locked memory. */
@@ -731,8 +733,8 @@ typedef struct synced_mem_host_pool_stats {
     uint64_t held_bytes;           /**< page-locked, in use or not */
     uint64_t peak_held_bytes;      /**< the most of that at a time */
     uint64_t free_bytes;           /**< held and not in use */
-    uint64_t slabs;                /**< slabs held: registrations with the CUDA runtime */
-    uint64_t registrations;        /**< slabs ever page-locked */
+    uint64_t slabs;                /**< segments held */
+    uint64_t registrations;        /**< segments ever page-locked */
     uint64_t reused_allocations;   /**< allocations from memory that was page-locked already */
     uint64_t fresh_allocations;    /**< allocations for which memory was page-locked */
 } synced_mem_host_pool_stats;

@@ -1,9 +1,10 @@
 /**
  * @file
- * Exchange of tensors with other libraries by DLPack: an object's memory as a tensor, and a tensor as an object,
- * without a copy. NumPy, PyTorch, CuPy, JAX and others read and make such tensors. synced_mem.h explains the words.
+ * Exchange of tensors with other libraries by DLPack. An object's memory can become a tensor, and a tensor can become
+ * an object. Both use the same memory. NumPy, PyTorch, CuPy, JAX and others read and make such tensors. synced_mem.h
+ * explains the words. Details: docs/guide/other_libraries.md.
  *
- * This header needs no header of DLPack's. It declares DLPack's two structs by name: DLManagedTensorVersioned of
+ * This header includes no header of DLPack. It declares DLPack's two structs by name: DLManagedTensorVersioned of
  * version 1, and DLManagedTensor, the legacy struct of earlier versions. A tensor's type is that of DLDataType.
  * Source: github.com/dmlc/dlpack, include/dlpack/dlpack.h, versions 1.0 to 1.3.
  */
@@ -29,12 +30,13 @@ typedef enum synced_mem_dlpack_side {
 
 /** The access that the tensor's consumer makes. */
 typedef enum synced_mem_dlpack_mode {
-    SYNCED_MEM_DLPACK_READ = 0,     /**< as synced_mem_cpu_data(); the tensor has the flag for read-only */
-    SYNCED_MEM_DLPACK_MUTABLE = 1,  /**< as synced_mem_mutable_cpu_data() */
-    SYNCED_MEM_DLPACK_OVERWRITE = 2 /**< as synced_mem_overwrite_cpu_data() */
+    SYNCED_MEM_DLPACK_READ = 0,     /**< as synced_mem_cpu_data() or its sibling of the device copy; the tensor has
+                                     * DLPack's flag for read-only memory */
+    SYNCED_MEM_DLPACK_MUTABLE = 1,  /**< as synced_mem_mutable_cpu_data() or its sibling */
+    SYNCED_MEM_DLPACK_OVERWRITE = 2 /**< as synced_mem_overwrite_cpu_data() or its sibling */
 } synced_mem_dlpack_mode;
 
-/** Of synced_mem_dlpack_options: the consumer names no stream. */
+/** Value of synced_mem_dlpack_options.stream: the consumer names no stream. */
 #define SYNCED_MEM_DLPACK_NO_STREAM ((synced_mem_stream)(uintptr_t)-1)
 
 /** A tensor to make. A member that is zero is at its default. */
@@ -42,42 +44,44 @@ typedef struct synced_mem_dlpack_options {
     size_t struct_size;          /**< sizeof(synced_mem_dlpack_options) */
     synced_mem_dlpack_side side; /**< has no default */
     synced_mem_dlpack_mode mode; /**< SYNCED_MEM_DLPACK_READ by default */
-    uint8_t type_code;           /**< of DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, 7 to 17 */
+    uint8_t type_code;           /**< of DLDataType: 0 int, 1 uint, 2 float, 4 bfloat, 5 complex, 6 bool, or 7 to 17:
+                                  * floating point of 4 to 8 bits */
     uint8_t type_bits;           /**< bits of one lane; has no default */
     uint16_t type_lanes;         /**< at most 64; 0: 1 */
     int32_t ndim;                /**< number of dimensions, at most 64; 0: one element */
     const int64_t *shape;        /**< ndim sizes, outermost first; may be NULL if ndim is 0 */
-    /** Of the device copy: the stream on which the consumer uses the memory, as for synced_mem_gpu_data_on(); NULL: the
-     * legacy stream. SYNCED_MEM_DLPACK_NO_STREAM: an access without a stream, as synced_mem_gpu_data(). Of the host
-     * copy it is ignored. */
+    /** The stream on which the consumer uses the device copy, as for synced_mem_gpu_data_on(). NULL: the legacy stream.
+     * SYNCED_MEM_DLPACK_NO_STREAM: an access without a stream, as synced_mem_gpu_data(). Ignored for the host copy. */
     synced_mem_stream stream;
 } synced_mem_dlpack_options;
 
 /** Makes a tensor of the first bytes of an object or view. The call is an access with the mode, and the tensor's data
- * is the pointer of that access. The one rule holds for it: a later conflicting access waits for the consumer's work,
- * and the consumer needs a new tensor after one. The tensor is compact and row-major; elements of less than 8 bits are
- * packed. Its strides are never NULL, its byte_offset is 0, and its data is NULL if it has no elements.
+ * is the pointer of that access. The one rule holds for the tensor: the consumer may use it until the next conflicting
+ * call on the object, and needs a new tensor after that call. Such a call waits for work that the consumer has queued
+ * on the stream. The tensor is compact and row-major; elements of less than 8 bits are packed. Its strides are never
+ * NULL, and its byte_offset is 0. Its data is NULL if it has no elements.
  *
- * Until the tensor's deleter is called, its memory stays: synced_mem_set_cpu_data(), synced_mem_use_memory(),
+ * Until the tensor's deleter is called, its memory stays. synced_mem_set_cpu_data(), synced_mem_use_memory(),
  * synced_mem_release_cpu_data(), synced_mem_release_data() and their siblings return ERR_INVALID_STATE if they would
- * replace or release it, also for its root and views; so do synced_mem_resize(), synced_mem_resize_discard(), and calls
- * that would replace read-only memory.
+ * replace or release that memory. So does any call that would replace it because it is read-only. synced_mem_resize()
+ * and synced_mem_resize_discard() return ERR_INVALID_STATE in any case. A tensor of a view keeps the memory of its
+ * root. A tensor of a root keeps the memory of all views.
  * @param out      receives the tensor, of version 1.0; NULL after a failure
  * @param mem      an object or view; the tensor holds a reference to it
  * @param options  its side, mode, type and shape
  * Blocking: as the access. Ownership: the tensor is the caller's, who passes it on, or calls its deleter, once. Any
- * thread may call the deleter at any time; it never fails. It drops the tensor's reference as synced_mem_release()
- * does: it may block and call callbacks like that. If that release fails, the object stays alive. In a forked child the
- * deleter frees the child's copy of the tensor. Until it is called, synced_mem_shutdown() finds the object alive.
- * Threads: safe. Errors: those of the access; ERR_INVALID_ARGUMENT (mem is NULL, options is not valid, the type is not
+ * thread may call the deleter at any time; it never fails. It drops the tensor's reference by synced_mem_release(), so
+ * it may block and call callbacks. If that release fails, the object stays alive. In a forked child the deleter frees
+ * the child's copy of the tensor. Until the deleter is called, the object is alive for synced_mem_shutdown(). Threads:
+ * safe. Errors: those of the access; ERR_INVALID_ARGUMENT (out or mem is NULL, options is not valid, the type is not
  * known, ndim is not 0 to 64, a size is negative, the elements have more bytes than the object);
  * ERR_OUT_OF_HOST_MEMORY.
  * @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack(struct DLManagedTensorVersioned **out, synced_mem *mem,
                                                       const synced_mem_dlpack_options *options);
 
-/** As synced_mem_to_dlpack(), in the legacy struct, for consumers that read no other, such as NumPy 1. That struct
- * cannot say that a tensor is read-only, so the mode is not SYNCED_MEM_DLPACK_READ.
+/** As synced_mem_to_dlpack(), in the legacy struct, for consumers that read no other, such as NumPy before 2.1. That
+ * struct cannot say that a tensor is read-only, so the mode must not be SYNCED_MEM_DLPACK_READ.
  * Blocking, ownership, threads: as synced_mem_to_dlpack(). Errors: as synced_mem_to_dlpack(); ERR_INVALID_ARGUMENT (the
  * mode is SYNCED_MEM_DLPACK_READ). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack_legacy(struct DLManagedTensor **out, synced_mem *mem,
@@ -85,27 +89,29 @@ SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack_legacy(struct DLManagedTen
 
 /* ---- Tensors in ---- */
 
-/** Makes an object that adopts the memory of a tensor. Its size is that of all elements, and its head AT_CPU (kDLCPU,
- * kDLCUDAHost) or AT_GPU (kDLCUDA, kDLCUDAManaged). The tensor's device number is not used: the CUDA runtime is queried
- * for the memory's device. The tensor's deleter is called once, when all work of the library on the memory, and the
- * caller's on streams of accesses, has finished: as the callback of adopted memory is. Memory of a read-only tensor is
- * as with SYNCED_MEM_MEMORY_READ_ONLY. A tensor without a deleter is borrowed memory. If a tensor has no elements, its
- * deleter is called before this returns. Several objects may adopt one memory, as with synced_mem_use_memory().
+/** Makes an object that adopts the memory of a tensor. The object's size is that of all elements. Elements of less than
+ * 8 bits are packed unless the tensor has DLPack's flag for padding. The head is AT_CPU (kDLCPU, kDLCUDAHost) or AT_GPU
+ * (kDLCUDA, kDLCUDAManaged). The tensor's device number is not used: the CUDA runtime is queried for the device of
+ * device memory. The tensor's deleter is called once, as the callback of adopted memory is. By then the object no
+ * longer uses the memory. All work of the library on it, and of the caller on streams of accesses, has finished. Memory
+ * of a read-only tensor is as with SYNCED_MEM_MEMORY_READ_ONLY. A tensor without a deleter is borrowed memory. If a
+ * tensor has no elements, the head is UNINITIALIZED, and the deleter is called before this returns. Several objects may
+ * adopt one memory, as with synced_mem_use_memory().
  * @param out      receives the object, with one reference; NULL after a failure
- * @param tensor   of version 1. Read its type and shape before this call. The version is checked before all else is
- * read
+ * @param tensor   of version 1. Read its type and shape before this call. Of another version only the number is read
  * @param stream   in whose order the contents are ready, as synced_mem_memory.stream
  * @param options  as for synced_mem_create(); NULL for the defaults
  * Blocking: as synced_mem_create() and synced_mem_use_memory(). Ownership: after success the tensor is the library's,
- * and the object the caller's. After a failure the tensor is still the caller's, and its deleter was not called.
- * Threads: safe. Errors: those of synced_mem_create() and synced_mem_use_memory(); ERR_INVALID_ARGUMENT (tensor is
- * NULL; another major version; a device, type or number of lanes that is not known, or opaque handles; ndim is not 0 to
- * 64; a size is negative; strides that are not compact and row-major; the elements have too many bytes, or their
- * addresses overflow; data is NULL). @since 0.2 */
+ * and the object the caller's. After a failure the tensor is unchanged and still the caller's, and its deleter was not
+ * called. Threads: safe. Errors: those of synced_mem_create() and synced_mem_use_memory(); ERR_INVALID_ARGUMENT (out or
+ * tensor is NULL; another major version; a device, type or number of lanes that is not known, or opaque handles; ndim
+ * is not 0 to 64; a size is negative; strides that are not compact and row-major; the elements have too many bytes, or
+ * their addresses overflow; data is NULL). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_from_dlpack(synced_mem **out, struct DLManagedTensorVersioned *tensor,
                                                         synced_mem_stream stream, const synced_mem_options *options);
 
-/** As synced_mem_from_dlpack(), of the legacy struct, which has no version and no flags: the memory may be written.
+/** As synced_mem_from_dlpack(), of the legacy struct. That struct has no version and no flags: the memory may be
+ * written.
  * Blocking, ownership, threads, errors: as synced_mem_from_dlpack(). @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_from_dlpack_legacy(synced_mem **out, struct DLManagedTensor *tensor,
                                                                synced_mem_stream stream,

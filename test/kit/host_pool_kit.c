@@ -118,7 +118,7 @@ WRAP_MMAP(mmap64)
 
 void *__real_calloc(size_t number, size_t size);
 void *__wrap_calloc(size_t number, size_t size);
-/* The pool allocates its records in chunks, except those of slabs. */
+/* The pool allocates its records in chunks, except those of segments. */
 void *__wrap_calloc(size_t number, size_t size)
 {
     const bool by_chunk = number * size > 10000;

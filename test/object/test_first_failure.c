@@ -35,7 +35,7 @@ START_TEST(the_detail_is_of_the_first_of_several_failures)
                                         "cudaHostUnregister"};
     synced_mem *mems[2];
     for (int device = 0; device < 2; device++) {
-        mems[device] = make_on(64 << 20, device); /* needs a slab of its own */
+        mems[device] = make_on(64 << 20, device); /* needs a segment of its own */
         ck_assert_ptr_nonnull(synced_mem_gpu_data(mems[device]));
         ck_assert_ptr_nonnull(synced_mem_cpu_data(mems[device]));
     }

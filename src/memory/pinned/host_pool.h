@@ -2,7 +2,7 @@
  * The pool of page-locked host memory. It keeps memory for reuse: page-locking is slow, and freeing may wait for the
  * device. Its words:
  *
- * - segment: memory from the system, page-locked as one (segment.h). Public statistics call it a slab.
+ * - segment: memory from the system, page-locked as one (segment.h). The public statistics count it in slabs.
  * - arena: all segments, and which parts of them are in use (arena.h).
  * - block: a contiguous part of a segment. tlsf: an index of free blocks by size (tlsf.h).
  * - run: a block that is cut into equal cells, for small requests (runs.h).
