@@ -208,7 +208,8 @@ static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        drop_lost_of_record(each, lost);
+        if (is_arriving(each, SM_CPU) || is_arriving(each, SM_GPU))
+            drop_lost_of_record(each, lost);
 }
 
 void sm_drop_lost(struct synced_mem *mem)
@@ -250,7 +251,7 @@ static unsigned count_given(const struct synced_mem *record, enum sm_side side)
     return copy ? copy->given : 0;
 }
 
-static struct sm_before get_state(const struct synced_mem *record)
+struct sm_before sm_state_of(const struct synced_mem *record)
 {
     return (struct sm_before){.offset = sm_begin_of(record),
                               .head = sm_head(record),
@@ -275,7 +276,7 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
                        transaction->records);
     struct sm_before *before = transaction->every;
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        *before++ = get_state(each);
+        *before++ = sm_state_of(each);
     return SYNCED_MEM_OK;
 }
 
@@ -285,16 +286,22 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
     if (!sm_has_one_record(transaction->mem))
         return note_states_of_parts(transaction);
     transaction->records = 1;
-    transaction->one = get_state(sm_first_record(transaction->mem));
+    transaction->one = sm_state_of(sm_first_record(transaction->mem));
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_lock_first(struct synced_mem *mem)
+synced_mem_status sm_check_first(const struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
                                               "its valid host copy, or release it");
     sm_caller_set_object(mem, sm_object_name(mem));
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_lock_first(struct synced_mem *mem)
+{
+    SM_TRY(sm_check_first(mem));
     sm_lock_object(mem);
     return SYNCED_MEM_OK;
 }
@@ -302,17 +309,11 @@ synced_mem_status sm_lock_first(struct synced_mem *mem)
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     *transaction = (struct sm_transaction){.mem = mem};
-    if (sm_is_divided(mem) || is_arriving(mem, SM_CPU) || is_arriving(mem, SM_GPU))
-        drop_lost_contents(mem, &transaction->lost);
+    drop_lost_contents(mem, &transaction->lost);
     const synced_mem_status status = note_states(transaction);
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(transaction->lost);
     return status;
-}
-
-void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
-{
-    *transaction = (struct sm_transaction){.mem = record, .records = 1, .one = get_state(record)};
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
@@ -393,6 +394,11 @@ static __attribute__((noinline)) void undo_changes(const struct sm_transaction *
     const struct sm_detail first = sm_detail_get();
     restore_records(transaction);
     sm_detail_set(&first);
+}
+
+void sm_restore_record(struct synced_mem *record, const struct sm_before *before)
+{
+    undo_changes(&(struct sm_transaction){.mem = record, .records = 1, .one = *before});
 }
 
 void sm_reopen_object(struct synced_mem *mem)

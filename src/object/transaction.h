@@ -47,20 +47,25 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
-/* The steps of both, for calls on several objects, which may have one lock. sm_lock_first() checks as sm_enter() does,
- * and takes the lock. sm_begin() does the rest of sm_enter(); it does not fail for a record. sm_begin_record() does it
- * for a record, after the caller has called sm_drop_lost(). sm_end() restores the heads after a failure, and keeps the
- * failure's detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so after the
- * caller has published all records that it has changed. sm_unlock_last() releases the lock. sm_retire_detached()
- * follows with no lock held. */
+/* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,
+ * and records the caller's object. sm_lock_first() does so too, and takes the lock. sm_begin() does the rest of
+ * sm_enter(); it does not fail for a record. sm_end() restores the heads after a failure, and keeps the failure's
+ * detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so after the caller has
+ * published all records that it has changed. sm_unlock_last() releases the lock. sm_retire_detached() follows with no
+ * lock held. */
+synced_mem_status sm_check_first(const struct synced_mem *mem);
 synced_mem_status sm_lock_first(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
-void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
 void sm_end(struct sm_transaction *transaction, synced_mem_status status);
 void sm_publish_object(struct synced_mem *mem);
 void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
 void sm_retire_detached(struct sm_transaction *transaction);
+
+/* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
+ * sm_drop_lost(). sm_restore_record() does what sm_end() does after a failure. */
+struct sm_before sm_state_of(const struct synced_mem *record);
+void sm_restore_record(struct synced_mem *record, const struct sm_before *before);
 
 /* Reopens the uses that a failed call has settled, with no lock held. Keeps the failure's detail. Waits only for the
  * lock. */

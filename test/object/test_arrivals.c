@@ -2,15 +2,12 @@
  * again. The source copy stays valid. */
 #include "cudart_emu.h"
 #include "fixture.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-struct synced_mem;
-struct sm_transaction;
-struct sm_fence;
 
 enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
 
@@ -113,12 +110,13 @@ synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct syn
 }
 
 /* A push or pull begins with this function. */
-void __real_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
-void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
-void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
+struct sm_before __real_sm_state_of(const struct synced_mem *record);
+struct sm_before __wrap_sm_state_of(const struct synced_mem *record);
+struct sm_before __wrap_sm_state_of(const struct synced_mem *record)
 {
-    __real_sm_begin_record(transaction, record);
+    const struct sm_before state = __real_sm_state_of(record);
     open_the_gate();
+    return state;
 }
 
 /* ---- An object whose contents are in transfer ---- */
@@ -241,7 +239,7 @@ static synced_mem_status judge_on(const void *data, const struct moving *moving,
 static synced_mem_status move_both(const struct moving *moving, bool up)
 {
     synced_mem *const another = make_on(SMALL, 0);
-    synced_mem *const both[] = {another, moving->mem};
+    synced_mem *const both[] = {moving->mem, another}; /* the gate opens once the call has begun on the first */
     if (up)
         host_fill(synced_mem_overwrite_cpu_data(another), SMALL, 3);
     else
