@@ -71,6 +71,13 @@ struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflic
 /* Returns the same for an access that needs the contents: a lost arrival comes first. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting);
 
+/* Returns whether there is such work. */
+static inline bool sm_inflight_is_blocked(const struct sm_copy *copy, bool conflicting)
+{
+    const bool may_be = copy->write || copy->writer_fence || (conflicting && copy->reads);
+    return may_be && sm_inflight_blocker(copy, conflicting);
+}
+
 /* Returns the first fence the access has to wait for that is still queueing: until then no stream can wait for it.
  * NULL: none. Queries no device. */
 struct sm_fence *sm_inflight_queueing(const struct sm_copy *copy, bool conflicting);
@@ -138,6 +145,9 @@ bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 
 /* Returns whether the stream was given the pointer in this mode and its use is still open. */
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
+
+/* Returns whether the pointer was given out in this mode without a stream, and that use is still open. */
+bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing);
 
 /* Returns the stream that was given the pointer to read last; NULL: none has it. The caller does not hold it. */
 struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);

@@ -143,22 +143,13 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
- * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. Only
- * memory of the caller's may have become page-locked. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged)
+ * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
+static __attribute__((noinline)) synced_mem_status
+find_wait_of_any_memory(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    *wait = NULL;
-    *staged = false;
-    if (sm_shared_copy(mem))
-        return SYNCED_MEM_OK;
-    if (host && host->pinned && !sm_copy_is_of_user(host)) {
-        *wait = to ? sm_inflight_queueing(to, true) : NULL;
-        return SYNCED_MEM_OK;
-    }
     synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
@@ -172,6 +163,22 @@ synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, b
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
         status = settle_and_find_blocker(from, false, wait);
     return status;
+}
+
+/* Only memory of the caller's may have become page-locked. */
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                    bool *staged)
+{
+    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    const struct sm_copy *const to = sm_copy_of(mem, side);
+    *wait = NULL;
+    *staged = false;
+    if (sm_shared_copy(mem))
+        return SYNCED_MEM_OK;
+    if (!host || !host->pinned || sm_copy_is_of_user(host))
+        return find_wait_of_any_memory(mem, side, callers, wait, staged);
+    *wait = to ? sm_inflight_queueing(to, true) : NULL;
+    return SYNCED_MEM_OK;
 }
 
 /* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the

@@ -35,13 +35,11 @@ struct published {
 static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, side);
-    const bool may_wait = copy->write || copy->writer_fence || (writing && copy->reads);
-    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) ||
-        (may_wait && sm_inflight_blocker(copy, writing)))
+    if (writing && (sm_head(mem) != sm_bit(side) || copy->read_only))
         return NULL;
-    if (side == SM_GPU && (!copy->streamless || !sm_inflight_has(copy, sm_stream_any(copy->device), writing)))
+    if (side == SM_GPU && !sm_inflight_has_streamless(copy, writing))
         return NULL;
-    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
+    if (sm_inflight_is_blocked(copy, writing) || (side == SM_CPU && writing && sm_inflight_last_reader(copy)))
         return NULL;
     return sm_copy_data(copy);
 }
@@ -58,7 +56,7 @@ static void choose_ready_pointers(const struct synced_mem *mem, enum sm_side sid
 static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;

@@ -419,6 +419,18 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     return SYNCED_MEM_OK;
 }
 
+synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
+{
+    struct sm_stream *const others = sm_stream_any(device);
+    struct sm_fence *fence = sm_shared_end(get_recordable_stream(others)->serial);
+    if (fence && is_behind(stream, fence))
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_stream_end_use(others, &fence));
+    const synced_mem_status status = sm_stream_wait(stream, fence);
+    sm_fence_drop(fence);
+    return status;
+}
+
 /* Blocking streams wait for the work that the legacy stream waits for. */
 static bool make_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
