@@ -239,16 +239,6 @@ void *sm_slab_take_list(struct sm_slab *slab, size_t count)
     return list;
 }
 
-void *sm_slab_next(const struct sm_slab *slab, const void *cell)
-{
-    return *get_cell_link(&slab->cells, (void *)(uintptr_t)cell);
-}
-
-void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell)
-{
-    push_cell(slab, list, cell);
-}
-
 /* Moves cells to the shelf until the list is empty or the shelf is full. */
 static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
 {

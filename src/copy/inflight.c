@@ -62,7 +62,8 @@ static bool untrack_if_vanished(struct sm_copy *copy, synced_mem_status status)
 
 static void drop_writer(struct sm_copy *copy)
 {
-    sm_stream_drop(copy->writer);
+    if (copy->writer)
+        sm_stream_drop(copy->writer);
     copy->writer = NULL;
 }
 
@@ -369,7 +370,7 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
     const unsigned reads = remove_earlier_uses(&copy->reads, NULL, fence, earlier);
     const unsigned covered = remove_earlier_uses(&copy->covered, NULL, fence, earlier);
     poll_long_lists(copy, reads, covered);
-    reserved->fence = fence;
+    *reserved = (struct sm_use){.fence = fence};
     prepend_use(&copy->reads, reserved);
 }
 
@@ -504,10 +505,9 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     return SYNCED_MEM_OK;
 }
 
-void sm_inflight_close(struct sm_copy *copy)
+void sm_inflight_end_write(struct sm_copy *copy)
 {
-    if (copy->writer && copy->writer_fence)
-        drop_writer(copy);
+    drop_writer(copy);
 }
 
 /* The failed call may have queued a transfer from the copy. The stream may write on, so it has to come after that

@@ -1,7 +1,6 @@
 /* Memory for a side, and its contents. */
 #include "object/fetch.h"
 
-#include "base/caller.h"
 #include "memory/guard.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/pin.h"
@@ -144,8 +143,8 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-static __attribute__((noinline)) synced_mem_status
-find_wait_of_any_memory(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait, bool *staged)
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                        bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
@@ -163,22 +162,6 @@ find_wait_of_any_memory(struct synced_mem *mem, enum sm_side side, bool callers,
     if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU && !callers)
         status = settle_and_find_blocker(from, false, wait);
     return status;
-}
-
-/* Only memory of the caller's may have become page-locked. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged)
-{
-    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    const struct sm_copy *const to = sm_copy_of(mem, side);
-    *wait = NULL;
-    *staged = false;
-    if (sm_shared_copy(mem))
-        return SYNCED_MEM_OK;
-    if (!host || !host->pinned || sm_copy_is_of_user(host))
-        return find_wait_of_any_memory(mem, side, callers, wait, staged);
-    *wait = to ? sm_inflight_queueing(to, true) : NULL;
-    return SYNCED_MEM_OK;
 }
 
 /* Records a fence on the caller's stream for the work that the contents come after. The stream takes no part in the
@@ -215,7 +198,7 @@ static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_sid
     return memory && memory->streamless;
 }
 
-/* Queues a move that nothing has to be waited for. The host's memory is there. */
+/* Queues a move that nothing has to be waited for. */
 static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                           bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
 {
@@ -225,7 +208,7 @@ static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side s
     if (staged)
         status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
                                     is_write_behind_kernels(mem, side), &on);
-    if (status == SYNCED_MEM_OK && side == SM_GPU)
+    if (status == SYNCED_MEM_OK && !sm_copy_of(mem, side)) /* the host's memory is there */
         status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -249,7 +232,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh;
     bool staged = false;
     *wait = NULL;
-    sm_caller_set_object(mem, sm_object_name(mem));
+    sm_note_object(mem);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(mem, false, &fresh));
     SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, wait, &staged));
@@ -259,7 +242,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                        struct sm_batch *batch, struct sm_transfer *transfer)
 {
-    sm_caller_set_object(mem, sm_object_name(mem));
+    sm_note_object(mem);
     return queue_ready_move(mem, side, stream, false, batch, transfer);
 }
 

@@ -40,12 +40,14 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
 {
     if (mentions->count == mentions->room)
         SM_TRY(make_more_room(mentions));
-    mentions->list[mentions->count] = (struct sm_mention){.record = record,
-                                                          .object = object,
-                                                          .before = sm_state_of(record),
-                                                          .size = sm_size(record),
-                                                          .place = (unsigned)mentions->count};
-    mentions->count++;
+    struct sm_mention *const last = &mentions->list[mentions->count];
+    last->record = record;
+    last->object = object;
+    last->before = sm_state_of(record);
+    last->size = sm_size(record);
+    last->place = (unsigned)mentions->count++;
+    last->ready = false;
+    last->moves = false;
     return SYNCED_MEM_OK;
 }
 
@@ -56,11 +58,12 @@ static bool has_something_to_move(synced_mem_state head, enum sm_side side)
 
 static synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
 {
-    sm_drop_lost(record);
+    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+        sm_drop_lost(record);
     return mention(mentions, record, object);
 }
 
-/* Visits all records. Of a piece that is left out only one cache line is read. */
+/* Visits all pieces. Of a piece that is left out only one cache line is read. */
 static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
                                       synced_mem_state *head)
 {
@@ -68,7 +71,7 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
     struct sm_heads heads = SM_NO_HEADS;
     size_t left = sm_size(object);
     for (;;) {
-        if (each->kind != SM_PIECE || sm_is_concerned(each, side))
+        if (sm_is_concerned(each, side))
             SM_TRY(list_record(mentions, each, object));
         sm_add_head(&heads, sm_head(each));
         left -= sm_size(each);
@@ -101,6 +104,10 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
 static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
                                          synced_mem_state *head)
 {
+    if (!sm_is_divided(object)) {
+        *head = (synced_mem_state)sm_head(object);
+        return list_record(mentions, object, object);
+    }
     const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
                                                : list_by_walk(mentions, object, side, head);

@@ -31,7 +31,8 @@ struct batch {
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
     struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
-    bool goes_on; /* staged pulls go on by themselves after the call */
+    bool is_moving; /* all transfers are queued, so the heads are set */
+    bool goes_on;   /* staged pulls go on by themselves after the call */
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
@@ -39,6 +40,11 @@ struct batch {
     size_t room;           /* mentions that the arrays have room for */
     void *block;           /* the memory of the arrays if the caller's has too little room; else NULL */
 };
+
+static bool is_pull(const struct batch *batch)
+{
+    return batch->side == SM_CPU;
+}
 
 /* ---- Room ---- */
 
@@ -109,6 +115,30 @@ static synced_mem_status enter_objects(struct batch *batch)
     return status;
 }
 
+/* The head counts on the contents. A pull that the host waits for can still fail, and ends no open write before it has
+ * succeeded. */
+static void set_head(const struct batch *batch, struct sm_mention *mention)
+{
+    struct synced_mem *const record = mention->record;
+    if (batch->goes_on)
+        sm_close_write(record);
+    if (!mention->moves)
+        return;
+    if (is_pull(batch) && sm_shared_copy(record))
+        sm_unified_arrive(sm_shared_copy(record), NULL);
+    mention->writes = sm_copy_of(record, SM_GPU)->writes;
+    sm_set_head(record, sm_head(record) | sm_bit(batch->side));
+}
+
+static void leave_record(const struct batch *batch, struct sm_mention *mention, synced_mem_status status)
+{
+    if (status != SYNCED_MEM_OK)
+        sm_restore_record(mention->record, &mention->before);
+    else if (batch->is_moving)
+        set_head(batch, mention);
+    sm_publish(mention->record);
+}
+
 /* Records that are counted on later must stay, though nothing is locked. */
 static void leave_objects(struct batch *batch, synced_mem_status status)
 {
@@ -116,12 +146,11 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
     batch->keeps = batch->wait || batch->staged > 0;
     for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++)
         sm_keep_record(each->record);
-    for (struct sm_mention *each = batch->mentions.list; each < end && status != SYNCED_MEM_OK; each++)
-        sm_restore_record(each->record, &each->before);
     for (struct sm_mention *each = batch->mentions.list; each < end; each++)
-        sm_publish(each->record);
+        leave_record(batch, each, status);
     for (size_t i = 0; i < batch->count; i++)
-        sm_publish_joined(batch->mems[i]);
+        if (sm_is_divided(batch->mems[i]))
+            sm_publish_joined(batch->mems[i]);
     sm_owners_unlock(&batch->owners);
 }
 
@@ -142,11 +171,6 @@ static void release_records(struct batch *batch)
 }
 
 /* ---- One object ---- */
-
-static bool is_pull(const struct batch *batch)
-{
-    return batch->side == SM_CPU;
-}
 
 static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_mem_state head)
 {
@@ -231,24 +255,6 @@ static synced_mem_status move_record(struct batch *batch, struct sm_mention *men
 
 /* ---- All ---- */
 
-/* All transfers are queued, so the heads are set. A pull that the host waits for can still fail, and ends no open write
- * before it has succeeded. */
-static void set_heads(struct batch *batch)
-{
-    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
-    for (struct sm_mention *each = batch->mentions.list; each < get_end_of_list(batch); each++) {
-        struct synced_mem *const record = each->record;
-        if (batch->goes_on)
-            sm_close_write(record);
-        if (!each->moves)
-            continue;
-        if (sm_shared_copy(record) && is_pull(batch))
-            sm_unified_arrive(sm_shared_copy(record), NULL);
-        each->writes = sm_copy_of(record, SM_GPU)->writes;
-        sm_set_head(record, sm_head(record) | sm_bit(batch->side));
-    }
-}
-
 /* Enters the queued transfers. They run even after a failure, and may run if the runtime refused their batch. Those of
  * a batch that was not sent are entered too, so that new device memory comes after its allocation. */
 static synced_mem_status enter_queued_transfers(struct batch *batch)
@@ -273,14 +279,15 @@ static synced_mem_status send_batch(struct batch *batch)
     return status;
 }
 
-static synced_mem_status send_and_set_heads(struct batch *batch)
+/* Sends the batch and enters the transfers. */
+static synced_mem_status send_and_enter(struct batch *batch)
 {
     synced_mem_status status = batch->wait ? SYNCED_MEM_OK : send_batch(batch);
     if (status != SYNCED_MEM_OK)
         return enter_after_failure(batch, status);
     status = enter_queued_transfers(batch);
-    if (status == SYNCED_MEM_OK && !batch->wait)
-        set_heads(batch);
+    batch->is_moving = status == SYNCED_MEM_OK && !batch->wait;
+    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     return status;
 }
 
@@ -301,16 +308,6 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
         return SYNCED_MEM_OK;
     }
     return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
-}
-
-/* A record that is not moved, or is staged, needs none of them. */
-static void give_reservations(struct sm_batch *copies)
-{
-    while (copies->reads) {
-        struct sm_use *const use = copies->reads;
-        copies->reads = use->next;
-        sm_inflight_unreserve(use);
-    }
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
@@ -335,8 +332,8 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
         batch->failed = each->object;
         status = move_record(batch, each);
     }
-    give_reservations(&batch->copies);
-    return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
+    sm_inflight_unreserve_many(batch->copies.reads); /* a record that is not moved, or is staged, needs none */
+    return status == SYNCED_MEM_OK ? send_and_enter(batch) : enter_after_failure(batch, status);
 }
 
 static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_mention *mention,
@@ -498,6 +495,7 @@ static void reset_batch(struct batch *batch)
     sm_stream_drop(batch->stream);
     batch->stream = NULL;
     batch->wait = NULL;
+    batch->is_moving = false;
     batch->queued = 0;
     sm_batch_empty(&batch->copies);
     cancel_arrivals(batch);

@@ -1,9 +1,7 @@
 /* The begin and end of a call on an object, and the head. */
 #include "object/transaction.h"
 
-#include "base/caller.h"
 #include "memory/guard.h"
-#include "copy/inflight.h"
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -52,18 +50,13 @@ static void trace_head(const struct synced_mem *record, unsigned head)
                                           .bytes = sm_size(record)});
 }
 
-static bool is_arriving(const struct synced_mem *record, enum sm_side side)
-{
-    return sm_copy_of(record, side) && sm_copy_of(record, side)->arriving;
-}
-
 /* A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     if (sm_trace_on())
         trace_head(mem, head);
     for (enum sm_side side = SM_CPU; head != SYNCED_MEM_SYNCED && side < SM_SIDES; side++)
-        if (is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
+        if (sm_is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
@@ -134,8 +127,6 @@ void sm_publish_object(struct synced_mem *mem)
 
 void sm_publish_joined(struct synced_mem *mem)
 {
-    if (!sm_is_divided(mem))
-        return;
     sm_join_records(mem);
     if (sm_has_one_record(mem) && !mem->at.hot_link) {
         sm_publish_from_piece(mem);
@@ -187,7 +178,6 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
  * memory works. Then no copy is valid. */
-/* Rare work is not inlined, so that a call without it saves few registers. */
 static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -208,7 +198,7 @@ static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        if (is_arriving(each, SM_CPU) || is_arriving(each, SM_GPU))
+        if (sm_is_arriving(each, SM_CPU) || sm_is_arriving(each, SM_GPU))
             drop_lost_of_record(each, lost);
 }
 
@@ -290,12 +280,18 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
     return SYNCED_MEM_OK;
 }
 
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) synced_mem_status fail_forked(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read its "
+                                          "valid host copy, or release it");
+}
+
 synced_mem_status sm_check_first(const struct synced_mem *mem)
 {
     if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
-                                              "its valid host copy, or release it");
-    sm_caller_set_object(mem, sm_object_name(mem));
+        return fail_forked();
+    sm_note_object(mem);
     return SYNCED_MEM_OK;
 }
 
@@ -380,12 +376,6 @@ static void restore_records(const struct sm_transaction *transaction)
         if (find_before(each, before, last, &whole))
             restore_head(each, &whole);
     }
-}
-
-void sm_close_write(struct synced_mem *record)
-{
-    if (sm_copy_of(record, SM_GPU))
-        sm_inflight_close(sm_copy_of(record, SM_GPU));
 }
 
 /* A failure keeps its detail. */

@@ -419,16 +419,20 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
+static __attribute__((noinline)) synced_mem_status wait_for_any_first(struct sm_stream *stream, int device)
 {
-    struct sm_stream *const others = sm_stream_any(device);
-    struct sm_fence *fence = sm_shared_end(get_recordable_stream(others)->serial);
-    if (fence && is_behind(stream, fence))
-        return SYNCED_MEM_OK;
-    SM_TRY(sm_stream_end_use(others, &fence));
+    struct sm_fence *fence;
+    SM_TRY(sm_stream_end_use(sm_stream_any(device), &fence));
     const synced_mem_status status = sm_stream_wait(stream, fence);
     sm_fence_drop(fence);
     return status;
+}
+
+/* The event for such uses is on the legacy stream. */
+synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
+{
+    const struct sm_fence *const shared = sm_shared_end(get_uncreated_stream(legacy, device)->serial);
+    return shared && is_behind(stream, shared) ? SYNCED_MEM_OK : wait_for_any_first(stream, device);
 }
 
 /* Blocking streams wait for the work that the legacy stream waits for. */
