@@ -198,20 +198,9 @@ static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_sid
     return memory && memory->streamless;
 }
 
-/* Queues a move that nothing has to be waited for. */
-static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
+static inline void describe_move(const struct synced_mem *mem, enum sm_side side, bool staged, struct sm_batch *batch,
+                                 struct sm_transfer *transfer)
 {
-    struct sm_stream *on = stream;
-    bool fresh = false;
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (staged)
-        status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
-                                    is_write_behind_kernels(mem, side), &on);
-    if (status == SYNCED_MEM_OK && !sm_copy_of(mem, side)) /* the host's memory is there */
-        status = make_device_memory(mem, on, &fresh);
-    if (status != SYNCED_MEM_OK)
-        return status;
     *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
                                      .to = sm_copy_of(mem, side),
                                      .from = sm_copy_of(mem, sm_other(side)),
@@ -222,8 +211,36 @@ static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side s
     assert(!transfer->to->read_only);
     if (side == SM_CPU)
         sm_guard_open(transfer->to);
+}
+
+static __attribute__((noinline)) synced_mem_status queue_staged_or_first_move(struct synced_mem *mem, enum sm_side side,
+                                                                              struct sm_stream *stream, bool staged,
+                                                                              struct sm_batch *batch,
+                                                                              struct sm_transfer *transfer)
+{
+    struct sm_stream *on = stream;
+    bool fresh = false;
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (staged)
+        status = sm_transfer_stream(stream->device, side == SM_GPU ? SM_H2D : SM_D2H,
+                                    is_write_behind_kernels(mem, side), &on);
+    if (status == SYNCED_MEM_OK && side == SM_GPU)
+        status = make_device_memory(mem, on, &fresh);
+    if (status != SYNCED_MEM_OK)
+        return status;
+    describe_move(mem, side, staged, batch, transfer);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(mem, on, status) : status;
+}
+
+/* Queues a move that nothing has to be waited for. The host's memory is there. */
+static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
+{
+    if (staged || !sm_copy_of(mem, side))
+        return queue_staged_or_first_move(mem, side, stream, staged, batch, transfer);
+    describe_move(mem, side, false, batch, transfer);
+    return sm_transfer_queue(transfer, stream);
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

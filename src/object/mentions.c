@@ -43,8 +43,6 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
     struct sm_mention *const last = &mentions->list[mentions->count];
     last->record = record;
     last->object = object;
-    last->before = sm_state_of(record);
-    last->size = sm_size(record);
     last->place = (unsigned)mentions->count++;
     last->ready = false;
     last->moves = false;
@@ -163,7 +161,13 @@ void sm_mentions_remove_repeated(struct sm_mentions *mentions)
     mentions->count = count;
 }
 
-/* ---- After a wait ---- */
+/* ---- Around a wait ---- */
+
+void sm_mention_keep(struct sm_mention *mention)
+{
+    mention->before = sm_state_of(mention->record);
+    mention->size = sm_size(mention->record);
+}
 
 static size_t get_end(const struct sm_mention *mention)
 {

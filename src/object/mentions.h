@@ -12,12 +12,13 @@
 struct sm_mention {
     struct synced_mem *record;
     struct synced_mem *object; /* the caller's object that has it */
-    struct sm_before before;   /* the state when the call began */
-    size_t size;               /* of the record, which views may cut while nothing is locked */
     unsigned place;            /* in the list */
-    unsigned writes;           /* writes to the device copy when the head was set */
     bool ready;                /* it has a host copy, its transfer is not staged, and the host need not wait */
     bool moves;                /* its transfer is queued */
+    unsigned writes;           /* writes to the device copy when the head was set */
+    /* While nothing is locked: the state before the call changed the head, and the size, as views may cut the record. */
+    struct sm_before before;
+    size_t size;
 };
 
 struct sm_mentions {
@@ -40,8 +41,10 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
 void sm_mentions_remove_repeated(struct sm_mentions *mentions);
 void sm_mentions_end(struct sm_mentions *mentions);
 
-/* Views may cut a mentioned record while nothing is locked. Returns the next record of its bytes; NULL: there is none.
- * The first one is the mentioned record itself. */
+/* Notes the state and the size of a mentioned record before all locks are released. */
+void sm_mention_keep(struct sm_mention *mention);
+/* Views may cut such a record while nothing is locked. Returns the next record of its bytes; NULL: there is none. The
+ * first one is the mentioned record itself. */
 struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record);
 /* Returns whether such a record has no bytes behind those of the mention. */
 bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record);

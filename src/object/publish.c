@@ -51,7 +51,7 @@ static void *choose_device_pointer(const struct synced_mem *mem, bool writing)
 
 /* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
  * that the call has queued. */
-static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
+static inline struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
@@ -60,7 +60,7 @@ static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool 
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-static void choose_published(const struct synced_mem *record, bool writing, struct published *chosen)
+static inline void choose_published(const struct synced_mem *record, bool writing, struct published *chosen)
 {
     const unsigned head = sm_head(record);
     if (head & sm_bit(SM_CPU))

@@ -130,10 +130,17 @@ static void set_head(const struct batch *batch, struct sm_mention *mention)
     sm_set_head(record, sm_head(record) | sm_bit(batch->side));
 }
 
+/* The head is as it was when the call took the lock, as no other call can change it before that one releases it. */
+static void restore_record(struct synced_mem *record)
+{
+    const struct sm_before now = sm_state_of(record);
+    sm_restore_record(record, &now);
+}
+
 static void leave_record(const struct batch *batch, struct sm_mention *mention, synced_mem_status status)
 {
     if (status != SYNCED_MEM_OK)
-        sm_restore_record(mention->record, &mention->before);
+        restore_record(mention->record);
     else if (batch->is_moving)
         set_head(batch, mention);
     sm_publish(mention->record);
@@ -144,8 +151,10 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
 {
     const struct sm_mention *const end = get_end_of_list(batch);
     batch->keeps = batch->wait || batch->staged > 0;
-    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++)
+    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++) {
+        sm_mention_keep(each);
         sm_keep_record(each->record);
+    }
     for (struct sm_mention *each = batch->mentions.list; each < end; each++)
         leave_record(batch, each, status);
     for (size_t i = 0; i < batch->count; i++)

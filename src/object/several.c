@@ -12,9 +12,20 @@ static int compare_owners(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+static size_t count_ascending(const struct sm_owners *owners, size_t listed)
+{
+    size_t count = 1;
+    while (count < listed && (uintptr_t)owners->list[count - 1] < (uintptr_t)owners->list[count])
+        count++;
+    return count;
+}
+
 void sm_owners_sort(struct sm_owners *owners, size_t listed)
 {
-    sm_sort_unless_sorted(owners->list, listed, sizeof(struct synced_mem *), compare_owners);
+    owners->count = count_ascending(owners, listed);
+    if (owners->count >= listed)
+        return;
+    qsort(owners->list, listed, sizeof(struct synced_mem *), compare_owners);
     owners->count = 0;
     for (size_t i = 0; i < listed; i++)
         if (i == 0 || owners->list[i] != owners->list[owners->count - 1])

@@ -2,7 +2,7 @@
  * again. The source copy stays valid. */
 #include "cudart_emu.h"
 #include "fixture.h"
-#include "object/transaction.h"
+#include "object/mentions.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -110,13 +110,16 @@ synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct syn
 }
 
 /* A push or pull begins with this function. */
-struct sm_before __real_sm_state_of(const struct synced_mem *record);
-struct sm_before __wrap_sm_state_of(const struct synced_mem *record);
-struct sm_before __wrap_sm_state_of(const struct synced_mem *record)
+synced_mem_status __real_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side);
+synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side);
+synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side)
 {
-    const struct sm_before state = __real_sm_state_of(record);
+    const synced_mem_status status = __real_sm_mentions_list(mentions, mems, count, side);
     open_the_gate();
-    return state;
+    return status;
 }
 
 /* ---- An object whose contents are in transfer ---- */
@@ -239,7 +242,7 @@ static synced_mem_status judge_on(const void *data, const struct moving *moving,
 static synced_mem_status move_both(const struct moving *moving, bool up)
 {
     synced_mem *const another = make_on(SMALL, 0);
-    synced_mem *const both[] = {moving->mem, another}; /* the gate opens once the call has begun on the first */
+    synced_mem *const both[] = {another, moving->mem};
     if (up)
         host_fill(synced_mem_overwrite_cpu_data(another), SMALL, 3);
     else
