@@ -435,14 +435,16 @@ synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
     return shared && is_behind(stream, shared) ? SYNCED_MEM_OK : wait_for_any_first(stream, device);
 }
 
-/* Blocking streams wait for the work that the legacy stream waits for. */
+/* Blocking streams wait for the work that the legacy stream waits for. Another thread's default stream needs no such
+ * wait for its own work. */
 static bool make_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
     struct sm_stream *const on = get_recordable_stream(stream);
     struct sm_stream_facts facts;
     return get_state(stream) == KNOWN &&
            sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK && !facts.capturing &&
-           !names_another_stream(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
+           !names_another_stream(on, facts.id) &&
+           (is_behind(stream, fence) || sm_stream_wait(on, fence) == SYNCED_MEM_OK);
 }
 
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)
