@@ -180,7 +180,7 @@ static bool has_waited_for_write(const struct sm_copy *copy, const struct sm_str
     return (sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false);
 }
 
-/* Returns whether the stream itself does the only work that an access waits for: a transfer to the copy. */
+/* Returns whether an access waits only for a transfer to the copy, and the transfer is on the stream itself. */
 static bool is_only_write_on(const struct sm_copy *copy, const struct sm_stream *stream)
 {
     return !copy->writer && !copy->writer_fence && !copy->reads && copy->write &&

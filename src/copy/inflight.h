@@ -71,7 +71,7 @@ struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflic
 /* Returns the same for an access that needs the contents: a lost arrival comes first. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting);
 
-/* Returns whether there is such work. */
+/* Returns whether sm_inflight_blocker() returns a fence. */
 static inline bool sm_inflight_is_blocked(const struct sm_copy *copy, bool conflicting)
 {
     if (!copy->write_is_covered && sm_fence_is_open(copy->write))

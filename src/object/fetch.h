@@ -17,7 +17,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
  * sm_unified_obtain(). */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
-/* sm_find_move_wait() for memory that is not the library's own page-locked memory. */
+/* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
 synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
                                         bool *staged);
 

@@ -16,7 +16,8 @@ struct sm_mention {
     bool ready;                /* it has a host copy, its transfer is not staged, and the host need not wait */
     bool moves;                /* its transfer is queued */
     unsigned writes;           /* writes to the device copy when the head was set */
-    /* While nothing is locked: the state before the call changed the head, and the size, as views may cut the record. */
+    /* Of a record that is kept while nothing is locked: the state before the call changed the head, and the size, as
+     * views may cut the record. */
     struct sm_before before;
     size_t size;
 };

@@ -31,7 +31,7 @@ struct batch {
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
     struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
-    bool is_moving; /* all transfers are queued, so the heads are set */
+    bool is_moving; /* all transfers are queued */
     bool goes_on;   /* staged pulls go on by themselves after the call */
     enum sm_side side;
     struct sm_stream *stream;
@@ -115,8 +115,8 @@ static synced_mem_status enter_objects(struct batch *batch)
     return status;
 }
 
-/* The head counts on the contents. A pull that the host waits for can still fail, and ends no open write before it has
- * succeeded. */
+/* Sets the head, as all transfers are queued. A pull that the host waits for can still fail, and ends no open write
+ * before it has succeeded. */
 static void set_head(const struct batch *batch, struct sm_mention *mention)
 {
     struct synced_mem *const record = mention->record;
@@ -130,7 +130,7 @@ static void set_head(const struct batch *batch, struct sm_mention *mention)
     sm_set_head(record, sm_head(record) | sm_bit(batch->side));
 }
 
-/* The head is as it was when the call took the lock, as no other call can change it before that one releases it. */
+/* Reopens the uses that the call has settled. The head has not changed since the call took the lock. */
 static void restore_record(struct synced_mem *record)
 {
     const struct sm_before now = sm_state_of(record);

@@ -60,8 +60,8 @@ static inline void sm_note_object(const struct synced_mem *mem)
  * and records the caller's object. sm_lock_first() does so too, and takes the lock. sm_begin() does the rest of
  * sm_enter(); it does not fail for a record. sm_end() restores the heads after a failure, and keeps the failure's
  * detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
- * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock. sm_retire_detached() follows with no
- * lock held. */
+ * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock.
+ * sm_retire_detached() follows with no lock held. */
 synced_mem_status sm_check_first(const struct synced_mem *mem);
 synced_mem_status sm_lock_first(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
