@@ -58,8 +58,8 @@ static bool has_ended_work(const struct sm_copy *copy)
 void sm_inflight_prune(struct sm_copy *copy)
 {
     if (!has_ended_work(copy)) {
-        if (copy->arriving && !sm_inflight_arrival(copy))
-            copy->arriving = false;
+        if (copy->arriving)
+            copy->arriving = sm_inflight_arrival(copy) != NULL;
         return;
     }
     sm_inflight_note_strays(copy);
