@@ -239,16 +239,6 @@ void *sm_slab_take_list(struct sm_slab *slab, size_t count)
     return list;
 }
 
-void *sm_slab_next(const struct sm_slab *slab, const void *cell)
-{
-    return *get_cell_link(&slab->cells, (void *)(uintptr_t)cell);
-}
-
-void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell)
-{
-    push_cell(slab, list, cell);
-}
-
 /* Empties a full shelf into its batch. Returns the batch that was there. */
 static void *make_room(struct sm_shelf *shelf)
 {

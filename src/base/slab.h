@@ -60,14 +60,12 @@ struct sm_slab {
 
 /* Takes a cell: zeros if it is new, otherwise as it was given back. Returns NULL when the system has no memory. */
 void *sm_slab_take(struct sm_slab *slab);
-/* Takes count cells, or fewer if the system has no memory. Returns the first; sm_slab_next() returns the next one of a
- * cell that was not written yet. NULL: none. */
+/* Takes count cells, or fewer if the system has no memory. Returns a list of them, linked by their last pointers. NULL:
+ * none. */
 void *sm_slab_take_list(struct sm_slab *slab, size_t count);
-void *sm_slab_next(const struct sm_slab *slab, const void *cell);
 /* Gives a cell back. */
 void sm_slab_give(struct sm_slab *slab, void *cell);
-/* Adds a cell that is not used any more to a list, which sm_slab_give_list() gives back. An empty list is NULL. */
-void sm_slab_add_to_list(const struct sm_slab *slab, void **list, void *cell);
+/* Gives back such a list. */
 void sm_slab_give_list(struct sm_slab *slab, void *list);
 
 /* Frees all chunks if no cell is taken; otherwise frees none. */

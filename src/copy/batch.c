@@ -7,12 +7,6 @@
 /* The most targets that one target is compared with. */
 enum { MOST_COMPARED = 64 };
 
-bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
-                    bool pinned)
-{
-    return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
-}
-
 static bool is_apart(const struct sm_target_range *range, uintptr_t from, uintptr_t to)
 {
     return from >= range->high || to <= range->low;

@@ -45,8 +45,11 @@ struct sm_batch {
 };
 
 /* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
-bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host, size_t size,
-                    bool pinned);
+static inline bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host,
+                                  size_t size, bool pinned)
+{
+    return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
+}
 
 /* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
  * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */

@@ -113,14 +113,9 @@ static bool must_be_idle(const struct sm_copy *copy)
 /* An open use by no stream needs no event of its own, as a conflicting access settles it. */
 synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm_stream *stream)
 {
-    struct sm_stream *const any = copy->streamless ? sm_stream_any(copy->device) : NULL;
-    struct sm_fence *fence;
-    if (!any || sm_inflight_has(copy, any, true) || sm_inflight_has(copy, any, false))
+    if (!copy->streamless || sm_inflight_has_streamless(copy, true) || sm_inflight_has_streamless(copy, false))
         return SYNCED_MEM_OK;
-    SM_TRY(sm_stream_end_use(any, &fence));
-    const synced_mem_status status = sm_stream_wait(stream, fence);
-    sm_fence_drop(fence);
-    return status;
+    return sm_stream_wait_for_any(stream, copy->device);
 }
 
 /* Enters a streamless use and ends it, together with one that is open. */

@@ -62,7 +62,8 @@ static bool untrack_if_vanished(struct sm_copy *copy, synced_mem_status status)
 
 static void drop_writer(struct sm_copy *copy)
 {
-    sm_stream_drop(copy->writer);
+    if (copy->writer)
+        sm_stream_drop(copy->writer);
     copy->writer = NULL;
 }
 
@@ -179,10 +180,16 @@ static bool has_waited_for_write(const struct sm_copy *copy, const struct sm_str
     return (sm_inflight_has(copy, stream, true) && !copy->arriving) || sm_inflight_has(copy, stream, false);
 }
 
-synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+/* Returns whether an access waits only for a transfer to the copy, and the transfer is on the stream itself. */
+static bool is_only_write_on(const struct sm_copy *copy, const struct sm_stream *stream)
 {
-    if (sm_inflight_is_none(copy) || (!conflicting && has_waited_for_write(copy, stream)))
-        return SYNCED_MEM_OK;
+    return !copy->writer && !copy->writer_fence && !copy->reads && copy->write &&
+           copy->write->stream == stream->serial && sm_fence_state(copy->write) == SM_FENCE_PENDING;
+}
+
+static __attribute__((noinline)) synced_mem_status order_behind_work(struct sm_copy *copy, bool conflicting,
+                                                                     struct sm_stream *stream)
+{
     synced_mem_status status = sm_inflight_settle(copy, conflicting, stream);
     if (status == SYNCED_MEM_OK && copy->write && !copy->write_is_covered)
         status = sm_stream_wait(stream, copy->write);
@@ -194,6 +201,15 @@ synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, stru
         status = make_stream_wait_for_reads(copy, stream, false);
     struct sm_fence *const lost = sm_inflight_lost(copy);
     return status == SYNCED_MEM_OK && lost ? sm_fence_wait_queued(lost) : status;
+}
+
+synced_mem_status sm_inflight_order(struct sm_copy *copy, bool conflicting, struct sm_stream *stream)
+{
+    if (sm_inflight_is_none(copy) || is_only_write_on(copy, stream))
+        return SYNCED_MEM_OK;
+    if (!conflicting && has_waited_for_write(copy, stream))
+        return SYNCED_MEM_OK;
+    return order_behind_work(copy, conflicting, stream);
 }
 
 static bool is_by_other_stream(const struct sm_use *use, const struct sm_stream *stream)
@@ -290,12 +306,13 @@ bool sm_inflight_is_lost(const struct sm_copy *copy)
     return sm_fence_state(copy->write) == SM_FENCE_LOST || sm_fence_state(copy->writer_fence) == SM_FENCE_LOST;
 }
 
-/* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of
- * streams. */
-static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
-                                struct sm_use **removed)
+/* Of several ended uses of one stream the last stands for all. So the lists grow no longer than the number of streams.
+ * Returns the number of other uses. */
+static unsigned remove_earlier_uses(struct sm_use **list, const struct sm_stream *by, const struct sm_fence *than,
+                                    struct sm_use **removed)
 {
     struct sm_use **link = list;
+    unsigned others = 0;
     while (*link) {
         struct sm_use *const use = *link;
         if (use->by == by && use->fence && use->fence->stream == than->stream) {
@@ -303,14 +320,16 @@ static void remove_earlier_uses(struct sm_use **list, const struct sm_stream *by
             prepend_use(removed, use);
         } else {
             link = &use->next;
+            others++;
         }
     }
+    return others;
 }
 
 static void free_earlier_uses(struct sm_copy *copy, const struct sm_fence *than)
 {
     struct sm_use *earlier = NULL;
-    remove_earlier_uses(&copy->reads, sm_ended_use, than, &earlier);
+    (void)remove_earlier_uses(&copy->reads, sm_ended_use, than, &earlier);
     sm_uses_free(earlier);
 }
 
@@ -338,20 +357,20 @@ static unsigned count_uses(const struct sm_use *list)
     return count;
 }
 
-static void poll_long_lists(struct sm_copy *copy)
+static void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
 {
-    if (count_uses(copy->reads) >= MANY_USES)
+    if (reads >= MANY_USES)
         poll_uses(copy, copy->reads);
-    if (count_uses(copy->covered) >= MANY_USES)
+    if (covered >= MANY_USES)
         poll_uses(copy, copy->covered);
 }
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
 {
-    remove_earlier_uses(&copy->reads, NULL, fence, earlier);
-    remove_earlier_uses(&copy->covered, NULL, fence, earlier);
-    poll_long_lists(copy);
-    reserved->fence = fence;
+    const unsigned reads = remove_earlier_uses(&copy->reads, NULL, fence, earlier);
+    const unsigned covered = remove_earlier_uses(&copy->covered, NULL, fence, earlier);
+    poll_long_lists(copy, reads, covered);
+    *reserved = (struct sm_use){.fence = fence};
     prepend_use(&copy->reads, reserved);
 }
 
@@ -387,7 +406,7 @@ static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, 
         replace_fence(&use->fence, NULL);
         sm_inflight_unreserve(reserved);
     } else {
-        poll_long_lists(copy);
+        poll_long_lists(copy, count_uses(copy->reads), count_uses(copy->covered));
         use = reserved;
         use->by = sm_stream_hold(stream);
     }
@@ -443,6 +462,16 @@ bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream,
     return use && !use->fence;
 }
 
+bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing)
+{
+    if (writing)
+        return copy->writer && copy->writer->kind == SM_STREAM_ANY && !copy->writer_fence;
+    const struct sm_use *use = copy->reads;
+    while (use && !(use->by && use->by->kind == SM_STREAM_ANY))
+        use = use->next;
+    return use && !use->fence;
+}
+
 struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
 {
     const struct sm_use *use = copy->reads;
@@ -476,10 +505,9 @@ synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream
     return SYNCED_MEM_OK;
 }
 
-void sm_inflight_close(struct sm_copy *copy)
+void sm_inflight_end_write(struct sm_copy *copy)
 {
-    if (copy->writer && copy->writer_fence)
-        drop_writer(copy);
+    drop_writer(copy);
 }
 
 /* The failed call may have queued a transfer from the copy. The stream may write on, so it has to come after that

@@ -27,9 +27,9 @@
  * up to the fence. Any other by: the caller's stream that was given the pointer, held; fence is NULL while the use is
  * open. */
 struct sm_use {
-    struct sm_use *next;
     struct sm_fence *fence;
     struct sm_stream *by;
+    struct sm_use *next; /* the last member: a list of uses is a list of a slab's cells */
 };
 extern struct sm_stream *const sm_ended_use;
 
@@ -70,6 +70,15 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
 struct sm_fence *sm_inflight_unfinished(const struct sm_copy *copy, bool conflicting);
 /* Returns the same for an access that needs the contents: a lost arrival comes first. */
 struct sm_fence *sm_inflight_blocker(const struct sm_copy *copy, bool conflicting);
+
+/* Returns whether sm_inflight_blocker() returns a fence. */
+static inline bool sm_inflight_is_blocked(const struct sm_copy *copy, bool conflicting)
+{
+    if (!copy->write_is_covered && sm_fence_is_open(copy->write))
+        return true;
+    const bool may_be = copy->write || copy->writer_fence || (conflicting && copy->reads);
+    return may_be && sm_inflight_blocker(copy, conflicting);
+}
 
 /* Returns the first fence the access has to wait for that is still queueing: until then no stream can wait for it.
  * NULL: none. Queries no device. */
@@ -113,10 +122,13 @@ bool sm_inflight_is_lost(const struct sm_copy *copy);
 
 /* Returns a record for one more reader, which the caller gives back or hands in; NULL: no memory. */
 struct sm_use *sm_inflight_reserve(void);
-/* Returns count such records, linked by next, or fewer if there is no memory. That records no failure. */
+/* Returns count such records for sm_inflight_read(), linked by next, or fewer if there is no memory. That records no
+ * failure. */
 struct sm_use *sm_inflight_reserve_many(size_t count);
 /* Gives back a record that was not handed in. Ignores NULL. */
 void sm_inflight_unreserve(struct sm_use *use);
+/* Gives back the records of a list that were not handed in. */
+void sm_inflight_unreserve_many(struct sm_use *list);
 /* Gives back a record that was handed in, with its holds. */
 void sm_use_free(struct sm_use *use);
 /* Does the same for a list of uses that have fences and are by no stream. */
@@ -139,6 +151,9 @@ bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 /* Returns whether the stream was given the pointer in this mode and its use is still open. */
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
 
+/* Returns whether the pointer was given out in this mode without a stream, and that use is still open. */
+bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing);
+
 /* Returns the stream that was given the pointer to read last; NULL: none has it. The caller does not hold it. */
 struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
 
@@ -146,8 +161,14 @@ struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
  * sm_stream_end_use(). */
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream);
 
-/* Ends the open write that has a fence. For a call that has succeeded. */
-void sm_inflight_close(struct sm_copy *copy);
+/* Ends the open write, which has a fence. For a call that has succeeded. */
+void sm_inflight_end_write(struct sm_copy *copy);
+/* Does so if the copy has an open write with a fence. */
+static inline void sm_inflight_close(struct sm_copy *copy)
+{
+    if (copy->writer && copy->writer_fence)
+        sm_inflight_end_write(copy);
+}
 /* Reopens the uses that a call has settled. For a call that has failed. The stream that may write comes after transfers
  * from the copy that the call has queued. */
 void sm_inflight_reopen(struct sm_copy *copy);

@@ -50,8 +50,6 @@ static bool has_ended_use(const struct sm_use *list)
 /* Returns whether the end of any work on the copy is known. */
 static bool has_ended_work(const struct sm_copy *copy)
 {
-    if (sm_inflight_is_none(copy))
-        return false;
     return (copy->write && !sm_fence_is_open(copy->write)) ||
            (copy->writer_fence && !sm_fence_is_open(copy->writer_fence)) || has_ended_use(copy->reads) ||
            has_ended_use(copy->covered);
@@ -60,7 +58,8 @@ static bool has_ended_work(const struct sm_copy *copy)
 void sm_inflight_prune(struct sm_copy *copy)
 {
     if (!has_ended_work(copy)) {
-        copy->arriving = sm_inflight_arrival(copy) != NULL;
+        if (copy->arriving)
+            copy->arriving = sm_inflight_arrival(copy) != NULL;
         return;
     }
     sm_inflight_note_strays(copy);

@@ -126,11 +126,10 @@ static struct sm_use *take_reservation(struct sm_batch *batch)
 }
 
 /* Gets a bounce buffer, or else a reservation for the read. */
-static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, int device)
+static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, bool is_pageable, int device)
 {
     transfer->read = NULL;
-    transfer->bounce =
-        has_pageable_source(transfer) ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
+    transfer->bounce = is_pageable ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
     if (!transfer->bounce)
         transfer->read = take_reservation(transfer->batch);
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
@@ -172,14 +171,15 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
 
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
-    synced_mem_status status = reserve_bounce_or_read(transfer, stream->device);
+    const bool is_pageable = has_pageable_source(transfer);
+    synced_mem_status status = reserve_bounce_or_read(transfer, is_pageable, stream->device);
     if (status == SYNCED_MEM_OK)
         status = sm_inflight_order(transfer->from, false, stream);
     if (status == SYNCED_MEM_OK)
         status = sm_transfer_order(transfer->to, stream);
     if (status == SYNCED_MEM_OK)
         status = queue_or_collect_transfer(transfer, stream);
-    if (status == SYNCED_MEM_OK && has_pageable_source(transfer) && !transfer->bounce)
+    if (is_pageable && !transfer->bounce && status == SYNCED_MEM_OK)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
         release_source(transfer, NULL, NULL);

@@ -21,23 +21,22 @@ struct sm_use *sm_inflight_reserve(void)
     return use;
 }
 
+_Static_assert(offsetof(struct sm_use, next) + sizeof(void *) == sizeof(struct sm_use), "the slab's link is not next");
+
 struct sm_use *sm_inflight_reserve_many(size_t count)
 {
-    struct sm_use *list = NULL;
-    void *cells = sm_slab_take_list(&uses, count);
-    while (cells) {
-        struct sm_use *const use = cells;
-        cells = sm_slab_next(&uses, cells);
-        *use = (struct sm_use){.next = list};
-        list = use;
-    }
-    return list;
+    return sm_slab_take_list(&uses, count);
 }
 
 void sm_inflight_unreserve(struct sm_use *use)
 {
     if (use)
         sm_slab_give(&uses, use);
+}
+
+void sm_inflight_unreserve_many(struct sm_use *list)
+{
+    sm_slab_give_list(&uses, list);
 }
 
 void sm_use_free(struct sm_use *use)
@@ -61,15 +60,9 @@ static struct sm_use *drop_shared_fence(struct sm_use *list)
 
 void sm_uses_free(struct sm_use *list)
 {
-    void *cells = NULL;
     for (struct sm_use *use = list; use;)
         use = drop_shared_fence(use);
-    while (list) {
-        struct sm_use *const use = list;
-        list = use->next;
-        sm_slab_add_to_list(&uses, &cells, use);
-    }
-    sm_slab_give_list(&uses, cells);
+    sm_slab_give_list(&uses, list);
 }
 
 void sm_inflight_trim(void)

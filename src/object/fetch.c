@@ -1,7 +1,6 @@
 /* Memory for a side, and its contents. */
 #include "object/fetch.h"
 
-#include "base/caller.h"
 #include "memory/guard.h"
 #include "memory/pinned/host_pool.h"
 #include "copy/pin.h"
@@ -143,22 +142,13 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 }
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
- * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. Only
- * memory of the caller's may have become page-locked. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged)
+ * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                        bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    *wait = NULL;
-    *staged = false;
-    if (sm_shared_copy(mem))
-        return SYNCED_MEM_OK;
-    if (host && host->pinned && !sm_copy_is_of_user(host)) {
-        *wait = to ? sm_inflight_queueing(to, true) : NULL;
-        return SYNCED_MEM_OK;
-    }
     synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
@@ -208,9 +198,25 @@ static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_sid
     return memory && memory->streamless;
 }
 
-/* Queues a move that nothing has to be waited for. The host's memory is there. */
-static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
+static inline void describe_move(const struct synced_mem *mem, enum sm_side side, bool staged, struct sm_batch *batch,
+                                 struct sm_transfer *transfer)
+{
+    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
+                                     .to = sm_copy_of(mem, side),
+                                     .from = sm_copy_of(mem, sm_other(side)),
+                                     .size = sm_size(mem),
+                                     .memory = sm_owner(mem),
+                                     .batch = batch,
+                                     .staged = staged};
+    assert(!transfer->to->read_only);
+    if (side == SM_CPU)
+        sm_guard_open(transfer->to);
+}
+
+static __attribute__((noinline)) synced_mem_status queue_staged_or_first_move(struct synced_mem *mem, enum sm_side side,
+                                                                              struct sm_stream *stream, bool staged,
+                                                                              struct sm_batch *batch,
+                                                                              struct sm_transfer *transfer)
 {
     struct sm_stream *on = stream;
     bool fresh = false;
@@ -222,18 +228,19 @@ static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side s
         status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
-    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
-                                     .to = sm_copy_of(mem, side),
-                                     .from = sm_copy_of(mem, sm_other(side)),
-                                     .size = sm_size(mem),
-                                     .memory = sm_owner(mem),
-                                     .batch = batch,
-                                     .staged = staged};
-    assert(!transfer->to->read_only);
-    if (side == SM_CPU)
-        sm_guard_open(transfer->to);
+    describe_move(mem, side, staged, batch, transfer);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(mem, on, status) : status;
+}
+
+/* Queues a move that nothing has to be waited for. The host's memory is there. */
+static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
+                                          bool staged, struct sm_batch *batch, struct sm_transfer *transfer)
+{
+    if (staged || !sm_copy_of(mem, side))
+        return queue_staged_or_first_move(mem, side, stream, staged, batch, transfer);
+    describe_move(mem, side, false, batch, transfer);
+    return sm_transfer_queue(transfer, stream);
 }
 
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
@@ -242,7 +249,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     bool fresh;
     bool staged = false;
     *wait = NULL;
-    sm_caller_set_object(mem, sm_object_name(mem));
+    sm_note_object(mem);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(mem, false, &fresh));
     SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, wait, &staged));
@@ -252,7 +259,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
 synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                        struct sm_batch *batch, struct sm_transfer *transfer)
 {
-    sm_caller_set_object(mem, sm_object_name(mem));
+    sm_note_object(mem);
     return queue_ready_move(mem, side, stream, false, batch, transfer);
 }
 

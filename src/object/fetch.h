@@ -5,6 +5,7 @@
 #define SM_FETCH_H
 
 #include "object/transaction.h"
+#include "object/unified.h"
 #include "copy/transfer.h"
 
 /* Makes sure that no untracked transfer may still write the side's copy. A copy without contents is quarantined. Waits
@@ -16,11 +17,27 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
  * sm_unified_obtain(). */
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
+/* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
+                                        bool *staged);
+
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
  * callers: the transfer is for a stream of the caller's. *staged: the transfer will be staged; false if the host copy
  * has no memory yet. Does not block. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged);
+static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+                                                  struct sm_fence **wait, bool *staged)
+{
+    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    const struct sm_copy *const to = sm_copy_of(mem, side);
+    *wait = NULL;
+    *staged = false;
+    if (sm_shared_copy(mem))
+        return SYNCED_MEM_OK;
+    if (!host || !host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
+        return sm_find_any_move_wait(mem, side, callers, wait, staged);
+    *wait = to ? sm_inflight_queueing(to, true) : NULL;
+    return SYNCED_MEM_OK;
+}
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */

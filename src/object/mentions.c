@@ -40,7 +40,12 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
 {
     if (mentions->count == mentions->room)
         SM_TRY(make_more_room(mentions));
-    mentions->list[mentions->count++] = (struct sm_mention){.record = record, .object = object};
+    struct sm_mention *const last = &mentions->list[mentions->count];
+    last->record = record;
+    last->object = object;
+    last->place = (unsigned)mentions->count++;
+    last->ready = false;
+    last->moves = false;
     return SYNCED_MEM_OK;
 }
 
@@ -51,11 +56,12 @@ static bool has_something_to_move(synced_mem_state head, enum sm_side side)
 
 static synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
 {
-    sm_drop_lost(record);
+    if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
+        sm_drop_lost(record);
     return mention(mentions, record, object);
 }
 
-/* Visits all records. Of a piece that is left out only one cache line is read. */
+/* Visits all pieces. Of a piece that is left out only one cache line is read. */
 static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
                                       synced_mem_state *head)
 {
@@ -63,7 +69,7 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
     struct sm_heads heads = SM_NO_HEADS;
     size_t left = sm_size(object);
     for (;;) {
-        if (each->kind != SM_PIECE || sm_is_concerned(each, side))
+        if (sm_is_concerned(each, side))
             SM_TRY(list_record(mentions, each, object));
         sm_add_head(&heads, sm_head(each));
         left -= sm_size(each);
@@ -96,6 +102,10 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
 static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
                                          synced_mem_state *head)
 {
+    if (!sm_is_divided(object)) {
+        *head = (synced_mem_state)sm_head(object);
+        return list_record(mentions, object, object);
+    }
     const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
                                                : list_by_walk(mentions, object, side, head);
@@ -117,57 +127,60 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
     return SYNCED_MEM_OK;
 }
 
-/* ---- Entries ---- */
+/* ---- Repeated mentions ---- */
 
-static int compare_entries(const void *a, const void *b)
+static int compare_mentioned_records(const void *a, const void *b)
 {
-    const uintptr_t first = (uintptr_t)((const struct sm_entry *)a)->transaction.mem;
-    const uintptr_t second = (uintptr_t)((const struct sm_entry *)b)->transaction.mem;
+    const uintptr_t first = (uintptr_t)((const struct sm_mention *)a)->record;
+    const uintptr_t second = (uintptr_t)((const struct sm_mention *)b)->record;
     return (first > second) - (first < second);
 }
 
-size_t sm_entries_begin(struct sm_entry *entries, const struct sm_mentions *mentions)
+static int compare_places(const void *a, const void *b)
 {
+    const unsigned first = ((const struct sm_mention *)a)->place;
+    const unsigned second = ((const struct sm_mention *)b)->place;
+    return (first > second) - (first < second);
+}
+
+static int compare_records_and_places(const void *a, const void *b)
+{
+    const int records = compare_mentioned_records(a, b);
+    return records ? records : compare_places(a, b);
+}
+
+void sm_mentions_remove_repeated(struct sm_mentions *mentions)
+{
+    struct sm_mention *const list = mentions->list;
     size_t count = 0;
+    sm_sort_unless_sorted(list, mentions->count, sizeof *list, compare_records_and_places);
     for (size_t i = 0; i < mentions->count; i++)
-        entries[i].transaction.mem = mentions->list[i].record;
-    sm_sort_unless_sorted(entries, mentions->count, sizeof *entries, compare_entries);
-    for (size_t i = 0; i < mentions->count; i++) {
-        struct synced_mem *const record = entries[i].transaction.mem;
-        if (i > 0 && record == entries[count - 1].transaction.mem)
-            continue;
-        struct sm_entry *const entry = &entries[count++];
-        sm_begin_record(&entry->transaction, record);
-        entry->size = sm_size(record);
-        entry->moves = false;
-        entry->ready = NULL;
-    }
-    return count;
+        if (i == 0 || list[i].record != list[count - 1].record)
+            list[count++] = list[i];
+    sm_sort_unless_sorted(list, count, sizeof *list, compare_places);
+    mentions->count = count;
 }
 
-/* The entry has the index of the mention if the caller's array is sorted and has no object twice. */
-struct sm_entry *sm_entries_find(struct sm_entry *entries, size_t count, const struct sm_mentions *mentions,
-                                 size_t which)
+/* ---- Around a wait ---- */
+
+void sm_mention_keep(struct sm_mention *mention)
 {
-    struct synced_mem *const record = mentions->list[which].record;
-    if (which < count && entries[which].transaction.mem == record)
-        return &entries[which];
-    const struct sm_entry wanted = {.transaction.mem = record};
-    return bsearch(&wanted, entries, count, sizeof *entries, compare_entries);
+    mention->before = sm_state_of(mention->record);
+    mention->size = sm_size(mention->record);
 }
 
-static size_t get_end(const struct sm_entry *entry)
+static size_t get_end(const struct sm_mention *mention)
 {
-    return entry->transaction.one.offset + entry->size;
+    return mention->before.offset + mention->size;
 }
 
-struct synced_mem *sm_entry_next(const struct sm_entry *entry, const struct synced_mem *record)
+struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record)
 {
     struct synced_mem *const next = record->kind == SM_PIECE ? record->beside.after : NULL;
-    return next && next->offset < get_end(entry) ? next : NULL;
+    return next && next->offset < get_end(mention) ? next : NULL;
 }
 
-bool sm_entry_has(const struct sm_entry *entry, const struct synced_mem *record)
+bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record)
 {
-    return sm_begin_of(record) + sm_size(record) <= get_end(entry);
+    return sm_begin_of(record) + sm_size(record) <= get_end(mention);
 }

@@ -466,7 +466,7 @@ static synced_mem_status transfer_contents(const struct sm_pairs *pairs, struct 
 
 synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pair, struct sm_transfer *transfer)
 {
-    sm_caller_set_object(pair->to, sm_object_name(pair->to));
+    sm_note_object(pair->to);
     if (!sm_pair_moves(pair)) {
         sm_give_up_contents(pair->to);
         pair->done = true;

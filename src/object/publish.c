@@ -18,11 +18,8 @@ struct published {
 };
 
 /*
- * Returns the pointer to publish for the side and mode, or NULL.
- *
- * A device pointer is published once an access in this mode has returned it. Only then is there a use to wait for
- * later. The host's pointer to a shared copy is published to write only while no stream has it to read: there is no
- * fence to wait for yet, and the head does not always show it:
+ * Returns the host's pointer to publish for the mode, or NULL. The pointer to a shared copy is published to write only
+ * while no stream has it to read: there is no fence to wait for yet, and the head does not always show it:
  *
  *    head      streams that have the pointer              the host may read at once   write
  *    AT_CPU    none                                       yes                         yes
@@ -32,53 +29,46 @@ struct published {
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static void *choose_ready_pointer(const struct synced_mem *mem, enum sm_side side, bool writing)
+static void *choose_host_pointer(const struct synced_mem *mem, bool writing)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    const bool may_wait = copy->write || copy->writer_fence || (writing && copy->reads);
-    if ((writing && (sm_head(mem) != sm_bit(side) || copy->read_only)) ||
-        (may_wait && sm_inflight_blocker(copy, writing)))
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
+    if (writing && (sm_head(mem) != sm_bit(SM_CPU) || copy->read_only || sm_inflight_last_reader(copy)))
         return NULL;
-    if (side == SM_GPU && (!copy->streamless || !sm_inflight_has(copy, sm_stream_any(copy->device), writing)))
+    return sm_inflight_is_blocked(copy, writing) ? NULL : sm_copy_data(copy);
+}
+
+/* Returns the device's pointer to publish for the mode, or NULL. An access without a stream must have returned it in
+ * this mode. Only then is there a use to wait for later. */
+static void *choose_device_pointer(const struct synced_mem *mem, bool writing)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    if (!sm_inflight_has_streamless(copy, writing) || sm_inflight_is_blocked(copy, writing))
         return NULL;
-    if (side == SM_CPU && writing && sm_inflight_last_reader(copy))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || copy->read_only))
         return NULL;
     return sm_copy_data(copy);
 }
 
-static void choose_ready_pointers(const struct synced_mem *mem, enum sm_side side, bool to_write, void **ready)
-{
-    ready[false] = choose_ready_pointer(mem, side, false);
-    if (to_write)
-        ready[true] = choose_ready_pointer(mem, side, true);
-}
-
 /* Returns the stream to publish for the mode. After a failed call a stream that writes on comes behind the transfer
  * that the call has queued. */
-static struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
+static inline struct sm_stream *choose_ready_stream(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
-    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_blocker(copy, true)))
+    if (writing && (sm_head(mem) != sm_bit(SM_GPU) || sm_inflight_is_blocked(copy, true)))
         return &no_stream;
     struct sm_stream *const stream = writing ? copy->writer : sm_inflight_last_reader(copy);
     return stream && sm_stream_can_be_hot(stream) && sm_inflight_has(copy, stream, writing) ? stream : &no_stream;
 }
 
-/* No pointer to write is published if both sides are valid, or in debug mode: each overwrite fills its memory there. */
-static struct published choose_published(const struct synced_mem *record)
+static inline void choose_published(const struct synced_mem *record, bool writing, struct published *chosen)
 {
-    struct published chosen = {.on = {&no_stream, &no_stream}};
     const unsigned head = sm_head(record);
-    const bool to_write = head != SYNCED_MEM_SYNCED && !sm_guard_on();
     if (head & sm_bit(SM_CPU))
-        choose_ready_pointers(record, SM_CPU, to_write, chosen.ready[SM_CPU]);
+        chosen->ready[SM_CPU][writing] = choose_host_pointer(record, writing);
     if (head & sm_bit(SM_GPU)) {
-        choose_ready_pointers(record, SM_GPU, to_write, chosen.ready[SM_GPU]);
-        chosen.on[false] = choose_ready_stream(record, false);
-        if (to_write)
-            chosen.on[true] = choose_ready_stream(record, true);
+        chosen->ready[SM_GPU][writing] = choose_device_pointer(record, writing);
+        chosen->on[writing] = choose_ready_stream(record, writing);
     }
-    return chosen;
 }
 
 static void store_published(struct synced_mem *mem, const struct published *chosen)
@@ -118,7 +108,10 @@ void sm_publish(struct synced_mem *record)
             sm_inflight_prune(sm_copy_of(record, side));
     if (sm_guard_on()) /* before any thread gets a pointer */
         sm_protect(record);
-    const struct published chosen = choose_published(record);
+    struct published chosen = {.on = {&no_stream, &no_stream}};
+    choose_published(record, false, &chosen);
+    if (sm_head(record) != SYNCED_MEM_SYNCED && !sm_guard_on()) /* in debug mode each overwrite fills its memory */
+        choose_published(record, true, &chosen);
     if (record->kind != SM_PIECE) {
         store_published(record, &chosen);
         return;

@@ -25,15 +25,14 @@ struct batch {
     struct sm_mentions mentions;
     struct sm_shared_ends ends;
     const struct sm_fence *polled; /* the fence that was polled last; never read */
-    struct sm_entry *entries;      /* ordered by the records' addresses */
-    size_t entry_count;
-    bool keeps;                    /* the entries' records are kept while nothing is locked */
+    bool keeps;                    /* the records are kept while nothing is locked */
     struct sm_transfer *transfers; /* queued */
     size_t queued;
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
     struct sm_fence **arrivals; /* the targets' fences of staged transfers, held */
     size_t staged;
-    bool goes_on; /* staged pulls go on by themselves after the call */
+    bool is_moving; /* all transfers are queued */
+    bool goes_on;   /* staged pulls go on by themselves after the call */
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
@@ -42,11 +41,15 @@ struct batch {
     void *block;           /* the memory of the arrays if the caller's has too little room; else NULL */
 };
 
+static bool is_pull(const struct batch *batch)
+{
+    return batch->side == SM_CPU;
+}
+
 /* ---- Room ---- */
 
 /* The memory of one mention in all arrays. */
 struct row {
-    struct sm_entry entry;
     struct sm_transfer transfer;
     struct sm_fence *arrival;
     void *to;
@@ -57,8 +60,7 @@ struct row {
 static void lay_out(struct batch *batch, void *block, size_t room)
 {
     batch->room = room;
-    batch->entries = block;
-    batch->transfers = (struct sm_transfer *)(void *)(batch->entries + room);
+    batch->transfers = block;
     batch->arrivals = (struct sm_fence **)(void *)(batch->transfers + room);
     batch->copies.to = (void **)(void *)(batch->arrivals + room);
     batch->copies.from = (const void **)(void *)(batch->copies.to + room);
@@ -87,13 +89,18 @@ static synced_mem_status make_room(struct batch *batch, size_t mentions)
 
 /* ---- Records ---- */
 
+static const struct sm_mention *get_end_of_list(const struct batch *batch)
+{
+    return batch->mentions.list + batch->mentions.count;
+}
+
 /* On failure the heads may have changed, as lost contents were taken out. */
 static synced_mem_status list_records(struct batch *batch)
 {
     SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
-    SM_TRY(make_room(batch, batch->mentions.count));
-    batch->entry_count = sm_entries_begin(batch->entries, &batch->mentions);
-    return SYNCED_MEM_OK;
+    if (batch->owners.count < batch->count) /* only objects of one owner have records in common */
+        sm_mentions_remove_repeated(&batch->mentions);
+    return make_room(batch, batch->mentions.count);
 }
 
 static synced_mem_status enter_objects(struct batch *batch)
@@ -108,50 +115,71 @@ static synced_mem_status enter_objects(struct batch *batch)
     return status;
 }
 
+/* Sets the head, as all transfers are queued. A pull that the host waits for can still fail, and ends no open write
+ * before it has succeeded. */
+static void set_head(const struct batch *batch, struct sm_mention *mention)
+{
+    struct synced_mem *const record = mention->record;
+    if (batch->goes_on)
+        sm_close_write(record);
+    if (!mention->moves)
+        return;
+    if (is_pull(batch) && sm_shared_copy(record))
+        sm_unified_arrive(sm_shared_copy(record), NULL);
+    mention->writes = sm_copy_of(record, SM_GPU)->writes;
+    sm_set_head(record, sm_head(record) | sm_bit(batch->side));
+}
+
+/* Reopens the uses that the call has settled. The head has not changed since the call took the lock. */
+static void restore_record(struct synced_mem *record)
+{
+    const struct sm_before now = sm_state_of(record);
+    sm_restore_record(record, &now);
+}
+
+static void leave_record(const struct batch *batch, struct sm_mention *mention, synced_mem_status status)
+{
+    if (status != SYNCED_MEM_OK)
+        restore_record(mention->record);
+    else if (batch->is_moving)
+        set_head(batch, mention);
+    sm_publish(mention->record);
+}
+
 /* Records that are counted on later must stay, though nothing is locked. */
 static void leave_objects(struct batch *batch, synced_mem_status status)
 {
+    const struct sm_mention *const end = get_end_of_list(batch);
     batch->keeps = batch->wait || batch->staged > 0;
-    for (size_t i = 0; i < batch->entry_count && batch->keeps; i++)
-        sm_keep_record(batch->entries[i].transaction.mem);
-    for (size_t i = 0; i < batch->entry_count; i++)
-        sm_end(&batch->entries[i].transaction, status);
-    for (size_t i = 0; i < batch->entry_count; i++)
-        sm_publish(batch->entries[i].transaction.mem);
+    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++) {
+        sm_mention_keep(each);
+        sm_keep_record(each->record);
+    }
+    for (struct sm_mention *each = batch->mentions.list; each < end; each++)
+        leave_record(batch, each, status);
     for (size_t i = 0; i < batch->count; i++)
-        sm_publish_joined(batch->mems[i]);
+        if (sm_is_divided(batch->mems[i]))
+            sm_publish_joined(batch->mems[i]);
     sm_owners_unlock(&batch->owners);
-    for (size_t i = 0; i < batch->entry_count; i++)
-        sm_retire_detached(&batch->entries[i].transaction);
 }
 
 /* Ends what leave_objects() has begun. */
 static void release_records(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->entry_count && batch->keeps; i++) {
-        struct synced_mem *const record = batch->entries[i].transaction.mem;
-        struct synced_mem *const owner = sm_owner(record);
-        if (record == owner)
+    const struct sm_mention *const end = get_end_of_list(batch);
+    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++) {
+        struct synced_mem *const owner = sm_owner(each->record);
+        if (each->record == owner)
             continue;
         sm_lock_object(owner);
-        sm_release_record(record);
+        sm_release_record(each->record);
         sm_undivide(owner);
         sm_unlock_last(owner);
     }
     batch->keeps = false;
 }
 
-static struct sm_entry *find_entry(const struct batch *batch, size_t which)
-{
-    return sm_entries_find(batch->entries, batch->entry_count, &batch->mentions, which);
-}
-
 /* ---- One object ---- */
-
-static bool is_pull(const struct batch *batch)
-{
-    return batch->side == SM_CPU;
-}
 
 static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_mem_state head)
 {
@@ -162,20 +190,14 @@ static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_
                    is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
 }
 
-/* The facts found before anything was queued still hold, unless the host copy was given up meanwhile. */
-static bool is_ready(const struct sm_entry *entry)
+static synced_mem_status queue_record_move(struct batch *batch, const struct sm_mention *mention)
 {
-    return entry->ready && entry->ready == sm_copy_of(entry->transaction.mem, SM_CPU);
-}
-
-static synced_mem_status queue_record_move(struct batch *batch, const struct sm_entry *entry)
-{
-    struct synced_mem *const mem = entry->transaction.mem;
+    struct synced_mem *const mem = mention->record;
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
     struct sm_fence *wait = NULL;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    if (is_ready(entry))
+    if (mention->ready)
         SM_TRY(sm_queue_direct_move(mem, batch->side, batch->stream, &batch->copies, transfer));
     else
         SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
@@ -229,38 +251,18 @@ static synced_mem_status follow_record(struct batch *batch, struct synced_mem *r
 }
 
 /* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
-static synced_mem_status move_record(struct batch *batch, size_t which)
+static synced_mem_status move_record(struct batch *batch, struct sm_mention *mention)
 {
-    struct synced_mem *const record = batch->mentions.list[which].record;
+    struct synced_mem *const record = mention->record;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, batch->side), false))
         return follow_record(batch, record);
     if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
-    struct sm_entry *const entry = find_entry(batch, which);
-    const synced_mem_status status = entry->moves ? SYNCED_MEM_OK : queue_record_move(batch, entry);
-    entry->moves = true;
-    return status;
+    mention->moves = true;
+    return queue_record_move(batch, mention);
 }
 
 /* ---- All ---- */
-
-/* All transfers are queued, so the heads are set. A pull that the host waits for can still fail, and ends no open write
- * before it has succeeded. */
-static void set_heads(struct batch *batch)
-{
-    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
-    for (size_t i = 0; i < batch->entry_count; i++) {
-        struct synced_mem *const record = batch->entries[i].transaction.mem;
-        if (batch->goes_on)
-            sm_close_write(record);
-        if (!batch->entries[i].moves)
-            continue;
-        if (sm_shared_copy(record) && is_pull(batch))
-            sm_unified_arrive(sm_shared_copy(record), NULL);
-        batch->entries[i].writes = sm_copy_of(record, SM_GPU)->writes;
-        sm_set_head(record, sm_head(record) | sm_bit(batch->side));
-    }
-}
 
 /* Enters the queued transfers. They run even after a failure, and may run if the runtime refused their batch. Those of
  * a batch that was not sent are entered too, so that new device memory comes after its allocation. */
@@ -286,42 +288,35 @@ static synced_mem_status send_batch(struct batch *batch)
     return status;
 }
 
-static synced_mem_status send_and_set_heads(struct batch *batch)
+/* Sends the batch and enters the transfers. */
+static synced_mem_status send_and_enter(struct batch *batch)
 {
     synced_mem_status status = batch->wait ? SYNCED_MEM_OK : send_batch(batch);
     if (status != SYNCED_MEM_OK)
         return enter_after_failure(batch, status);
     status = enter_queued_transfers(batch);
-    if (status == SYNCED_MEM_OK && !batch->wait)
-        set_heads(batch);
+    batch->is_moving = status == SYNCED_MEM_OK && !batch->wait;
+    batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     return status;
 }
 
 /* Makes the record's side usable and its owner's memory exist, if the record moves. *without: an owner without memory
- * for the contents, and with an allocator, or with read-only memory. NULL: none. */
-static synced_mem_status find_missing_memory(struct batch *batch, struct synced_mem *record,
+ * for the contents, and with an allocator, or with read-only memory. NULL: none. An unusable host copy is given up. */
+static synced_mem_status find_missing_memory(struct batch *batch, struct sm_mention *mention,
                                              struct synced_mem **without)
 {
     struct sm_fence *wait;
+    struct synced_mem *const record = mention->record;
     const struct sm_copy *const copy = sm_copy_of(record, batch->side);
     if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(record, batch->side));
+    mention->ready = mention->ready && sm_copy_of(record, SM_CPU);
     if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
         *without = sm_owner(record);
         return SYNCED_MEM_OK;
     }
     return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
-}
-
-/* A record that is not moved, or is staged, needs none of them. */
-static void give_reservations(struct sm_batch *copies)
-{
-    while (copies->reads) {
-        struct sm_use *const use = copies->reads;
-        copies->reads = use->next;
-        sm_inflight_unreserve(use);
-    }
 }
 
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
@@ -333,38 +328,39 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
         batch->failed = batch->mems[i];
         status = check_object_move(batch, i, handle);
     }
-    for (size_t i = 0; i < batch->mentions.count && status == SYNCED_MEM_OK && !*without; i++) {
-        batch->failed = batch->mentions.list[i].object;
-        status = find_missing_memory(batch, batch->mentions.list[i].record, without);
+    const struct sm_mention *const end = get_end_of_list(batch);
+    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !*without; each++) {
+        batch->failed = each->object;
+        status = find_missing_memory(batch, each, without);
     }
     if (*without)
         return SYNCED_MEM_OK;
-    batch->copies.reads = batch->entry_count > 1 ? sm_inflight_reserve_many(batch->entry_count) : NULL;
-    for (size_t i = 0; i < batch->mentions.count && status == SYNCED_MEM_OK && !batch->wait; i++) {
-        batch->failed = batch->mentions.list[i].object;
-        status = move_record(batch, i);
+    batch->copies.reads = batch->mentions.count > 1 ? sm_inflight_reserve_many(batch->mentions.count) : NULL;
+    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !batch->wait;
+         each++) {
+        batch->failed = each->object;
+        status = move_record(batch, each);
     }
-    give_reservations(&batch->copies);
-    return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
+    sm_inflight_unreserve_many(batch->copies.reads); /* a record that is not moved, or is staged, needs none */
+    return status == SYNCED_MEM_OK ? send_and_enter(batch) : enter_after_failure(batch, status);
 }
 
-static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_entry *entry, struct sm_fence **wait)
+static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_mention *mention,
+                                           struct sm_fence **wait)
 {
-    struct synced_mem *const record = entry->transaction.mem;
     bool staged;
-    SM_TRY(sm_find_move_wait(record, batch->side, true, wait, &staged));
-    if (!*wait && !staged)
-        entry->ready = sm_copy_of(record, SM_CPU);
+    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, wait, &staged));
+    mention->ready = !*wait && !staged && sm_copy_of(mention->record, SM_CPU);
     return SYNCED_MEM_OK;
 }
 
 /* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
  * anything. */
-static synced_mem_status find_record_wait(const struct batch *batch, size_t which, struct sm_fence **wait)
+static synced_mem_status find_record_wait(const struct batch *batch, struct sm_mention *mention, struct sm_fence **wait)
 {
-    struct synced_mem *const record = batch->mentions.list[which].record;
+    struct synced_mem *const record = mention->record;
     if (sm_is_to_be_moved(record, batch->side))
-        return batch->entry_count > 1 ? find_wait_of_move(batch, find_entry(batch, which), wait) : SYNCED_MEM_OK;
+        return batch->mentions.count > 1 ? find_wait_of_move(batch, mention, wait) : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
     return SYNCED_MEM_OK;
@@ -375,8 +371,9 @@ static synced_mem_status find_first_wait(struct batch *batch)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     struct sm_fence *wait = NULL;
-    for (size_t i = 0; i < batch->mentions.count && !wait && status == SYNCED_MEM_OK; i++)
-        status = find_record_wait(batch, i, &wait);
+    const struct sm_mention *const end = get_end_of_list(batch);
+    for (struct sm_mention *each = batch->mentions.list; each < end && !wait && status == SYNCED_MEM_OK; each++)
+        status = find_record_wait(batch, each, &wait);
     if (wait)
         batch->wait = sm_fence_hold(wait);
     return status;
@@ -393,27 +390,25 @@ static synced_mem_status follow_arrival(struct batch *batch, struct sm_fence *ar
 }
 
 /* Returns whether the contents have arrived. An open write that has begun meanwhile is not the pull's to end. */
-static bool has_arrived(const struct batch *batch, const struct sm_entry *entry, const struct synced_mem *record)
+static bool has_arrived(const struct batch *batch, const struct sm_mention *mention, const struct synced_mem *record)
 {
     const struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    return entry->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == entry->writes;
+    return mention->moves && (sm_head(record) & sm_bit(batch->side)) && gpu && gpu->writes == mention->writes;
 }
 
 /* If a part of a single object has failed, the others are taken back too. The head of a record that has more bytes by
  * now stays: another call has joined them. */
-static void leave_again(const struct batch *batch, const struct sm_entry *entry, struct synced_mem *record,
+static void leave_again(const struct batch *batch, const struct sm_mention *mention, struct synced_mem *record,
                         synced_mem_status status)
 {
     const bool is_taken_back = status != SYNCED_MEM_OK && batch->count == 1;
-    struct sm_transaction transaction;
     sm_drop_lost(record);
-    sm_begin_record(&transaction, record);
-    const bool arrived = !is_taken_back && has_arrived(batch, entry, record);
-    if (is_taken_back && sm_entry_has(entry, record))
-        transaction.one = entry->transaction.one;
+    const struct sm_before now = sm_state_of(record);
+    const bool arrived = !is_taken_back && has_arrived(batch, mention, record);
     if (arrived && is_pull(batch))
         sm_close_write(record);
-    sm_end(&transaction, arrived ? SYNCED_MEM_OK : status);
+    if (!arrived && status != SYNCED_MEM_OK)
+        sm_restore_record(record, is_taken_back && sm_mention_has(mention, record) ? &mention->before : &now);
     sm_publish(record);
 }
 
@@ -422,12 +417,12 @@ static void leave_again(const struct batch *batch, const struct sm_entry *entry,
 static void reenter_records(const struct batch *batch, synced_mem_status status)
 {
     const struct sm_detail first = sm_detail_get();
-    for (const struct sm_entry *entry = batch->entries; entry < batch->entries + batch->entry_count; entry++) {
-        struct synced_mem *const mem = entry->transaction.mem;
-        if (sm_lock_first(mem) == SYNCED_MEM_OK) {
-            for (struct synced_mem *each = sm_first_record(mem); each; each = sm_entry_next(entry, each))
-                leave_again(batch, entry, each, status);
-            sm_unlock_last(sm_root(mem));
+    for (const struct sm_mention *mention = batch->mentions.list; mention < get_end_of_list(batch); mention++) {
+        struct synced_mem *const record = mention->record;
+        if (sm_lock_first(record) == SYNCED_MEM_OK) {
+            for (struct synced_mem *each = record; each; each = sm_mention_next(mention, each))
+                leave_again(batch, mention, each, status);
+            sm_unlock_last(sm_root(record));
         }
     }
     sm_detail_set(&first);
@@ -509,6 +504,7 @@ static void reset_batch(struct batch *batch)
     sm_stream_drop(batch->stream);
     batch->stream = NULL;
     batch->wait = NULL;
+    batch->is_moving = false;
     batch->queued = 0;
     sm_batch_empty(&batch->copies);
     cancel_arrivals(batch);

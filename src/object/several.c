@@ -1,6 +1,8 @@
 /* Calls on several objects. */
 #include "object/several.h"
 
+#include "base/process.h"
+
 #include <stdint.h>
 
 static int compare_owners(const void *a, const void *b)
@@ -10,35 +12,49 @@ static int compare_owners(const void *a, const void *b)
     return (first > second) - (first < second);
 }
 
+static size_t count_ascending(const struct sm_owners *owners, size_t listed)
+{
+    size_t count = 1;
+    while (count < listed && (uintptr_t)owners->list[count - 1] < (uintptr_t)owners->list[count])
+        count++;
+    return count;
+}
+
 void sm_owners_sort(struct sm_owners *owners, size_t listed)
 {
-    sm_sort_unless_sorted(owners->list, listed, sizeof(struct synced_mem *), compare_owners);
+    owners->count = count_ascending(owners, listed);
+    if (owners->count >= listed)
+        return;
+    qsort(owners->list, listed, sizeof(struct synced_mem *), compare_owners);
     owners->count = 0;
     for (size_t i = 0; i < listed; i++)
         if (i == 0 || owners->list[i] != owners->list[owners->count - 1])
             owners->list[owners->count++] = owners->list[i];
 }
 
-static void unlock_first(const struct sm_owners *owners, size_t locked)
+static void unlock_owners(const struct sm_owners *owners, size_t locked)
 {
     for (size_t i = 0; i < locked; i++)
-        sm_unlock_last(owners->list[i]);
+        sm_mutex_unlock(&owners->list[i]->lock);
+    sm_process_leave();
 }
 
 synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_mem **failed)
 {
+    sm_process_enter();
     for (size_t i = 0; i < owners->count; i++) {
-        const synced_mem_status status = sm_lock_first(owners->list[i]);
+        const synced_mem_status status = sm_check_first(owners->list[i]);
         if (status != SYNCED_MEM_OK) {
             *failed = owners->list[i];
-            unlock_first(owners, i);
+            unlock_owners(owners, i);
             return status;
         }
+        sm_mutex_lock(&owners->list[i]->lock);
     }
     return SYNCED_MEM_OK;
 }
 
 void sm_owners_unlock(const struct sm_owners *owners)
 {
-    unlock_first(owners, owners->count);
+    unlock_owners(owners, owners->count);
 }

@@ -1,9 +1,7 @@
 /* The begin and end of a call on an object, and the head. */
 #include "object/transaction.h"
 
-#include "base/caller.h"
 #include "memory/guard.h"
-#include "copy/inflight.h"
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -52,18 +50,13 @@ static void trace_head(const struct synced_mem *record, unsigned head)
                                           .bytes = sm_size(record)});
 }
 
-static bool is_arriving(const struct synced_mem *record, enum sm_side side)
-{
-    return sm_copy_of(record, side) && sm_copy_of(record, side)->arriving;
-}
-
 /* A copy without the contents has none arriving. */
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     if (sm_trace_on())
         trace_head(mem, head);
     for (enum sm_side side = SM_CPU; head != SYNCED_MEM_SYNCED && side < SM_SIDES; side++)
-        if (is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
+        if (sm_is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
             sm_copy_of(mem, side)->arriving = false;
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
@@ -134,8 +127,6 @@ void sm_publish_object(struct synced_mem *mem)
 
 void sm_publish_joined(struct synced_mem *mem)
 {
-    if (!sm_is_divided(mem))
-        return;
     sm_join_records(mem);
     if (sm_has_one_record(mem) && !mem->at.hot_link) {
         sm_publish_from_piece(mem);
@@ -187,7 +178,6 @@ static bool has_failed_to_arrive(const struct sm_copy *copy, enum sm_side side, 
  * other valid copy the head stays: each access to the only copy reports that its device is lost. A shared copy loses
  * the host's bit, as the host's side comes first. A transfer from another object can fail although the device of the
  * memory works. Then no copy is valid. */
-/* Rare work is not inlined, so that a call without it saves few registers. */
 static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++) {
@@ -208,7 +198,8 @@ static __attribute__((noinline)) void drop_lost_of_record(struct synced_mem *mem
 static void drop_lost_contents(struct synced_mem *mem, struct sm_fence **lost)
 {
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        drop_lost_of_record(each, lost);
+        if (sm_is_arriving(each, SM_CPU) || sm_is_arriving(each, SM_GPU))
+            drop_lost_of_record(each, lost);
 }
 
 void sm_drop_lost(struct synced_mem *mem)
@@ -250,7 +241,7 @@ static unsigned count_given(const struct synced_mem *record, enum sm_side side)
     return copy ? copy->given : 0;
 }
 
-static struct sm_before get_state(const struct synced_mem *record)
+struct sm_before sm_state_of(const struct synced_mem *record)
 {
     return (struct sm_before){.offset = sm_begin_of(record),
                               .head = sm_head(record),
@@ -275,7 +266,7 @@ static __attribute__((noinline)) synced_mem_status note_states_of_parts(struct s
                        transaction->records);
     struct sm_before *before = transaction->every;
     for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        *before++ = get_state(each);
+        *before++ = sm_state_of(each);
     return SYNCED_MEM_OK;
 }
 
@@ -285,16 +276,28 @@ static synced_mem_status note_states(struct sm_transaction *transaction)
     if (!sm_has_one_record(transaction->mem))
         return note_states_of_parts(transaction);
     transaction->records = 1;
-    transaction->one = get_state(sm_first_record(transaction->mem));
+    transaction->one = sm_state_of(sm_first_record(transaction->mem));
+    return SYNCED_MEM_OK;
+}
+
+/* Rare work is not inlined, so that a call without it saves few registers. */
+static __attribute__((noinline)) synced_mem_status fail_forked(void)
+{
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read its "
+                                          "valid host copy, or release it");
+}
+
+synced_mem_status sm_check_first(const struct synced_mem *mem)
+{
+    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
+        return fail_forked();
+    sm_note_object(mem);
     return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_lock_first(struct synced_mem *mem)
 {
-    if (mem->generation != sm_process_generation() && sm_process_lost_gpu())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object belongs to the parent process: a forked child can only read "
-                                              "its valid host copy, or release it");
-    sm_caller_set_object(mem, sm_object_name(mem));
+    SM_TRY(sm_check_first(mem));
     sm_lock_object(mem);
     return SYNCED_MEM_OK;
 }
@@ -302,17 +305,11 @@ synced_mem_status sm_lock_first(struct synced_mem *mem)
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem)
 {
     *transaction = (struct sm_transaction){.mem = mem};
-    if (sm_is_divided(mem) || is_arriving(mem, SM_CPU) || is_arriving(mem, SM_GPU))
-        drop_lost_contents(mem, &transaction->lost);
+    drop_lost_contents(mem, &transaction->lost);
     const synced_mem_status status = note_states(transaction);
     if (status != SYNCED_MEM_OK)
         sm_fence_drop(transaction->lost);
     return status;
-}
-
-void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
-{
-    *transaction = (struct sm_transaction){.mem = record, .records = 1, .one = get_state(record)};
 }
 
 synced_mem_status sm_enter(struct sm_transaction *transaction, struct synced_mem *mem)
@@ -381,18 +378,17 @@ static void restore_records(const struct sm_transaction *transaction)
     }
 }
 
-void sm_close_write(struct synced_mem *record)
-{
-    if (sm_copy_of(record, SM_GPU))
-        sm_inflight_close(sm_copy_of(record, SM_GPU));
-}
-
 /* A failure keeps its detail. */
 static __attribute__((noinline)) void undo_changes(const struct sm_transaction *transaction)
 {
     const struct sm_detail first = sm_detail_get();
     restore_records(transaction);
     sm_detail_set(&first);
+}
+
+void sm_restore_record(struct synced_mem *record, const struct sm_before *before)
+{
+    undo_changes(&(struct sm_transaction){.mem = record, .records = 1, .one = *before});
 }
 
 void sm_reopen_object(struct synced_mem *mem)

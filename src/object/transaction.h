@@ -6,6 +6,8 @@
 #ifndef SM_TRANSACTION_H
 #define SM_TRANSACTION_H
 
+#include "base/caller.h"
+#include "copy/inflight.h"
 #include "object/object.h"
 
 /* A record's state at the beginning of a call. */
@@ -47,20 +49,32 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
-/* The steps of both, for calls on several objects, which may have one lock. sm_lock_first() checks as sm_enter() does,
- * and takes the lock. sm_begin() does the rest of sm_enter(); it does not fail for a record. sm_begin_record() does it
- * for a record, after the caller has called sm_drop_lost(). sm_end() restores the heads after a failure, and keeps the
- * failure's detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so after the
- * caller has published all records that it has changed. sm_unlock_last() releases the lock. sm_retire_detached()
- * follows with no lock held. */
+/* Records the object that the caller's function works on. No effect while no caller is wanted. */
+static inline void sm_note_object(const struct synced_mem *mem)
+{
+    if (sm_caller_is_wanted())
+        sm_caller_set_object(mem, sm_object_name(mem));
+}
+
+/* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,
+ * and records the caller's object. sm_lock_first() does so too, and takes the lock. sm_begin() does the rest of
+ * sm_enter(); it does not fail for a record. sm_end() restores the heads after a failure, and keeps the failure's
+ * detail. sm_publish_object() joins the object's pieces and publishes. sm_publish_joined() does so for an object in
+ * pieces, after the caller has published all records that it has changed. sm_unlock_last() releases the lock.
+ * sm_retire_detached() follows with no lock held. */
+synced_mem_status sm_check_first(const struct synced_mem *mem);
 synced_mem_status sm_lock_first(struct synced_mem *mem);
 synced_mem_status sm_begin(struct sm_transaction *transaction, struct synced_mem *mem);
-void sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
 void sm_end(struct sm_transaction *transaction, synced_mem_status status);
 void sm_publish_object(struct synced_mem *mem);
 void sm_publish_joined(struct synced_mem *mem);
 void sm_unlock_last(struct synced_mem *owner);
 void sm_retire_detached(struct sm_transaction *transaction);
+
+/* The steps for a record without a transaction, in a call that gives up no copies. sm_state_of() notes the state, after
+ * sm_drop_lost(). sm_restore_record() does what sm_end() does after a failure. */
+struct sm_before sm_state_of(const struct synced_mem *record);
+void sm_restore_record(struct synced_mem *record, const struct sm_before *before);
 
 /* Reopens the uses that a failed call has settled, with no lock held. Keeps the failure's detail. Waits only for the
  * lock. */
@@ -68,7 +82,11 @@ void sm_reopen_object(struct synced_mem *mem);
 
 /* Ends an open write that the call has settled, for a call that succeeds and allows no stream to write. No other call
  * does so: the fence may be another call's that can still fail. */
-void sm_close_write(struct synced_mem *record);
+static inline void sm_close_write(struct synced_mem *record)
+{
+    if (sm_copy_of(record, SM_GPU))
+        sm_inflight_close(sm_copy_of(record, SM_GPU));
+}
 
 /* Reaps retired copies and bounce buffers without a wait for work. Returns status; a failure keeps its detail. No lock
  * may be held. may_block: the call may block anyway. Otherwise memory that is to be unregistered stays for a call that
@@ -101,6 +119,13 @@ synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fenc
 
 /* Does the same, but waits only until a stream can wait for the fence. */
 synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
+
+/* Returns whether contents of a record are arriving on the side. */
+static inline bool sm_is_arriving(const struct synced_mem *record, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(record, side);
+    return copy && copy->arriving;
+}
 
 /* Takes contents that were lost on arrival out of the heads. */
 void sm_drop_lost(struct synced_mem *mem);

@@ -119,12 +119,6 @@ void sm_fence_drop_often(struct sm_fence *fence, size_t holders)
         work->drop(work);
 }
 
-void sm_fence_drop(struct sm_fence *fence)
-{
-    if (fence)
-        sm_fence_drop_often(fence, 1);
-}
-
 static void end_fence(struct sm_fence *fence, synced_mem_status status)
 {
     if (status == SYNCED_MEM_OK)

@@ -68,11 +68,15 @@ void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stra
 struct sm_fence *sm_fence_hold(struct sm_fence *fence);
 /* Adds this many holders. Does not block. */
 void sm_fence_hold_often(struct sm_fence *fence, size_t holders);
-/* Removes a holder. The last one returns the event to the pool and drops the host work. Ignores NULL. Does not
+/* Removes this many holders, at least one. The last one returns the event to the pool and drops the host work. Does not
  * block. */
-void sm_fence_drop(struct sm_fence *fence);
-/* Removes this many holders, at least one. */
 void sm_fence_drop_often(struct sm_fence *fence, size_t holders);
+/* Removes a holder. Ignores NULL. */
+static inline void sm_fence_drop(struct sm_fence *fence)
+{
+    if (fence)
+        sm_fence_drop_often(fence, 1);
+}
 
 /* A fence that is always done. A function that has released a lock stores it as the fence to wait for. The caller then
  * reads the state again. */

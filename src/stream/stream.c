@@ -422,14 +422,32 @@ synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fenc
     return SYNCED_MEM_OK;
 }
 
-/* Blocking streams wait for the work that the legacy stream waits for. */
+static __attribute__((noinline)) synced_mem_status wait_for_any_first(struct sm_stream *stream, int device)
+{
+    struct sm_fence *fence;
+    SM_TRY(sm_stream_end_use(sm_stream_any(device), &fence));
+    const synced_mem_status status = sm_stream_wait(stream, fence);
+    sm_fence_drop(fence);
+    return status;
+}
+
+/* The event for such uses is on the legacy stream. */
+synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device)
+{
+    const struct sm_fence *const shared = sm_shared_end(get_uncreated_stream(legacy, device)->serial);
+    return shared && is_behind(stream, shared) ? SYNCED_MEM_OK : wait_for_any_first(stream, device);
+}
+
+/* Blocking streams wait for the work that the legacy stream waits for. Another thread's default stream needs no such
+ * wait for its own work. */
 static bool make_stream_wait(struct sm_stream *stream, struct sm_fence *fence)
 {
     struct sm_stream *const on = get_recordable_stream(stream);
     struct sm_stream_facts facts;
     return get_state(stream) == KNOWN &&
            sm_device_stream_query_capture(on->device, on->handle, &facts) == SYNCED_MEM_OK && !facts.capturing &&
-           !names_another_stream(on, facts.id) && sm_stream_wait(on, fence) == SYNCED_MEM_OK;
+           !names_another_stream(on, facts.id) &&
+           (is_behind(stream, fence) || sm_stream_wait(on, fence) == SYNCED_MEM_OK);
 }
 
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence)

@@ -145,6 +145,10 @@ synced_mem_status sm_stream_end_use(struct sm_stream *stream, struct sm_fence **
  * while the fence is queueing. A lost fence that was queueing returns why it failed. */
 synced_mem_status sm_stream_wait(struct sm_stream *stream, struct sm_fence *fence);
 
+/* Makes work that is queued on the stream from now on run after kernels that may use memory of the device without a
+ * stream. A call that shares ends makes each stream wait once. Errors: as sm_stream_end_use() and sm_stream_wait(). */
+synced_mem_status sm_stream_wait_for_any(struct sm_stream *stream, int device);
+
 /* Does the same as sm_stream_wait() for the caller's work, on a stream of any kind. Returns whether that succeeded. It
  * fails while the stream captures, and once the stream is done or vanished. */
 bool sm_stream_hold_back(struct sm_stream *stream, struct sm_fence *fence);

@@ -51,19 +51,18 @@ START_TEST(lists)
     for (int i = 0; i < BEFORE; i++)
         sm_slab_give(&cells, taken[i]);
     ck_assert_ptr_null(sm_slab_take_list(&cells, 0));
-    for (void *cell = sm_slab_take_list(&cells, MANY); cell; count++) {
+    for (struct cell *cell = sm_slab_take_list(&cells, MANY); cell; count++) {
         ck_assert_int_lt(count, MANY);
         taken[count] = cell;
-        cell = sm_slab_next(&cells, cell);
+        cell = cell->link;
         pattern_write(taken[count], sizeof *taken[count], (unsigned)count + 1); /* also the link */
     }
     ck_assert_int_eq(count, MANY);
     for (int i = 0; i < MANY; i++)
         ck_assert(pattern_is(taken[i], sizeof *taken[i], (unsigned)i + 1));
-    void *list = NULL;
     for (int i = 0; i < MANY; i++)
-        sm_slab_add_to_list(&cells, &list, taken[i]);
-    sm_slab_give_list(&cells, list);
+        taken[i]->link = i + 1 < MANY ? taken[i + 1] : NULL;
+    sm_slab_give_list(&cells, taken[0]);
     sm_slab_give_list(&cells, NULL);
     sm_slab_trim(&cells);
     ck_assert_ptr_null(cells.cells.chunks);

@@ -2,15 +2,12 @@
  * again. The source copy stays valid. */
 #include "cudart_emu.h"
 #include "fixture.h"
+#include "object/mentions.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-struct synced_mem;
-struct sm_transaction;
-struct sm_fence;
 
 enum { SIZE = 300001, SMALL = 5000, BUFFER = 65536, LOST = 3, STEP_US = 100, PATIENCE = 100000 };
 
@@ -113,12 +110,16 @@ synced_mem_status __wrap_sm_begin(struct sm_transaction *transaction, struct syn
 }
 
 /* A push or pull begins with this function. */
-void __real_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
-void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record);
-void __wrap_sm_begin_record(struct sm_transaction *transaction, struct synced_mem *record)
+synced_mem_status __real_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side);
+synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side);
+synced_mem_status __wrap_sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side)
 {
-    __real_sm_begin_record(transaction, record);
+    const synced_mem_status status = __real_sm_mentions_list(mentions, mems, count, side);
     open_the_gate();
+    return status;
 }
 
 /* ---- An object whose contents are in transfer ---- */
