@@ -219,8 +219,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *                 there. If neither side has all, and some byte is initialized, it is MIXED.
  *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
  *                 object. Otherwise they wait for one another only as separate objects do (docs/guide/threads.md), and
- *                 for the lock of their root. Calls hold it while the host copies or fills bytes, but not while they
- *                 wait for other work.
+ *                 for the lock of their root. No call holds it while the host copies or fills bytes, or while the
+ *                 call waits for work. Only debug mode fills an overwrite on the host with the lock held.
  *    threads      May write through pointers to views of one root at the same time, if no other uses the bytes that one
  *                 writes. Otherwise it is the caller's race, as with one object.
  *    accesses     An access to an object in parts is that access to each of them, by the table below.

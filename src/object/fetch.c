@@ -153,7 +153,9 @@ synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, b
     struct sm_copy *const host = side == SM_GPU ? from : to;
     *wait = NULL;
     *staged = false;
-    if (sm_shared_copy(mem))
+    if (side == SM_GPU || sm_shared_copy(mem))
+        *wait = sm_inflight_queueing(from, false); /* the host may still copy the contents */
+    if (*wait || sm_shared_copy(mem))
         return SYNCED_MEM_OK;
     if (host && host->pinned && !sm_copy_is_of_user(host)) {
         *wait = to ? sm_inflight_queueing(to, true) : NULL;
@@ -278,6 +280,7 @@ static synced_mem_status move_shared_contents(struct synced_mem *mem, enum sm_si
 static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wait)
 {
     bool fresh;
+    assert(mem->kind != SM_PIECE); /* other pieces are not held up by a fill: see fetch_parts.c */
     synced_mem_status status = make_host_memory(mem, true, &fresh);
     if (status != SYNCED_MEM_OK || fresh)
         return status;
@@ -331,6 +334,8 @@ static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, e
     case SM_MOVE:
         if (side == SM_CPU)
             *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(mem, SM_GPU));
+        else if (sm_shared_copy(mem))
+            *wait = sm_inflight_queueing(sm_shared_copy(mem), false);
         if (*wait)
             return SYNCED_MEM_OK;
         status = sm_shared_copy(mem) ? move_shared_contents(mem, side, stream) : move_contents(mem, side, stream, wait);

@@ -3,6 +3,7 @@
 
 #include "base/caller.h"
 #include "base/status.h"
+#include "copy/host_transfer.h"
 #include "copy/pin.h"
 #include "copy/staged.h"
 #include "memory/guard.h"
@@ -353,9 +354,15 @@ void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_m
 
 /* ---- Copying ---- */
 
+/* Copies with the locks held, unless that may hold up calls on other parts of an object. */
 static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
 {
     sm_guard_open(route->target);
+    if (pairs->unlocked) {
+        SM_TRY(sm_host_transfer_begin(route->target, route->source, route->size));
+        begin_pair(pairs, pair, route);
+        return SYNCED_MEM_OK;
+    }
     memcpy(sm_copy_data(route->target), sm_copy_data(route->source), route->size);
     route->target->writes++;
     route->target->arriving = false;

@@ -172,12 +172,13 @@ static synced_mem_status queue_record_move(struct batch *batch, const struct sm_
 {
     struct synced_mem *const mem = entry->transaction.mem;
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
-    struct sm_fence *wait = NULL;
-    if (sm_shared_copy(mem))
+    struct sm_copy *const shared = sm_shared_copy(mem);
+    struct sm_fence *wait = shared ? sm_inflight_queueing(shared, false) : NULL; /* the host may copy the contents */
+    if (shared && !wait)
         return sm_unified_move(mem, batch->side, batch->stream);
     if (is_ready(entry))
         SM_TRY(sm_queue_direct_move(mem, batch->side, batch->stream, &batch->copies, transfer));
-    else
+    else if (!wait)
         SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);

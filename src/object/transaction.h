@@ -20,7 +20,7 @@ struct sm_renewal {
     struct sm_copy *copy;       /* NULL: not obtained yet */
     const struct sm_copy *from; /* the read-only memory, with its count of writes */
     unsigned writes;
-    bool is_filled; /* of device memory: it has the contents, or they are arriving */
+    bool is_filled; /* it has the contents, or they are arriving; of host memory only if the root is in parts */
 };
 
 /* The frame of one call on one object. */

@@ -47,18 +47,29 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
+static void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_work *work)
 {
-    struct sm_fence *fence = take_idle_fence(device);
-    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
     fence->stream = stream;
-    fence->work = NULL;
+    fence->work = work;
     atomic_store_explicit(&fence->awaited_by, 0, memory_order_relaxed);
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
     atomic_store_explicit(&fence->state, SM_FENCE_QUEUEING, memory_order_relaxed);
     atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
+}
+
+static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
+{
+    struct sm_fence *fence = take_idle_fence(device);
+    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
+    begin_fence(fence, stream, NULL);
     *out = fence;
     return SYNCED_MEM_OK;
+}
+
+void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work)
+{
+    fence->device = -1;
+    begin_fence(fence, serial, work);
 }
 
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
@@ -114,7 +125,8 @@ void sm_fence_drop_often(struct sm_fence *fence, size_t holders)
     if (atomic_fetch_sub_explicit(&fence->holders, (unsigned)holders, memory_order_acq_rel) > holders)
         return;
     struct sm_host_work *const work = fence->work;
-    give_idle_fence(fence);
+    if (fence->device >= 0)
+        give_idle_fence(fence);
     if (work)
         work->drop(work);
 }
