@@ -139,6 +139,17 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
     return into < copy->bytes;
 }
 
+/* Returns the largest count of calls that count on the side's memory, or a part of it. */
+static unsigned get_largest_count(const struct synced_mem *mem, enum sm_side side)
+{
+    unsigned largest = sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
+    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        const struct sm_copy *const copy = sm_copy_of(each, side);
+        largest = copy && copy->given > largest ? copy->given : largest;
+    }
+    return largest;
+}
+
 /* Does all for the pieces of a divided root that can fail. */
 static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool going[SM_SIDES],
                                        struct sm_copy *const incoming[SM_SIDES], struct sm_copy *parts[SM_SIDES])
@@ -187,6 +198,9 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
             SM_TRY(sm_check_not_exported(mem, side));
     if (!all)
         SM_TRY(check_incoming(mem, incoming));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side])
+            incoming[side]->given = get_largest_count(mem, side) + 1;
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))

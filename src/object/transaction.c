@@ -333,7 +333,8 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
- * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. */
+ * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
+ * meanwhile. */
 static void restore_head(struct synced_mem *record, const struct sm_before *before)
 {
     unsigned head = sm_head(record);

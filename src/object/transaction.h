@@ -12,7 +12,7 @@
 struct sm_before {
     size_t offset; /* in the root */
     unsigned head;
-    unsigned given[SM_SIDES]; /* how often each copy's pointer had been given out */
+    unsigned given[SM_SIDES]; /* the count of each copy */
 };
 
 /* Memory that is about to take the place of read-only memory, see renew.h. */

@@ -228,6 +228,136 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
+static synced_mem *from;
+static void *handed_in[2];
+
+static void copy_on_stream(void)
+{
+    sound(synced_mem_async_gpu_copy(mem, from, next) == SYNCED_MEM_OK);
+}
+
+static void copy_on_host(void)
+{
+    sound(synced_mem_cpu_copy(mem, from) == SYNCED_MEM_OK);
+}
+
+static void hand_in_host_memory(void)
+{
+    sound(synced_mem_set_cpu_data(mem, handed_in[0]) == SYNCED_MEM_OK);
+}
+
+static void hand_in_device_memory(void)
+{
+    sound(synced_mem_set_gpu_data(mem, handed_in[1]) == SYNCED_MEM_OK);
+}
+
+static void hand_in_both(void)
+{
+    sound(USE(mem, .cpu_data = handed_in[0], .gpu_data = handed_in[1]) == SYNCED_MEM_OK);
+}
+
+/* Other calls that bring contents, and the head afterwards. */
+static const struct {
+    void (*act)(void);
+    synced_mem_state head;
+} bringers[] = {{copy_on_stream, SYNCED_MEM_AT_GPU},
+                {copy_on_host, SYNCED_MEM_AT_CPU},
+                {hand_in_host_memory, SYNCED_MEM_AT_CPU},
+                {hand_in_device_memory, SYNCED_MEM_AT_GPU},
+                {hand_in_both, SYNCED_MEM_SYNCED}};
+enum { BRINGERS = sizeof bringers / sizeof bringers[0] };
+
+/* An access to an object without contents waits and fails. Another thread's call has brought contents meanwhile. They
+ * are not lost. In a view, they are one part of the root's. */
+START_TEST(a_failed_call_keeps_the_contents_of_others)
+{
+    const int which = _i % BRINGERS;
+    const bool in_parts = _i / BRINGERS == 1;
+    synced_mem *view = NULL;
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    if (in_parts)
+        OK(synced_mem_view(&view, mem, SIZE / 2, SIZE / 4, NULL));
+    handed_in[0] = gpu_pinned_alloc(SIZE);
+    handed_in[1] = gpu_alloc(0, SIZE);
+    host_fill(handed_in[0], SIZE, 2);
+    gpu_fill(handed_in[1], SIZE, 2, next);
+    gpu_stream_sync(next);
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 2);
+    if (_i / BRINGERS == 2) /* no pointer was given out */
+        OK(synced_mem_cpu_copy(mem, from));
+    else
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_clear(mem));
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, bringers[which].act);
+    const void *const data = synced_mem_cpu_data(mem); /* succeeds if the other call has waited for the same work */
+    join_second();
+    ck_assert(data || synced_mem_last_error() == SYNCED_MEM_ERR_CUDA);
+    if (!data)
+        ck_assert_int_eq(synced_mem_head(mem), bringers[which].head);
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    if (in_parts)
+        OK(synced_mem_release(view));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    gpu_pinned_free(handed_in[0]);
+    gpu_free(handed_in[1]);
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
+static synced_mem_state head_of(size_t offset)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, mem, offset, SIZE / 2, NULL));
+    const synced_mem_state head = synced_mem_head(view);
+    OK(synced_mem_release(view));
+    return head;
+}
+
+static void push_on_next(void)
+{
+    sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);
+}
+
+/* A resize, or an access, of an object in parts brings the device's part to the host, and fails. Another thread has
+ * pushed the host's part meanwhile. That part stays valid on the device, and only the first one is taken back. */
+START_TEST(a_failed_call_keeps_the_push_of_others)
+{
+    synced_mem *view;
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(view, stream)); /* the contents stay as they are */
+    gpu_hold(stream);
+    OK(synced_mem_release(view));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_MIXED);
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, push_on_next);
+    if (_i)
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    else
+        FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_resize(mem, LARGER));
+    gpu_unhold();
+    join_second();
+    ck_assert_int_eq(head_of(0), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(head_of(SIZE / 2), SYNCED_MEM_SYNCED);
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
 /* A failed call ends no open write, although an access of the stream or a push succeeds meanwhile. Later writes of the
  * stream are still waited for. */
 static void push_on_other(void)
@@ -382,6 +512,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_stream_goes_while_memory_is_freed, 0, 6);
     tcase_add_loop_test(tests, two_are_done_with_a_stream, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
+    tcase_add_loop_test(tests, a_failed_call_keeps_the_contents_of_others, 0, 3 * BRINGERS);
+    tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
     tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
     tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
