@@ -375,6 +375,63 @@ START_TEST(transfers_of_the_copy_wait)
 }
 END_TEST
 
+/* ---- No memory ---- */
+
+static _Thread_local bool is_pulling;
+static atomic_bool is_refused;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return is_pulling && atomic_load(&is_refused) ? NULL : __real_calloc(count, size);
+}
+
+static synced_mem_stream pull_stream;
+
+static void pull_without_memory(void)
+{
+    synced_mem *const mems[] = {it.plain, it.root};
+    is_pulling = true;
+    SOUND(synced_mem_async_cpu_pull_n(mems, 2, pull_stream) == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+}
+
+/* A pull waits for the host, which still reads the bytes to pull into. Meanwhile the root gets more parts than the call
+ * has room for, and no memory is left. A stream that may write another object of the call still may. */
+START_TEST(writers_go_on_after_a_failed_pull)
+{
+    synced_mem *views[8];
+    struct call stopped, pulling;
+    if (!gpu_expected())
+        return;
+    begin(&acts[0]);
+    pull_stream = open_stream(NON_BLOCKING);
+    synced_mem_stream writer = open_stream(NON_BLOCKING);
+    (void)given(synced_mem_gpu_data_on(it.root, pull_stream));
+    gpu_stream_sync(pull_stream);
+    start(&stopped, copy_from);
+    ck_assert(await(&gate.is_reached, PATIENCE));
+    device_writes(it.busy, 1, pull_stream);
+    void *const data = given(synced_mem_overwrite_gpu_data_on(it.plain, writer));
+    gpu_fill(data, BUSY, 2, writer);
+    start(&pulling, pull_without_memory);
+    ck_assert(!await(&pulling.is_done, A_WHILE));
+    for (size_t i = 0; i < 8; i++)
+        views[i] = view_of(it.busy, 100 * i + 50, 20);
+    atomic_store(&is_refused, true);
+    atomic_store(&gate.is_open, true);
+    join(&stopped);
+    join(&pulling);
+    atomic_store(&is_refused, false);
+    gpu_fill(data, BUSY, 3, writer);
+    ck_assert(host_is(synced_mem_cpu_data(it.plain), BUSY, 3));
+    release_all(views, 8);
+    finish(&(const struct act){.stopped = NULL});
+    close_stream(pull_stream);
+    close_stream(writer);
+}
+END_TEST
+
 /* ---- The memory, and forks ---- */
 
 /* The memory that the host reads is given up. It stays until it was read. */
@@ -437,6 +494,7 @@ Suite *suite(void)
     tcase_set_timeout(tests, 100);
     tcase_add_loop_test(tests, other_bytes_do_not_wait, 0, ACTS * OTHERS);
     tcase_add_loop_test(tests, same_bytes_wait, 0, ACTS);
+    tcase_add_test(tests, writers_go_on_after_a_failed_pull);
     tcase_add_test(tests, memory_goes_meanwhile);
     tcase_add_loop_test(tests, fork_waits, 0, ACTS - 2);
     tcase_add_loop_test(tests, transfers_of_the_copy_wait, 0, TRANSFERS);
