@@ -484,7 +484,27 @@ static void write_what_is_read(void)
     sound(data && gpu_try_fill(data, SIZE, 7, next));
 }
 
-/* Borrowed memory is copied to larger memory, and is written again before it is handed back. */
+/* The same of an object that is divided, by a view that is made meanwhile. */
+static void make_view_and_write(void)
+{
+    synced_mem *view = NULL;
+    sound(synced_mem_view(&view, mem, SIZE / 4, SIZE / 2, NULL) == SYNCED_MEM_OK);
+    write_what_is_read();
+    sound(synced_mem_release(view) == SYNCED_MEM_OK);
+}
+
+/* Brings a half of an object that is AT_GPU to the host. So the object stays in parts. */
+static void read_first_half(void)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    ck_assert(host_is(synced_mem_cpu_data(view), SIZE / 2, 1));
+    OK(synced_mem_release(view));
+    OK(synced_mem_wait(mem));
+}
+
+/* Borrowed memory is copied to larger memory, and is written again before it is handed back. _i: the object is in
+ * parts before, or meanwhile. */
 START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
 {
     void *const device = gpu_alloc(0, SIZE);
@@ -492,7 +512,9 @@ START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
     mem = make(SIZE);
     gpu_fill(device, SIZE, 1, next);
     OK(USE(mem, .gpu_data = device, .stream = next));
-    run_second_at(AT_THE_WAIT, write_what_is_read);
+    if (_i & 1)
+        read_first_half();
+    run_second_at(AT_THE_WAIT, _i & 2 ? make_view_and_write : write_what_is_read);
     OK(synced_mem_resize(mem, LARGER));
     join_second();
     gpu_fill(device, SIZE, 2, next); /* the memory is the caller's again */
@@ -517,6 +539,6 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
     tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
-    tcase_add_test(tests, borrowed_memory_is_written_while_it_is_outgrown);
+    tcase_add_loop_test(tests, borrowed_memory_is_written_while_it_is_outgrown, 0, 4);
     return made;
 }
