@@ -229,8 +229,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *                 views that overlap. Each byte then moves once.
  *    copies       Each byte is copied from where the source has it valid, and uninitialized bytes become uninitialized.
  *                 So one copy may be several transfers, and the target may become MIXED.
- *    failures     A failed call takes back, by bytes, what it has made valid. Any call on an object in parts, also its
- *                 release, may return ERR_OUT_OF_HOST_MEMORY. Calls that only read facts need no memory.
+ *    failures     A failed call takes back, by bytes, what it has made valid, except as synced_mem_async_gpu_push_n()
+ *                 says. Any call on an object in parts, also its release, may return ERR_OUT_OF_HOST_MEMORY. Calls that
+ *                 only read facts need no memory.
  *    memory       The allocator, placement, alignment and device are the root's. A view's pointer is the root's pointer
  *                 plus the view's offset. The first access to a side obtains memory for all bytes of the root. A call
  *                 that replaces or releases memory of the root does so for its views too: access them again. Borrowed
@@ -399,8 +400,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
  * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime; then they are in no order.
  * Blocking, ownership: as synced_mem_async_gpu_push(), for each. Threads: safe. Errors: the first object's, in the
  * order given, or those of the one call. No head has changed then, though some transfers may have been made. If a
- * staged transfer fails, the others still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count above 0.
- * @since 0.1 */
+ * staged transfer fails, the others still arrive, also of other parts of an object: heads change and accesses to write
+ * end as after a success, by bytes. ERR_INVALID_ARGUMENT: a NULL array with a count above 0. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 

@@ -440,6 +440,41 @@ START_TEST(a_turn_ends_though_another_pull_failed)
 }
 END_TEST
 
+/* The same of an object in parts, one of several in the call. Of its parts those that arrived are valid on the host, and
+ * their open write has ended. The others are as before. */
+START_TEST(a_part_arrives_though_another_failed)
+{
+    void *const mine[] = {malloc(SIZE), malloc(SIZE)};
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream reader = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_in(mine[0], 0), make_in(mine[1], 0)};
+    synced_mem *parts[2];
+    stage(0);
+    for (size_t i = 0; i < 2; i++)
+        OK(synced_mem_view(&parts[i], mems[0], i * (SIZE / 2), SIZE / 2, NULL));
+    void *const data = synced_mem_overwrite_gpu_data_on(mems[0], stream);
+    gpu_fill(data, SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[1], stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false); /* of the first part */
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(parts[0]), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(parts[1]), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_head(mems[1]), SYNCED_MEM_SYNCED);
+    gpu_fill(data, SIZE / 2, 2, stream); /* may still be written */
+    ck_assert(host_is(synced_mem_cpu_data(parts[0]), SIZE / 2, 2));
+    const unsigned records = emu_calls("cudaEventRecord");
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(parts[1], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
+    for (int i = 0; i < 2; i++) {
+        OK(synced_mem_release(parts[i]));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(reader);
+    close_stream(stream);
+}
+END_TEST
+
 /* A failed pull does not end the open write. The stream may go on to write, and later accesses wait for that too. */
 START_TEST(a_turn_outlives_a_failed_pull)
 {
@@ -528,6 +563,7 @@ Suite *suite(void)
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_access, 0, KINDS + 1);
     tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
+    tcase_add_test(limited, a_part_arrives_though_another_failed);
     tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);
