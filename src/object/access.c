@@ -201,7 +201,7 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
 static void *finish_record(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
-    copy->given++;
+    sm_count_given(mem, side);
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
     sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);

@@ -130,7 +130,10 @@ struct synced_mem {
     };
     atomic_size_t size;  /* written with the lock held */
     unsigned generation; /* of the process that created the object; constant */
-    atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
+    union {
+        atomic_uint visits; /* counts the walks that visit the object, see objects.c; kept while the cell is free */
+        unsigned given;     /* in the first piece: the latest count of its root's copies, see sm_count_given() */
+    };
     union {
         atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
         struct {             /* of a piece */

@@ -265,7 +265,7 @@ void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair
 
 static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
 {
-    sm_copy_of(pair->to, pairs->side)->given++;
+    sm_count_given(pair->to, pairs->side);
     sm_close_write(pair->to);
     sm_set_head(pair->to, sm_bit(pairs->side));
     pair->done = true;
@@ -330,7 +330,7 @@ static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_
         return;
     if (as_left) {
         sm_set_head(to, sm_bit(pairs->side));
-        pair->target->given++;
+        sm_count_given(to, pairs->side);
         pair->target->arriving = pair->target->write == pair->arrival;
     }
     pair->done = as_left || pair->kept;

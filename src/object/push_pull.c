@@ -259,7 +259,8 @@ static void set_heads(struct batch *batch)
         if (sm_shared_copy(record) && is_pull(batch))
             sm_unified_arrive(sm_shared_copy(record), NULL);
         batch->entries[i].writes = sm_copy_of(record, SM_GPU)->writes;
-        batch->entries[i].transaction.one.given[batch->side] = ++sm_copy_of(record, batch->side)->given;
+        sm_count_given(record, batch->side);
+        batch->entries[i].transaction.one.given[batch->side] = sm_copy_of(record, batch->side)->given;
         sm_set_head(record, sm_head(record) | sm_bit(batch->side));
     }
 }

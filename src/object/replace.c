@@ -139,15 +139,11 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
     return into < copy->bytes;
 }
 
-/* Returns the largest count of calls that count on the side's memory, or a part of it. */
-static unsigned get_largest_count(const struct synced_mem *mem, enum sm_side side)
+/* Counts this call on incoming memory, as on the memory that it replaces. */
+static void count_on_incoming(const struct synced_mem *mem, enum sm_side side, struct sm_copy *incoming)
 {
-    unsigned largest = sm_copy_of(mem, side) ? sm_copy_of(mem, side)->given : 0;
-    for (const struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        const struct sm_copy *const copy = sm_copy_of(each, side);
-        largest = copy && copy->given > largest ? copy->given : largest;
-    }
-    return largest;
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    incoming->given = sm_is_divided(mem) ? ++mem->at.first->given : copy ? copy->given + 1 : 1;
 }
 
 /* Does all for the pieces of a divided root that can fail. */
@@ -200,7 +196,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         SM_TRY(check_incoming(mem, incoming));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side])
-            incoming[side]->given = get_largest_count(mem, side) + 1;
+            count_on_incoming(mem, side, incoming[side]);
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))

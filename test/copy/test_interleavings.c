@@ -358,6 +358,52 @@ START_TEST(a_failed_call_keeps_the_push_of_others)
 }
 END_TEST
 
+static synced_mem *part;
+
+/* Then nothing holds the part and its neighbour apart. */
+static void write_and_release_part(void)
+{
+    void *const data = synced_mem_overwrite_cpu_data(part);
+    sound(data != NULL);
+    host_fill(data, SIZE / 4, 2);
+    sound(synced_mem_release(part) == SYNCED_MEM_OK);
+}
+
+/* The access has filled two parts with zeros, and waits for a third one. Another thread writes the first part, which is
+ * then joined to the second. Pointers of the second were given out more often before. */
+START_TEST(a_failed_call_keeps_what_was_joined)
+{
+    synced_mem *neighbour, *last;
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    OK(synced_mem_view(&part, mem, 0, SIZE / 4, NULL));
+    OK(synced_mem_view(&neighbour, mem, SIZE / 4, SIZE / 4, NULL));
+    OK(synced_mem_view(&last, mem, SIZE / 2, SIZE / 2, NULL));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(neighbour));
+        OK(synced_mem_clear(neighbour));
+    }
+    OK(synced_mem_release(neighbour));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(last, stream), SIZE / 2, 1, stream);
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(last, stream));
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, write_and_release_part);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    gpu_unhold();
+    join_second();
+    OK(synced_mem_view(&part, mem, 0, SIZE / 4, NULL));
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(part), SIZE / 4, 2));
+    ck_assert(host_is((const char *)synced_mem_cpu_data(mem) + SIZE / 4, SIZE / 4, 0));
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(last));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
 /* A failed call ends no open write, although an access of the stream or a push succeeds meanwhile. Later writes of the
  * stream are still waited for. */
 static void push_on_other(void)
@@ -536,6 +582,7 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_keeps_the_contents_of_others, 0, 3 * BRINGERS);
     tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
+    tcase_add_test(tests, a_failed_call_keeps_what_was_joined);
     tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
     tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
