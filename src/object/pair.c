@@ -271,7 +271,7 @@ static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
     pair->done = true;
 }
 
-/* Takes the target out of the head: an unknown part of it was written. An object may have become divided meanwhile. */
+/* Takes the target out of the head: an unknown part of it was written. */
 static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
@@ -312,22 +312,33 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
     pair->fresh = NULL;
 }
 
-/* A pointer that was given out meanwhile may have been written through, by the host without a count of the write. */
+/* Returns whether nobody has used the target, or a part of it, since the transfer began. A pointer that was given out
+ * meanwhile may have been written through, by the host without a count of the write. Parts inherit the counts. */
 static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy *now)
 {
-    return is_copy_untouched(now, pair->target, pair->target_writes) && now->given == pair->target_given;
+    return now && (now == pair->target || now->is_part) && now->writes == pair->target_writes &&
+           now->given == pair->target_given;
 }
 
-/* If the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
+/* Takes the target out of the heads, except of parts that another call has used since. */
+static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
+        if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
+            sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
+}
+
+/* If an object has become divided meanwhile, the pair is copied once more, unless the head counted on the contents. If
+ * the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
 static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     struct synced_mem *const to = pair->to;
-    const bool same = is_target_untouched(pair, sm_copy_of(to, pairs->side));
-    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
-    if (status != SYNCED_MEM_OK && same && pair->kept)
-        drop_target_contents(pairs, pair);
+    if (status != SYNCED_MEM_OK && pair->kept)
+        drop_untouched_contents(pairs, pair);
     if (status != SYNCED_MEM_OK)
         return;
+    const bool same = !sm_is_divided(to) && is_target_untouched(pair, sm_copy_of(to, pairs->side));
+    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
     if (as_left) {
         sm_set_head(to, sm_bit(pairs->side));
         sm_count_given(to, pairs->side);

@@ -404,6 +404,72 @@ START_TEST(a_failed_call_keeps_what_was_joined)
 }
 END_TEST
 
+static void make_whole_view(void)
+{
+    sound(synced_mem_view(&part, mem, 0, SIZE, NULL) == SYNCED_MEM_OK);
+}
+
+static void make_small_view(void)
+{
+    sound(synced_mem_view(&part, mem, 100, 100, NULL) == SYNCED_MEM_OK);
+}
+
+/* While a copy to an object waits for its transfer, the object becomes divided. The contents are its contents all the
+ * same. _i / 2: the head before. */
+START_TEST(a_view_of_the_target_of_a_copy)
+{
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    if (_i / 2 > 0)
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    if (_i / 2 > 1)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from, stream), SIZE, 2, stream);
+    run_second_at(AT_THE_WAIT, _i % 2 ? make_whole_view : make_small_view);
+    OK(synced_mem_cpu_copy(mem, from));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+}
+END_TEST
+
+static void write_small_view(void)
+{
+    make_small_view();
+    void *const data = synced_mem_overwrite_cpu_data(part);
+    sound(data != NULL);
+    host_fill(data, 100, 3);
+}
+
+/* The same, and the wait fails. The target was the only valid copy, so its contents are lost, but not those that another
+ * thread has written to a view. */
+START_TEST(a_written_view_of_the_target_of_a_failed_copy)
+{
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from, stream), SIZE, 2, stream);
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, write_small_view);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_copy(mem, from));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(part), 100, 3));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_MIXED);
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+}
+END_TEST
+
 /* A failed call ends no open write, although an access of the stream or a push succeeds meanwhile. Later writes of the
  * stream are still waited for. */
 static void push_on_other(void)
@@ -583,6 +649,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_failed_call_keeps_the_contents_of_others, 0, 3 * BRINGERS);
     tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
     tcase_add_test(tests, a_failed_call_keeps_what_was_joined);
+    tcase_add_loop_test(tests, a_view_of_the_target_of_a_copy, 0, 6);
+    tcase_add_test(tests, a_written_view_of_the_target_of_a_failed_copy);
     tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
     tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
