@@ -56,12 +56,19 @@ static bool is_read_by_host(const struct sm_pairs *pairs, const struct sm_pair *
     return sm_copy_is_shared(source) ? is_copy_mapped(source) : get_source_side(pairs, pair) == SM_CPU;
 }
 
-static bool is_route_staged(const struct route *route)
+/* If an object of the call is in parts, pageable memory of any size is staged, also that of the other objects: another
+ * transfer of it may block with the locks held. */
+static bool is_host_end_staged(const struct sm_pairs *pairs, const struct sm_copy *host, size_t size, bool up)
+{
+    return sm_is_staged(host, size, up) || (pairs->unlocked && !host->pinned && size > 0);
+}
+
+static bool is_route_staged(const struct sm_pairs *pairs, const struct route *route)
 {
     if (route->direction == SM_D2D)
         return false;
-    return route->direction == SM_H2D ? sm_is_staged(route->source, route->size, true)
-                                      : sm_is_staged(route->target, route->size, false);
+    const bool up = route->direction == SM_H2D;
+    return is_host_end_staged(pairs, up ? route->source : route->target, route->size, up);
 }
 
 /* The target must exist. It must be known whether user memory is page-locked. */
@@ -76,7 +83,7 @@ static struct route choose_route(const struct sm_pairs *pairs, const struct sm_p
     if (from_host && to_host)
         route.way = BY_HOST;
     else
-        route.way = is_route_staged(&route) ? STAGED : QUEUED;
+        route.way = is_route_staged(pairs, &route) ? STAGED : QUEUED;
     return route;
 }
 
@@ -100,7 +107,7 @@ static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const
 static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     return pairs->side == SM_GPU && is_read_by_host(pairs, pair) &&
-           sm_is_staged(sm_pair_source(pairs, pair), sm_size(pair->from), true);
+           is_host_end_staged(pairs, sm_pair_source(pairs, pair), sm_size(pair->from), true);
 }
 
 /* It is the transfer's stream if that is on the target's device, or if the transfer is staged. */

@@ -82,6 +82,7 @@ static void join(struct call *call)
 static struct {
     synced_mem *root, *busy, *free;
     synced_mem *out, *plain, *plain_out; /* undivided objects of BUSY bytes */
+    synced_mem *pageable;                /* the same, in pageable memory */
 } it;
 
 static void copy_from(void)
@@ -106,6 +107,11 @@ static void copy_to_mapped(void)
     SOUND(synced_mem_async_gpu_copy(it.busy, it.out, NULL) == SYNCED_MEM_OK);
 }
 
+static void copy_from_pageable(void)
+{
+    SOUND(synced_mem_async_gpu_copy(it.busy, it.pageable, NULL) == SYNCED_MEM_OK);
+}
+
 static void read_busy(void)
 {
     const void *const data = synced_mem_cpu_data(it.busy);
@@ -122,6 +128,7 @@ static const struct act {
     void (*stopped)(void);
     void (*waits)(void); /* a call on the same bytes; NULL: none waits */
     bool gpu;            /* the root's placement is mapped */
+    bool separate;       /* it is not */
     bool cleared, read_only;
 } acts[] = {{.stopped = copy_from, .waits = write_busy},
             {.stopped = copy_to, .waits = read_busy},
@@ -129,7 +136,8 @@ static const struct act {
             {.stopped = read_busy, .waits = read_busy, .cleared = true},
             {.stopped = write_busy, .waits = NULL, .read_only = true},
             {.stopped = copy_to_mapped, .waits = read_busy, .gpu = true},
-            {.stopped = copy_to, .waits = read_busy, .gpu = true}};
+            {.stopped = copy_to, .waits = read_busy, .gpu = true},
+            {.stopped = copy_from_pageable, .waits = NULL, .gpu = true, .separate = true}};
 enum { ACTS = sizeof acts / sizeof acts[0], TO_VIEW = 1, TO_MAPPED = 5, TO_VIEW_OF_MAPPED = 6 };
 
 static synced_mem *make_plain(unsigned pattern)
@@ -153,7 +161,7 @@ static synced_mem *make_busy_root(const struct act *act)
     synced_mem *root = NULL;
     synced_mem_options_init(&options);
     options.device = gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT;
-    options.placement = act->gpu ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_SEPARATE;
+    options.placement = act->gpu && !act->separate ? SYNCED_MEM_PLACEMENT_MAPPED : SYNCED_MEM_PLACEMENT_SEPARATE;
     OK(synced_mem_create(&root, ROOT, &options));
     if (act->read_only) {
         pattern_write(memory, ROOT, 1);
@@ -165,6 +173,8 @@ static synced_mem *make_busy_root(const struct act *act)
     return root;
 }
 
+static unsigned char pageable_memory[BUSY];
+
 static void begin(const struct act *act)
 {
     it.root = make_busy_root(act);
@@ -173,6 +183,9 @@ static void begin(const struct act *act)
     it.out = make_plain(7);
     it.plain = make_plain(8);
     it.plain_out = make_plain(9);
+    it.pageable = make_on(BUSY, gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
+    pattern_write(pageable_memory, BUSY, 7);
+    OK(synced_mem_set_cpu_data(it.pageable, pageable_memory));
     if (act->cleared) {
         OK(synced_mem_clear(it.busy));
         memset(expected + BUSY_BEGIN, 0, BUSY);
@@ -181,7 +194,7 @@ static void begin(const struct act *act)
         device_writes(it.busy, 3, NULL);
         gpu_stream_sync(NULL);
     }
-    if (act->stopped == copy_to || act->stopped == copy_to_mapped)
+    if (act->stopped == copy_to || act->stopped == copy_to_mapped || act->stopped == copy_from_pageable)
         expect(it.busy, 7);
     atomic_store(&gate.is_open, false);
     atomic_store(&gate.is_reached, false);
@@ -194,8 +207,8 @@ static void finish(const struct act *act)
     if (act->stopped == copy_from || act->stopped == copy_list)
         ck_assert(memcmp(given(synced_mem_cpu_data(it.out)), expected + BUSY_BEGIN, BUSY) == 0);
     ck_assert(host_is(synced_mem_cpu_data(it.plain_out), BUSY, act->stopped == copy_list ? 8 : 9));
-    synced_mem *const mems[] = {it.busy, it.free, it.root, it.out, it.plain, it.plain_out};
-    release_all(mems, 6);
+    synced_mem *const mems[] = {it.busy, it.free, it.root, it.out, it.plain, it.plain_out, it.pageable};
+    release_all(mems, 7);
     ck_assert_int_eq(atomic_load(&unsound), 0);
 }
 
@@ -304,6 +317,40 @@ START_TEST(same_bytes_wait)
     join(&free);
     ck_assert(ended);
     finish(act);
+}
+END_TEST
+
+/* ---- Other objects of the call ---- */
+
+static void copy_to_pageable(void)
+{
+    SOUND(synced_mem_cpu_copy(it.pageable, it.busy) == SYNCED_MEM_OK);
+}
+
+/* A transfer to pageable memory may block in the runtime. It comes after a kernel that does not end. */
+START_TEST(pageable_memory_of_another_object)
+{
+    struct call waiting, free;
+    if (!gpu_expected())
+        return;
+    begin(&acts[0]);
+    atomic_store(&gate.is_armed, false);
+    const synced_mem_stats before = stats_now();
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    gpu_hold(stream);
+    device_writes(it.busy, 1, stream);
+    start(&waiting, copy_to_pageable);
+    ck_assert(!await(&waiting.is_done, A_WHILE));
+    start(&free, read_free);
+    const bool ended = await(&free.is_done, PATIENCE);
+    gpu_unhold();
+    join(&waiting);
+    join(&free);
+    ck_assert(ended);
+    ck_assert_uint_eq(stats_now().staged_transfers, before.staged_transfers + 1);
+    ck_assert(memcmp(given(synced_mem_cpu_data(it.pageable)), expected + BUSY_BEGIN, BUSY) == 0);
+    finish(&(const struct act){.stopped = NULL});
+    close_stream(stream);
 }
 END_TEST
 
@@ -496,7 +543,8 @@ Suite *suite(void)
     tcase_add_loop_test(tests, same_bytes_wait, 0, ACTS);
     tcase_add_test(tests, writers_go_on_after_a_failed_pull);
     tcase_add_test(tests, memory_goes_meanwhile);
-    tcase_add_loop_test(tests, fork_waits, 0, ACTS - 2);
+    tcase_add_loop_test(tests, fork_waits, 0, TO_MAPPED);
+    tcase_add_test(tests, pageable_memory_of_another_object);
     tcase_add_loop_test(tests, transfers_of_the_copy_wait, 0, TRANSFERS);
     return made;
 }
