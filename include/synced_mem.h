@@ -236,9 +236,10 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *                 plus the view's offset. The first access to a side obtains memory for all bytes of the root. A call
  *                 that replaces or releases memory of the root does so for its views too: access them again. Borrowed
  *                 memory is in use until the last view is released.
- *    pageable     Transfers of views, of an object in parts, and of objects in one copy with them, from and to pageable
+ *    pageable     Transfers of views, of an object in parts, and of objects in one call with them, from and to pageable
  *                 memory are always staged, also below synced_mem_staging.minimum_bytes. So a push waits on the host
- *                 for earlier work on the device copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks until its bytes have arrived.
+ *                 for earlier work on the device copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks
+ *                 until its bytes have arrived.
  *
  * On a view, calls that replace or release memory or change the size return ERR_INVALID_STATE ("a view" below). So do
  * synced_mem_resize() and synced_mem_resize_discard() on an object with views that have bytes. A resize of an object

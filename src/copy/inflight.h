@@ -117,6 +117,8 @@ struct sm_use *sm_inflight_reserve(void);
 struct sm_use *sm_inflight_reserve_many(size_t count);
 /* Gives back a record that was not handed in. Ignores NULL. */
 void sm_inflight_unreserve(struct sm_use *use);
+/* Does the same for a list of them. */
+void sm_inflight_unreserve_many(struct sm_use *list);
 /* Gives back a record that was handed in, with its holds. */
 void sm_use_free(struct sm_use *use);
 /* Does the same for a list of uses that have fences and are by no stream. */

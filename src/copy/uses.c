@@ -40,6 +40,15 @@ void sm_inflight_unreserve(struct sm_use *use)
         sm_slab_give(&uses, use);
 }
 
+void sm_inflight_unreserve_many(struct sm_use *list)
+{
+    while (list) {
+        struct sm_use *const use = list;
+        list = use->next;
+        sm_inflight_unreserve(use);
+    }
+}
+
 void sm_use_free(struct sm_use *use)
 {
     if (sm_use_is_by_stream(use))

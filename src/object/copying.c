@@ -238,21 +238,13 @@ static synced_mem_status find_stream(struct batch *batch, synced_mem_stream hand
     return SYNCED_MEM_OK;
 }
 
-static bool is_any_divided(const struct sm_owners *owners)
-{
-    size_t i = 0;
-    while (i < owners->count && !sm_is_divided(owners->list[i]))
-        i++;
-    return i < owners->count;
-}
-
 /* Lists the pairs after the first checks, and does the others. */
 static synced_mem_status check_and_list(struct batch *batch, synced_mem_stream handle)
 {
     SM_TRY(check_sizes(batch));
     SM_TRY(check_names(batch));
     SM_TRY(sm_pair_list_fill(&batch->list));
-    batch->common.unlocked = is_any_divided(&batch->owners);
+    batch->common.unlocked = sm_owners_have_parts(&batch->owners);
     SM_TRY(make_room(batch, batch->list.length));
     begin_records(batch);
     SM_TRY(sm_check_overlaps(&batch->common, batch->list.pairs, batch->list.length, batch->ranges, &batch->failed));

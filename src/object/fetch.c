@@ -128,10 +128,13 @@ static synced_mem_status keep_fresh_copy(struct synced_mem *mem, struct sm_strea
     return status;
 }
 
-static bool is_move_staged(const struct synced_mem *mem, enum sm_side side)
+static bool is_move_staged(const struct synced_mem *mem, enum sm_side side, const struct sm_batch *batch)
 {
     const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
+    if (!host)
+        return false;
+    return sm_is_staged(host, sm_size(mem), side == SM_GPU) ||
+           (batch && batch->stages_all && !host->pinned && sm_size(mem) > 0);
 }
 
 /* Settles the copy, and finds the work that is left to wait for. */
@@ -145,8 +148,8 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. Only
  * memory of the caller's may have become page-locked. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged)
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+                                    const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
@@ -164,7 +167,7 @@ synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, b
     synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side);
+    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side, batch);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
         *wait = sm_inflight_queueing(to, true);
     if (*wait || !*staged)
@@ -247,7 +250,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     sm_caller_set_object(mem, sm_object_name(mem));
     if (side == SM_CPU)
         SM_TRY(make_host_memory(mem, false, &fresh));
-    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, wait, &staged));
+    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
     return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
 }
 

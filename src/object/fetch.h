@@ -17,10 +17,10 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
- * callers: the transfer is for a stream of the caller's. *staged: the transfer will be staged; false if the host copy
- * has no memory yet. Does not block. */
-synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                    bool *staged);
+ * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
+ * staged; false if the host copy has no memory yet. Does not block. */
+synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+                                    const struct sm_batch *batch, struct sm_fence **wait, bool *staged);
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
  * owns *out. Errors: as sm_copy_obtain_device() and sm_unified_obtain(). */

@@ -92,6 +92,7 @@ static synced_mem_status list_records(struct batch *batch)
 {
     SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
     SM_TRY(make_room(batch, batch->mentions.count));
+    batch->copies.stages_all = batch->owners.count > 1 && sm_owners_have_parts(&batch->owners);
     batch->entry_count = sm_entries_begin(batch->entries, &batch->mentions);
     return SYNCED_MEM_OK;
 }
@@ -172,13 +173,12 @@ static synced_mem_status queue_record_move(struct batch *batch, const struct sm_
 {
     struct synced_mem *const mem = entry->transaction.mem;
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
-    struct sm_copy *const shared = sm_shared_copy(mem);
-    struct sm_fence *wait = shared ? sm_inflight_queueing(shared, false) : NULL; /* the host may copy the contents */
-    if (shared && !wait)
+    struct sm_fence *wait = NULL;
+    if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
     if (is_ready(entry))
         SM_TRY(sm_queue_direct_move(mem, batch->side, batch->stream, &batch->copies, transfer));
-    else if (!wait)
+    else
         SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
@@ -317,16 +317,6 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct synced_
     return sm_fetch_memory(sm_owner(record), batch->side, batch->stream, &wait);
 }
 
-/* A record that is not moved, or is staged, needs none of them. */
-static void give_reservations(struct sm_batch *copies)
-{
-    while (copies->reads) {
-        struct sm_use *const use = copies->reads;
-        copies->reads = use->next;
-        sm_inflight_unreserve(use);
-    }
-}
-
 /* Queues nothing until all checks have passed and all memory that is obtained alone is there. */
 static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream handle, struct synced_mem **without)
 {
@@ -347,7 +337,8 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
         batch->failed = batch->mentions.list[i].object;
         status = move_record(batch, i);
     }
-    give_reservations(&batch->copies);
+    sm_inflight_unreserve_many(batch->copies.reads); /* a record that is not moved, or is staged, needs none */
+    batch->copies.reads = NULL;
     return status == SYNCED_MEM_OK ? send_and_set_heads(batch) : enter_after_failure(batch, status);
 }
 
@@ -355,19 +346,21 @@ static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_
 {
     struct synced_mem *const record = entry->transaction.mem;
     bool staged;
-    SM_TRY(sm_find_move_wait(record, batch->side, true, wait, &staged));
+    SM_TRY(sm_find_move_wait(record, batch->side, true, &batch->copies, wait, &staged));
     if (!*wait && !staged)
         entry->ready = sm_copy_of(record, SM_CPU);
     return SYNCED_MEM_OK;
 }
 
 /* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
- * anything. */
+ * anything, but not if both sides use one copy. */
 static synced_mem_status find_record_wait(const struct batch *batch, size_t which, struct sm_fence **wait)
 {
     struct synced_mem *const record = batch->mentions.list[which].record;
     if (sm_is_to_be_moved(record, batch->side))
-        return batch->entry_count > 1 ? find_wait_of_move(batch, find_entry(batch, which), wait) : SYNCED_MEM_OK;
+        return batch->entry_count > 1 || sm_shared_copy(record)
+                   ? find_wait_of_move(batch, find_entry(batch, which), wait)
+                   : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
     return SYNCED_MEM_OK;

@@ -112,6 +112,12 @@ static void copy_from_pageable(void)
     SOUND(synced_mem_async_gpu_copy(it.busy, it.pageable, NULL) == SYNCED_MEM_OK);
 }
 
+static void push_with_pageable(void)
+{
+    synced_mem *const mems[] = {it.pageable, it.busy};
+    SOUND(synced_mem_async_gpu_push_n(mems, 2, NULL) == SYNCED_MEM_OK);
+}
+
 static void read_busy(void)
 {
     const void *const data = synced_mem_cpu_data(it.busy);
@@ -137,7 +143,8 @@ static const struct act {
             {.stopped = write_busy, .waits = NULL, .read_only = true},
             {.stopped = copy_to_mapped, .waits = read_busy, .gpu = true},
             {.stopped = copy_to, .waits = read_busy, .gpu = true},
-            {.stopped = copy_from_pageable, .waits = NULL, .gpu = true, .separate = true}};
+            {.stopped = copy_from_pageable, .waits = NULL, .gpu = true, .separate = true},
+            {.stopped = push_with_pageable, .waits = NULL, .gpu = true, .separate = true}};
 enum { ACTS = sizeof acts / sizeof acts[0], TO_VIEW = 1, TO_MAPPED = 5, TO_VIEW_OF_MAPPED = 6 };
 
 static synced_mem *make_plain(unsigned pattern)
@@ -327,6 +334,15 @@ static void copy_to_pageable(void)
     SOUND(synced_mem_cpu_copy(it.pageable, it.busy) == SYNCED_MEM_OK);
 }
 
+static synced_mem_stream held_stream;
+
+static void pull_with_pageable(void)
+{
+    synced_mem *const mems[] = {it.pageable, it.busy};
+    SOUND(synced_mem_async_cpu_pull_n(mems, 2, held_stream) == SYNCED_MEM_OK);
+    SOUND(synced_mem_wait(it.pageable) == SYNCED_MEM_OK);
+}
+
 /* A transfer to pageable memory may block in the runtime. It comes after a kernel that does not end. */
 START_TEST(pageable_memory_of_another_object)
 {
@@ -337,9 +353,12 @@ START_TEST(pageable_memory_of_another_object)
     atomic_store(&gate.is_armed, false);
     const synced_mem_stats before = stats_now();
     synced_mem_stream stream = open_stream(NON_BLOCKING);
+    held_stream = stream;
     gpu_hold(stream);
     device_writes(it.busy, 1, stream);
-    start(&waiting, copy_to_pageable);
+    if (_i)
+        gpu_fill(given(synced_mem_overwrite_gpu_data_on(it.pageable, stream)), BUSY, 2, stream);
+    start(&waiting, _i ? pull_with_pageable : copy_to_pageable);
     ck_assert(!await(&waiting.is_done, A_WHILE));
     start(&free, read_free);
     const bool ended = await(&free.is_done, PATIENCE);
@@ -348,7 +367,8 @@ START_TEST(pageable_memory_of_another_object)
     join(&free);
     ck_assert(ended);
     ck_assert_uint_eq(stats_now().staged_transfers, before.staged_transfers + 1);
-    ck_assert(memcmp(given(synced_mem_cpu_data(it.pageable)), expected + BUSY_BEGIN, BUSY) == 0);
+    const void *const pulled = given(synced_mem_cpu_data(it.pageable));
+    ck_assert(_i ? pattern_is(pulled, BUSY, 2) : memcmp(pulled, expected + BUSY_BEGIN, BUSY) == 0);
     finish(&(const struct act){.stopped = NULL});
     close_stream(stream);
 }
@@ -544,7 +564,7 @@ Suite *suite(void)
     tcase_add_test(tests, writers_go_on_after_a_failed_pull);
     tcase_add_test(tests, memory_goes_meanwhile);
     tcase_add_loop_test(tests, fork_waits, 0, TO_MAPPED);
-    tcase_add_test(tests, pageable_memory_of_another_object);
+    tcase_add_loop_test(tests, pageable_memory_of_another_object, 0, 2);
     tcase_add_loop_test(tests, transfers_of_the_copy_wait, 0, TRANSFERS);
     return made;
 }
