@@ -177,6 +177,12 @@ static synced_mem_status wait_until_fence_done(struct sm_fence *fence)
     return status;
 }
 
+/* Work of the host alone is no wait for a device. Returns 0: no wait is traced. */
+static uint64_t begin_traced_wait(const struct sm_fence *fence)
+{
+    return fence->device >= 0 ? sm_trace_wait_begin() : 0;
+}
+
 /* since 0: the fence was not open, so no wait is traced. */
 static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 {
@@ -186,7 +192,7 @@ static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? sm_trace_wait_begin() : 0;
+    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? begin_traced_wait(fence) : 0;
     const synced_mem_status status = wait_until_fence_queued(fence);
     end_traced_wait(since, fence);
     return status;
@@ -194,7 +200,7 @@ synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 
 synced_mem_status sm_fence_wait(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_is_open(fence) ? sm_trace_wait_begin() : 0;
+    const uint64_t since = sm_fence_is_open(fence) ? begin_traced_wait(fence) : 0;
     const synced_mem_status status = wait_until_fence_done(fence);
     end_traced_wait(since, fence);
     return status;
