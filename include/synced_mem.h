@@ -219,8 +219,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *                 there. If neither side has all, and some byte is initialized, it is MIXED.
  *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
  *                 object. Otherwise they wait for one another only as separate objects do (docs/guide/threads.md), and
- *                 for the lock of their root. Calls hold it while the host copies or fills bytes, but not while they
- *                 wait for other work.
+ *                 for the lock of their root. No call holds it while the host copies or fills bytes, or while the
+ *                 call waits for work. Only debug mode fills an overwrite on the host with the lock held.
  *    threads      May write through pointers to views of one root at the same time, if no other uses the bytes that one
  *                 writes. Otherwise it is the caller's race, as with one object.
  *    accesses     An access to an object in parts is that access to each of them, by the table below.
@@ -229,15 +229,17 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *                 views that overlap. Each byte then moves once.
  *    copies       Each byte is copied from where the source has it valid, and uninitialized bytes become uninitialized.
  *                 So one copy may be several transfers, and the target may become MIXED.
- *    failures     A failed call takes back, by bytes, what it has made valid. Any call on an object in parts, also its
- *                 release, may return ERR_OUT_OF_HOST_MEMORY. Calls that only read facts need no memory.
+ *    failures     A failed call takes back, by bytes, what it has made valid, except as synced_mem_async_gpu_push_n()
+ *                 says. Any call on an object in parts, also its release, may return ERR_OUT_OF_HOST_MEMORY. Calls that
+ *                 only read facts need no memory.
  *    memory       The allocator, placement, alignment and device are the root's. A view's pointer is the root's pointer
  *                 plus the view's offset. The first access to a side obtains memory for all bytes of the root. A call
  *                 that replaces or releases memory of the root does so for its views too: access them again. Borrowed
  *                 memory is in use until the last view is released.
- *    pageable     Transfers of views, and of an object in parts, from and to pageable memory are always staged, also
- *                 below synced_mem_staging.minimum_bytes. So a push waits on the host for earlier work on the device
- *                 copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks until its bytes have arrived.
+ *    pageable     Transfers of views, of an object in parts, and of objects in one call with them, from and to pageable
+ *                 memory are always staged, also below synced_mem_staging.minimum_bytes. So a push waits on the host
+ *                 for earlier work on the device copy of its bytes. If synced_mem_staging.threads is 0, a pull blocks
+ *                 until its bytes have arrived.
  *
  * On a view, calls that replace or release memory or change the size return ERR_INVALID_STATE ("a view" below). So do
  * synced_mem_resize() and synced_mem_resize_discard() on an object with views that have bytes. A resize of an object
@@ -399,8 +401,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_async_cpu_pull(synced_mem *mem, sync
  * events of their own. Transfers of page-locked memory may be one call of the CUDA runtime; then they are in no order.
  * Blocking, ownership: as synced_mem_async_gpu_push(), for each. Threads: safe. Errors: the first object's, in the
  * order given, or those of the one call. No head has changed then, though some transfers may have been made. If a
- * staged transfer fails, the others still arrive. ERR_INVALID_ARGUMENT: a NULL array with a count above 0.
- * @since 0.1 */
+ * staged transfer fails, the others still arrive, also of other parts of an object: heads change and accesses to write
+ * end as after a success, by bytes. ERR_INVALID_ARGUMENT: a NULL array with a count above 0. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_async_gpu_push_n(synced_mem *const *mems, size_t count,
                                                              synced_mem_stream stream);
 

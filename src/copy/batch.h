@@ -33,6 +33,9 @@ struct sm_batch {
     const void **from;
     size_t *sizes;
     size_t room; /* entries of each array; 0: the batch collects nothing */
+    /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
+     * block. */
+    bool stages_all;
     size_t count;
     enum sm_direction direction;
     /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). */

@@ -84,7 +84,9 @@ struct sm_copy {
     bool in_hand;
     union {
         struct {
-            unsigned given;    /* counts the calls that gave out its pointer */
+            /* Counts the calls that gave out its pointer, or succeeded in bringing contents. A call that fails takes
+             * nothing back that others count on. */
+            unsigned given;
             unsigned arrivals; /* counts the transfers to it; those of parts are not among them */
         };
         uint64_t kept_at;    /* of cached device memory: its place in the order of age */

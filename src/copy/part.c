@@ -162,8 +162,7 @@ static unsigned get_larger(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
-/* The count of calls that gave out the pointer grows only when a call does. A sum would count the calls before a cut
- * twice. */
+/* The count of the later call is the larger one. */
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
 {
     struct sm_use **end = &part->covered;
@@ -212,8 +211,10 @@ void sm_part_take_over(struct sm_copy *part, struct sm_copy *owner)
 
 void sm_part_move_work(struct sm_copy *to, struct sm_copy *from)
 {
+    const unsigned given = get_larger(to->given, from->given);
     sm_inflight_forget(to);
     copy_work(to, from);
+    to->given = given;
     to->reads = from->reads;
     to->covered = from->covered;
     to->arrivals += from->arrivals;

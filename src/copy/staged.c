@@ -309,29 +309,6 @@ static void work_on_job(struct job *job)
     leave_job(job);
 }
 
-static bool end_unbegun_job(struct job *job)
-{
-    pthread_mutex_lock(&job->lock);
-    const bool ends = !job->over && job->workers == 0 && job->taken == 0;
-    job->over = job->over || ends;
-    pthread_mutex_unlock(&job->lock);
-    return ends;
-}
-
-/* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
-void sm_staged_cancel(struct sm_fence *arrival)
-{
-    struct job *const job = get_job_of_work(arrival->work);
-    if (sm_staged_goes_on() || !end_unbegun_job(job))
-        return;
-    if (!job->up)
-        sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
-    else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
-        end_device_part(job);
-    sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
-    release_fences(job);
-}
-
 static void wait_for_source_write(struct job *job)
 {
     const synced_mem_status status = job->after ? sm_fence_wait(job->after) : SYNCED_MEM_OK;
@@ -387,6 +364,37 @@ static synced_mem_status finish_work(struct sm_host_work *work, const struct sm_
 static void drop_work(struct sm_host_work *work)
 {
     sm_task_drop(&get_job_of_work(work)->task);
+}
+
+/* ---- Cancelling ---- */
+
+/* Returns NULL for the fence of other work. */
+static struct job *find_job_of_fence(const struct sm_fence *fence)
+{
+    return fence && fence->work && fence->work->finish == finish_work ? get_job_of_work(fence->work) : NULL;
+}
+
+static bool end_unbegun_job(struct job *job)
+{
+    pthread_mutex_lock(&job->lock);
+    const bool ends = !job->over && job->workers == 0 && job->taken == 0;
+    job->over = job->over || ends;
+    pthread_mutex_unlock(&job->lock);
+    return ends;
+}
+
+/* Earlier work on a push's device copy is on the internal stream, and no longer entered. So the fence stands for it. */
+void sm_staged_cancel(struct sm_fence *arrival)
+{
+    struct job *const job = find_job_of_fence(arrival);
+    if (!job || sm_staged_goes_on() || !end_unbegun_job(job))
+        return;
+    if (!job->up)
+        sm_fence_close(job->device_fence, SM_FENCE_DONE, false);
+    else if (sm_fence_queued(job->device_fence, job->internal->handle) != SYNCED_MEM_OK)
+        end_device_part(job);
+    sm_fence_close(job->host_fence, SM_FENCE_DONE, false);
+    release_fences(job);
 }
 
 /* ---- Beginning ---- */

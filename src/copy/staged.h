@@ -26,7 +26,7 @@ synced_mem_status sm_staged_begin(const struct sm_transfer *transfer, struct sm_
 bool sm_staged_goes_on(void);
 
 /* Ends a transfer that no thread has begun, unless there are copy threads. Nothing is moved then. arrival: the target's
- * fence, held by the caller. The head must not count on it. */
+ * fence, which stays held. The head must not count on it. Ignores fences of other work, and NULL. */
 void sm_staged_cancel(struct sm_fence *arrival);
 
 /* Ends the copy threads, and waits for them. */

@@ -160,15 +160,6 @@ static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, 
 
 /* ---- Accesses ---- */
 
-static void free_reservations(struct sm_use *list)
-{
-    while (list) {
-        struct sm_use *const use = list;
-        list = use->next;
-        sm_inflight_unreserve(use);
-    }
-}
-
 /* Reserves a place among the readers of each record's device copy, for an access that reads. *reserved: a list, to
  * which this adds what is missing. */
 static synced_mem_status reserve_reads(const struct synced_mem *mem, enum sm_mode mode, struct sm_use **reserved)
@@ -195,13 +186,13 @@ static void give_records(const struct synced_mem *mem, struct sm_use *reserved, 
             use->next = NULL;
         sm_inflight_given(sm_copy_of(each, SM_GPU), use, stream, mode != SM_READ);
     }
-    free_reservations(reserved);
+    sm_inflight_unreserve_many(reserved);
 }
 
 static void *finish_record(struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct sm_copy *const copy = sm_copy_of(mem, side);
-    copy->given++;
+    sm_count_given(mem, side);
     copy->arriving = copy->arriving && mode != SM_OVERWRITE;
     sm_set_head(mem, sm_transitions[sm_head(mem)][side][mode].next);
     return sm_copy_data(copy);
@@ -290,7 +281,7 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
-        free_reservations(reserved);
+        sm_inflight_unreserve_many(reserved);
         return status;
     }
     give_records(mem, reserved, get_accessing_stream(mem, SM_GPU), mode);
@@ -345,7 +336,7 @@ static synced_mem_status access_on(struct sm_transaction *transaction, enum sm_m
     if (status == SYNCED_MEM_OK)
         status = reserve_reads(mem, mode, &reserved);
     if (status != SYNCED_MEM_OK) {
-        free_reservations(reserved);
+        sm_inflight_unreserve_many(reserved);
         return status;
     }
     give_records(mem, reserved, stream, mode);

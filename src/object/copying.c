@@ -244,6 +244,7 @@ static synced_mem_status check_and_list(struct batch *batch, synced_mem_stream h
     SM_TRY(check_sizes(batch));
     SM_TRY(check_names(batch));
     SM_TRY(sm_pair_list_fill(&batch->list));
+    batch->common.unlocked = sm_owners_have_parts(&batch->owners);
     SM_TRY(make_room(batch, batch->list.length));
     begin_records(batch);
     SM_TRY(sm_check_overlaps(&batch->common, batch->list.pairs, batch->list.length, batch->ranges, &batch->failed));

@@ -127,10 +127,13 @@ static synced_mem_status keep_fresh_copy(struct synced_mem *mem, struct sm_strea
     return status;
 }
 
-static bool is_move_staged(const struct synced_mem *mem, enum sm_side side)
+static bool is_move_staged(const struct synced_mem *mem, enum sm_side side, const struct sm_batch *batch)
 {
     const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    return host && sm_is_staged(host, sm_size(mem), side == SM_GPU);
+    if (!host)
+        return false;
+    return sm_is_staged(host, sm_size(mem), side == SM_GPU) ||
+           (batch && batch->stages_all && !host->pinned && sm_size(mem) > 0);
 }
 
 /* Settles the copy, and finds the work that is left to wait for. */
@@ -143,8 +146,8 @@ static synced_mem_status settle_and_find_blocker(struct sm_copy *copy, bool conf
 
 /* The host reads a pageable source when the transfer is queued, not in the stream's order. A staged transfer runs
  * beside all streams, so its target has to be idle. So has its source, if the host waits for the transfer anyway. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                        bool *staged)
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+                                        const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
@@ -152,7 +155,7 @@ synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side sid
     synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
-    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side);
+    *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side, batch);
     if (status == SYNCED_MEM_OK && !*wait && to && !*staged)
         *wait = sm_inflight_queueing(to, true);
     if (*wait || !*staged)
@@ -252,7 +255,7 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
     sm_note_object(mem);
     if (side == SM_CPU)
         SM_TRY(make_host_memory(mem, false, &fresh));
-    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, wait, &staged));
+    SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
     return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
 }
 
@@ -285,6 +288,7 @@ static synced_mem_status move_shared_contents(struct synced_mem *mem, enum sm_si
 static synced_mem_status zero_host(struct synced_mem *mem, struct sm_fence **wait)
 {
     bool fresh;
+    assert(mem->kind != SM_PIECE); /* other pieces are not held up by a fill: see fetch_parts.c */
     synced_mem_status status = make_host_memory(mem, true, &fresh);
     if (status != SYNCED_MEM_OK || fresh)
         return status;
@@ -338,6 +342,8 @@ static synced_mem_status fetch_side(struct synced_mem *mem, enum sm_side side, e
     case SM_MOVE:
         if (side == SM_CPU)
             *wait = sm_inflight_arrival_from_elsewhere(sm_copy_of(mem, SM_GPU));
+        else if (sm_shared_copy(mem))
+            *wait = sm_inflight_queueing(sm_shared_copy(mem), false);
         if (*wait)
             return SYNCED_MEM_OK;
         status = sm_shared_copy(mem) ? move_shared_contents(mem, side, stream) : move_contents(mem, side, stream, wait);

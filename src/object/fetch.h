@@ -18,23 +18,25 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side);
 synced_mem_status sm_obtain_host(const struct synced_mem *mem, size_t size, bool zeroed, struct sm_copy **out);
 
 /* The part of sm_find_move_wait() for host memory that is not the library's own page-locked memory. */
-synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers, struct sm_fence **wait,
-                                        bool *staged);
+synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
+                                        const struct sm_batch *batch, struct sm_fence **wait, bool *staged);
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
- * callers: the transfer is for a stream of the caller's. *staged: the transfer will be staged; false if the host copy
- * has no memory yet. Does not block. */
+ * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
+ * staged; false if the host copy has no memory yet. Does not block. */
 static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
-                                                  struct sm_fence **wait, bool *staged)
+                                                  const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
     const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
     const struct sm_copy *const to = sm_copy_of(mem, side);
     *wait = NULL;
     *staged = false;
-    if (sm_shared_copy(mem))
+    if (side == SM_GPU || sm_shared_copy(mem)) /* the host may still copy the contents */
+        *wait = sm_inflight_queueing(sm_copy_of(mem, sm_other(side)), false);
+    if (*wait || sm_shared_copy(mem))
         return SYNCED_MEM_OK;
     if (!host || !host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
-        return sm_find_any_move_wait(mem, side, callers, wait, staged);
+        return sm_find_any_move_wait(mem, side, callers, batch, wait, staged);
     *wait = to ? sm_inflight_queueing(to, true) : NULL;
     return SYNCED_MEM_OK;
 }

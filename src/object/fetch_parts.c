@@ -2,9 +2,12 @@
 #include "object/fetch_parts.h"
 
 #include "base/status.h"
+#include "copy/host_transfer.h"
+#include "memory/guard.h"
 #include "object/span.h"
 #include "object/unified.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* The memory is of all parts, which other streams may use. So the caller's stream does not allocate it. */
@@ -20,6 +23,76 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
     return sm_fetch(owner, side, SM_NOTHING, stream, wait);
 }
 
+static enum sm_work get_access_work(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
+{
+    return (enum sm_work)sm_transitions[sm_head(record)][side][mode].work;
+}
+
+/* ---- Zeros on the host ---- */
+
+static bool is_zeroed(const struct synced_mem *record, enum sm_mode mode)
+{
+    return get_access_work(record, SM_CPU, mode) == SM_ZERO;
+}
+
+/* Gives the record's host copy memory, and finds the wait before it may be written. */
+static synced_mem_status find_wait_of_zeros(struct synced_mem *record, struct sm_fence **wait)
+{
+    SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, wait));
+    SM_TRY(sm_inflight_settle(sm_copy_of(record, SM_CPU), true, NULL));
+    *wait = sm_inflight_blocker(sm_copy_of(record, SM_CPU), true);
+    return SYNCED_MEM_OK;
+}
+
+/* Enters the fill as the write of the record's host copy. The zeros are its contents already, and arrive. */
+static void enter_zeros(struct synced_mem *record, struct sm_fence *fence)
+{
+    struct sm_copy *const copy = sm_copy_of(record, SM_CPU);
+    assert(!copy->read_only);
+    sm_guard_open(copy);
+    sm_inflight_written(copy, sm_fence_hold(fence));
+    copy->arriving = true;
+    sm_set_head(record, sm_head(record) | sm_bit(SM_CPU));
+}
+
+static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode mode, size_t count)
+{
+    struct sm_host_range *const ranges = calloc(count, sizeof *ranges);
+    if (!ranges) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu fills", count);
+        return NULL;
+    }
+    struct sm_host_range *range = ranges;
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (is_zeroed(each, mode))
+            *range++ = (struct sm_host_range){.to = sm_copy_data(sm_copy_of(each, SM_CPU)), .size = sm_size(each)};
+    struct sm_fence *const fence = sm_host_transfer_make(ranges, count);
+    for (struct synced_mem *each = sm_first_record(mem); each && fence; each = sm_next_record(mem, each))
+        if (is_zeroed(each, mode))
+            enter_zeros(each, fence);
+    free(ranges);
+    return fence;
+}
+
+/* Fills the pieces that have no contents. Calls may use other pieces meanwhile, so the host fills them with no lock
+ * held: it does so when the caller waits. */
+static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_fence **wait)
+{
+    size_t count = 0;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
+        if (is_zeroed(each, mode)) {
+            SM_TRY(find_wait_of_zeros(each, wait));
+            count++;
+        }
+    if (*wait || count == 0)
+        return SYNCED_MEM_OK;
+    *wait = begin_zeros(mem, mode, count);
+    if (!*wait)
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    sm_fence_drop(*wait); /* the copies hold it */
+    return SYNCED_MEM_OK;
+}
+
 /* ---- Several transfers ---- */
 
 /* The transfers of one call, which are queued and not entered. */
@@ -31,11 +104,6 @@ struct moves {
     enum sm_side side;
     struct sm_stream *stream;
 };
-
-static enum sm_work get_access_work(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
-{
-    return (enum sm_work)sm_transitions[sm_head(record)][side][mode].work;
-}
 
 static bool is_moved(const struct synced_mem *record, enum sm_side side, enum sm_mode mode)
 {
@@ -148,6 +216,8 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
         *fetched = true;
         status = move_records(mem, side, mode, moves, stream, wait);
     }
+    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU)
+        status = zero_parts(mem, mode, wait);
     for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);

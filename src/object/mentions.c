@@ -46,6 +46,8 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
     last->place = (unsigned)mentions->count++;
     last->ready = false;
     last->moves = false;
+    if (record->kind == SM_PIECE)
+        record->entered |= SM_MENTIONED;
     return SYNCED_MEM_OK;
 }
 
@@ -54,8 +56,12 @@ static bool has_something_to_move(synced_mem_state head, enum sm_side side)
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
 
+/* A piece that several of the objects have is listed for the first one alone. So the list has no more mentions than
+ * there are pieces and objects. */
 static synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
 {
+    if (record->kind == SM_PIECE && (record->entered & SM_MENTIONED))
+        return SYNCED_MEM_OK;
     if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
         sm_drop_lost(record);
     return mention(mentions, record, object);
@@ -111,11 +117,9 @@ static synced_mem_status list_records_of(struct sm_mentions *mentions, struct sy
                                                : list_by_walk(mentions, object, side, head);
 }
 
-synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
-                                   enum sm_side side)
+static synced_mem_status list_all_records(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                          enum sm_side side)
 {
-    mentions->count = 0;
-    mentions->refused = count;
     for (size_t i = 0; i < count; i++) {
         synced_mem_state head;
         SM_TRY(list_records_of(mentions, mems[i], side, &head));
@@ -125,6 +129,18 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
         mentions->refused_head = head;
     }
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
+                                   enum sm_side side)
+{
+    mentions->count = 0;
+    mentions->refused = count;
+    const synced_mem_status status = list_all_records(mentions, mems, count, side);
+    for (size_t i = 0; i < mentions->count; i++)
+        if (mentions->list[i].record->kind == SM_PIECE)
+            mentions->list[i].record->entered &= (unsigned char)~SM_MENTIONED;
+    return status;
 }
 
 /* ---- Repeated mentions ---- */

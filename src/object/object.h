@@ -130,12 +130,17 @@ struct synced_mem {
     };
     atomic_size_t size;  /* written with the lock held */
     unsigned generation; /* of the process that created the object; constant */
-    atomic_uint visits;  /* counts the walks that visit the object, see objects.c; kept while the cell is free */
     union {
-        atomic_short device;       /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
-        struct {                   /* of a piece */
-            bool at_rest;          /* no write was open or in flight on its copies when it was published */
-            unsigned char entered; /* 1 << side is set: that list of concerned.h has it, or is incomplete */
+        atomic_uint visits; /* counts the walks that visit the object, see objects.c; kept while the cell is free */
+        unsigned given;     /* in the first piece: the latest count of its root's copies, see sm_count_given() */
+    };
+    union {
+        atomic_short device; /* SYNCED_MEM_DEVICE_CURRENT until first needed, then constant; of views: unused */
+        struct {             /* of a piece */
+            bool at_rest;    /* no write was open or in flight on its copies when it was published */
+            /* 1 << side is set: that list of concerned.h has it, or is incomplete. SM_MENTIONED: a push or pull that
+             * lists its records has listed it (mentions.h). */
+            unsigned char entered;
         };
     };
     /* synced_mem_state: bit 1 << side is set where copy[side] holds the contents. SM_HEAD_OF_PIECES: of a view, or a
@@ -157,6 +162,7 @@ struct synced_mem {
 };
 
 enum { SM_HEAD_OF_PIECES = 0xff };
+enum { SM_MENTIONED = 0x80 };
 
 enum { SM_DEFAULT_ALIGNMENT = 64 };
 

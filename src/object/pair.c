@@ -3,6 +3,7 @@
 
 #include "base/caller.h"
 #include "base/status.h"
+#include "copy/host_transfer.h"
 #include "copy/pin.h"
 #include "copy/staged.h"
 #include "memory/guard.h"
@@ -55,12 +56,19 @@ static bool is_read_by_host(const struct sm_pairs *pairs, const struct sm_pair *
     return sm_copy_is_shared(source) ? is_copy_mapped(source) : get_source_side(pairs, pair) == SM_CPU;
 }
 
-static bool is_route_staged(const struct route *route)
+/* If an object of the call is in parts, pageable memory of any size is staged, also that of the other objects: another
+ * transfer of it may block with the locks held. */
+static bool is_host_end_staged(const struct sm_pairs *pairs, const struct sm_copy *host, size_t size, bool up)
+{
+    return sm_is_staged(host, size, up) || (pairs->unlocked && !host->pinned && size > 0);
+}
+
+static bool is_route_staged(const struct sm_pairs *pairs, const struct route *route)
 {
     if (route->direction == SM_D2D)
         return false;
-    return route->direction == SM_H2D ? sm_is_staged(route->source, route->size, true)
-                                      : sm_is_staged(route->target, route->size, false);
+    const bool up = route->direction == SM_H2D;
+    return is_host_end_staged(pairs, up ? route->source : route->target, route->size, up);
 }
 
 /* The target must exist. It must be known whether user memory is page-locked. */
@@ -75,7 +83,7 @@ static struct route choose_route(const struct sm_pairs *pairs, const struct sm_p
     if (from_host && to_host)
         route.way = BY_HOST;
     else
-        route.way = is_route_staged(&route) ? STAGED : QUEUED;
+        route.way = is_route_staged(pairs, &route) ? STAGED : QUEUED;
     return route;
 }
 
@@ -99,7 +107,7 @@ static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const
 static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     return pairs->side == SM_GPU && is_read_by_host(pairs, pair) &&
-           sm_is_staged(sm_pair_source(pairs, pair), sm_size(pair->from), true);
+           is_host_end_staged(pairs, sm_pair_source(pairs, pair), sm_size(pair->from), true);
 }
 
 /* It is the transfer's stream if that is on the target's device, or if the transfer is staged. */
@@ -264,12 +272,13 @@ void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair
 
 static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
 {
+    sm_count_given(pair->to, pairs->side);
     sm_close_write(pair->to);
     sm_set_head(pair->to, sm_bit(pairs->side));
     pair->done = true;
 }
 
-/* Takes the target out of the head: an unknown part of it was written. An object may have become divided meanwhile. */
+/* Takes the target out of the head: an unknown part of it was written. */
 static void drop_target_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
@@ -310,24 +319,36 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
     pair->fresh = NULL;
 }
 
-/* A pointer that was given out meanwhile may have been written through, by the host without a count of the write. */
+/* Returns whether nobody has used the target, or a part of it, since the transfer began. A pointer that was given out
+ * meanwhile may have been written through, by the host without a count of the write. Parts inherit the counts. */
 static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy *now)
 {
-    return is_copy_untouched(now, pair->target, pair->target_writes) && now->given == pair->target_given;
+    return now && (now == pair->target || now->is_part) && now->writes == pair->target_writes &&
+           now->given == pair->target_given;
 }
 
-/* If the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
+/* Takes the target out of the heads, except of parts that another call has used since. */
+static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
+        if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
+            sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
+}
+
+/* If an object has become divided meanwhile, the pair is copied once more, unless the head counted on the contents. If
+ * the head counted on the arriving contents, a call that used the target meanwhile came after the copy. */
 static void end_pair(const struct sm_pairs *pairs, struct sm_pair *pair, synced_mem_status status)
 {
     struct synced_mem *const to = pair->to;
-    const bool same = is_target_untouched(pair, sm_copy_of(to, pairs->side));
-    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
-    if (status != SYNCED_MEM_OK && same && pair->kept)
-        drop_target_contents(pairs, pair);
+    if (status != SYNCED_MEM_OK && pair->kept)
+        drop_untouched_contents(pairs, pair);
     if (status != SYNCED_MEM_OK)
         return;
+    const bool same = !sm_is_divided(to) && is_target_untouched(pair, sm_copy_of(to, pairs->side));
+    const bool as_left = same && sm_head(to) == pair->head && sm_size(to) == pair->size;
     if (as_left) {
         sm_set_head(to, sm_bit(pairs->side));
+        sm_count_given(to, pairs->side);
         pair->target->arriving = pair->target->write == pair->arrival;
     }
     pair->done = as_left || pair->kept;
@@ -353,9 +374,15 @@ void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_m
 
 /* ---- Copying ---- */
 
+/* Copies with the locks held, unless that may hold up calls on other parts of an object. */
 static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pair *pair, const struct route *route)
 {
     sm_guard_open(route->target);
+    if (pairs->unlocked) {
+        SM_TRY(sm_host_transfer_begin(route->target, route->source, route->size));
+        begin_pair(pairs, pair, route);
+        return SYNCED_MEM_OK;
+    }
     memcpy(sm_copy_data(route->target), sm_copy_data(route->source), route->size);
     route->target->writes++;
     route->target->arriving = false;

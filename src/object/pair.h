@@ -43,6 +43,7 @@ struct sm_pair {
 struct sm_pairs {
     enum sm_side side;        /* of the targets */
     struct sm_stream *stream; /* the caller's; NULL: the targets are host copies */
+    bool unlocked;            /* the host copies contents with no lock held, as some object is in parts */
 };
 
 /* The wait that a pair needs. */

@@ -140,6 +140,7 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     piece->entered = 0;
     piece->generation = root->generation;
     piece->concerned = NULL;
+    piece->given = 0;
     atomic_store_explicit(&piece->size, size, memory_order_relaxed);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         sm_put_copy(piece, side, NULL);
@@ -196,6 +197,7 @@ synced_mem_status sm_divide(struct synced_mem *root)
             continue;
         sm_guard_forget(memory);
         sm_part_move_work(sm_copy_of(piece, side), memory);
+        piece->given = memory->given > piece->given ? memory->given : piece->given;
     }
     set_piece_head(piece, sm_head(root));
     piece->tree = piece;

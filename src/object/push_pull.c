@@ -100,6 +100,7 @@ static synced_mem_status list_records(struct batch *batch)
     SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
     if (batch->owners.count < batch->count) /* only objects of one owner have records in common */
         sm_mentions_remove_repeated(&batch->mentions);
+    batch->copies.stages_all = batch->owners.count > 1 && sm_owners_have_parts(&batch->owners);
     return make_room(batch, batch->mentions.count);
 }
 
@@ -127,6 +128,8 @@ static void set_head(const struct batch *batch, struct sm_mention *mention)
     if (is_pull(batch) && sm_shared_copy(record))
         sm_unified_arrive(sm_shared_copy(record), NULL);
     mention->writes = sm_copy_of(record, SM_GPU)->writes;
+    sm_count_given(record, batch->side);
+    mention->before.given[batch->side] = sm_copy_of(record, batch->side)->given;
     sm_set_head(record, sm_head(record) | sm_bit(batch->side));
 }
 
@@ -342,6 +345,7 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
         status = move_record(batch, each);
     }
     sm_inflight_unreserve_many(batch->copies.reads); /* a record that is not moved, or is staged, needs none */
+    batch->copies.reads = NULL;
     return status == SYNCED_MEM_OK ? send_and_enter(batch) : enter_after_failure(batch, status);
 }
 
@@ -349,18 +353,19 @@ static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_
                                            struct sm_fence **wait)
 {
     bool staged;
-    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, wait, &staged));
+    SM_TRY(sm_find_move_wait(mention->record, batch->side, true, &batch->copies, wait, &staged));
     mention->ready = !*wait && !staged && sm_copy_of(mention->record, SM_CPU);
     return SYNCED_MEM_OK;
 }
 
 /* Another thread's push may still be queueing. The move of a single record finds its own wait before it queues
- * anything. */
+ * anything, but not if both sides use one copy. */
 static synced_mem_status find_record_wait(const struct batch *batch, struct sm_mention *mention, struct sm_fence **wait)
 {
     struct synced_mem *const record = mention->record;
     if (sm_is_to_be_moved(record, batch->side))
-        return batch->mentions.count > 1 ? find_wait_of_move(batch, mention, wait) : SYNCED_MEM_OK;
+        return batch->mentions.count > 1 || sm_shared_copy(record) ? find_wait_of_move(batch, mention, wait)
+                                                                   : SYNCED_MEM_OK;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !is_pull(batch))
         *wait = sm_inflight_queueing(sm_copy_of(record, batch->side), false);
     return SYNCED_MEM_OK;

@@ -2,6 +2,7 @@
 #include "object/renew.h"
 
 #include "base/status.h"
+#include "copy/host_transfer.h"
 #include "copy/transfer.h"
 #include "object/borrowed.h"
 #include "object/exports.h"
@@ -11,6 +12,7 @@
 #include "object/span.h"
 #include "object/user_allocator.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 bool sm_access_needs_renewal(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
@@ -47,13 +49,13 @@ static bool is_kept(const struct renewing *renewing, const struct synced_mem *re
     return (sm_head(record) & sm_bit(renewing->side)) && sm_size(record) > 0 && !is_overwritten(renewing, record);
 }
 
-static bool has_kept_records(const struct renewing *renewing)
+static size_t count_kept_records(const struct renewing *renewing)
 {
-    bool kept = false;
-    for (const struct synced_mem *each = sm_first_record(renewing->owner); each && !kept;
+    size_t count = 0;
+    for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
          each = sm_next_record(renewing->owner, each))
-        kept = is_kept(renewing, each);
-    return kept;
+        count += is_kept(renewing, each);
+    return count;
 }
 
 /* Finds the wait for contents that the host copies. Returns why contents were lost. */
@@ -71,13 +73,80 @@ static synced_mem_status find_arrival(const struct renewing *renewing, struct sm
     return SYNCED_MEM_OK;
 }
 
+/* Copies the contents of an undivided object. */
 static void copy_on_host(const struct renewing *renewing, const struct sm_copy *from, const struct sm_copy *to)
+{
+    if (is_kept(renewing, renewing->owner))
+        memcpy(sm_copy_data(to), sm_copy_data(from), sm_size(renewing->owner));
+}
+
+static void list_kept_ranges(const struct renewing *renewing, const struct sm_copy *from, const struct sm_copy *to,
+                             struct sm_host_range *ranges)
 {
     for (const struct synced_mem *each = sm_first_record(renewing->owner); each;
          each = sm_next_record(renewing->owner, each))
         if (is_kept(renewing, each))
-            memcpy((char *)sm_copy_data(to) + sm_begin_of(each), (const char *)sm_copy_data(from) + sm_begin_of(each),
-                   sm_size(each));
+            *ranges++ = (struct sm_host_range){.to = (char *)sm_copy_data(to) + sm_begin_of(each),
+                                               .from = (const char *)sm_copy_data(from) + sm_begin_of(each),
+                                               .size = sm_size(each)};
+}
+
+/* Makes a transfer of all contents that are kept. NULL: the system has no memory. */
+static struct sm_fence *make_host_transfer(const struct renewing *renewing, const struct sm_copy *from,
+                                           const struct sm_copy *to, size_t count)
+{
+    struct sm_host_range *const ranges = calloc(count, sizeof *ranges);
+    if (!ranges) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the records of %zu copies", count);
+        return NULL;
+    }
+    list_kept_ranges(renewing, from, to, ranges);
+    struct sm_fence *const fence = sm_host_transfer_make(ranges, count);
+    free(ranges);
+    return fence;
+}
+
+/* Enters the transfer as a read of each kept piece. Some may be entered after a failure. */
+static synced_mem_status enter_reads(const struct renewing *renewing, struct sm_fence *fence)
+{
+    struct sm_use *earlier = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (const struct synced_mem *each = sm_first_record(renewing->owner); each && status == SYNCED_MEM_OK;
+         each = sm_next_record(renewing->owner, each)) {
+        if (!is_kept(renewing, each))
+            continue;
+        struct sm_use *const use = sm_inflight_reserve();
+        if (use)
+            sm_inflight_read(sm_copy_of(each, SM_CPU), use, sm_fence_hold(fence), &earlier);
+        else
+            status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    }
+    sm_uses_free(earlier);
+    return status;
+}
+
+/* Begins to copy the contents of a root in parts, for which no lock is held. Memory that is read-only gets no other
+ * contents meanwhile, but some of them may become stale. */
+static synced_mem_status begin_host_copy(const struct renewing *renewing, const struct sm_copy *from,
+                                         struct sm_fence **wait)
+{
+    struct sm_renewal *const renewal = &renewing->transaction->renewal;
+    const size_t count = count_kept_records(renewing);
+    struct sm_fence *fence = NULL;
+    if (count > 0) {
+        fence = make_host_transfer(renewing, from, renewal->copy, count);
+        const synced_mem_status status = fence ? enter_reads(renewing, fence) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        if (status != SYNCED_MEM_OK) {
+            if (fence)
+                sm_fence_close(fence, SM_FENCE_DONE, false);
+            sm_fence_drop(fence);
+            return status;
+        }
+    }
+    sm_inflight_written(renewal->copy, fence);
+    renewal->is_filled = true;
+    *wait = fence;
+    return SYNCED_MEM_OK;
 }
 
 /* The work on each piece is in its own part. That on an undivided object is the transfer's to wait for. */
@@ -97,7 +166,7 @@ static synced_mem_status queue_device_copy(const struct renewing *renewing, stru
                                            struct sm_stream *stream)
 {
     struct sm_transfer transfer = {.direction = SM_D2D, .to = to, .from = from, .size = sm_size(renewing->owner)};
-    if (!has_kept_records(renewing)) /* an allocator's memory has a fence already */
+    if (count_kept_records(renewing) == 0) /* an allocator's memory has a fence already */
         return to->source == SYNCED_MEM_SOURCE_ALLOCATOR ? SYNCED_MEM_OK : sm_transfer_none(to, stream);
     SM_TRY(order_after_pieces(renewing, stream));
     SM_TRY(sm_transfer_queue(&transfer, stream));
@@ -192,7 +261,10 @@ static synced_mem_status prepare_renewal(const struct renewing *renewing, struct
         return finish_device_renewal(renewing, from, wait);
     if (!*copy)
         SM_TRY(sm_obtain_host(renewing->owner, sm_size(renewing->owner), false, copy));
-    return find_arrival(renewing, wait);
+    if (renewing->transaction->renewal.is_filled)
+        return SYNCED_MEM_OK;
+    SM_TRY(find_arrival(renewing, wait));
+    return *wait || !sm_is_divided(renewing->owner) ? SYNCED_MEM_OK : begin_host_copy(renewing, from, wait);
 }
 
 /* ---- Replacing ---- */
@@ -219,7 +291,7 @@ static synced_mem_status put_renewal(const struct renewing *renewing)
         SM_TRY(sm_gather_parts(owner, renewing->side));
         SM_TRY(sm_make_parts(owner, renewal->copy, &parts));
     }
-    if (renewing->side == SM_CPU)
+    if (renewing->side == SM_CPU && !renewal->is_filled)
         copy_on_host(renewing, from, renewal->copy);
     take_over_counts(owner, renewing->side, renewal->copy, parts);
     if (parts)

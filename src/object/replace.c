@@ -175,6 +175,13 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
     return into < copy->bytes;
 }
 
+/* Counts this call on incoming memory, as on the memory that it replaces. */
+static void count_on_incoming(const struct synced_mem *mem, enum sm_side side, struct sm_copy *incoming)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    incoming->given = sm_is_divided(mem) ? ++mem->at.first->given : copy ? copy->given + 1 : 1;
+}
+
 /* Does all for the pieces of a divided root that can fail. */
 static synced_mem_status prepare_parts(const struct synced_mem *mem, const bool going[SM_SIDES],
                                        struct sm_copy *const incoming[SM_SIDES], struct sm_copy *parts[SM_SIDES])
@@ -220,6 +227,9 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
         if (going[side])
             SM_TRY(sm_check_not_exported(mem, side));
     SM_TRY(check_incoming(mem, incoming));
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (incoming[side])
+            count_on_incoming(mem, side, incoming[side]);
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))

@@ -157,6 +157,25 @@ static uint64_t get_writes(const struct synced_mem *mem)
     return writes;
 }
 
+/* Enters the copy of the contents as a read of each part. So a write by another thread's call comes after it while this
+ * call waits. */
+static synced_mem_status enter_growth(const struct synced_mem *mem, const struct growth *growth)
+{
+    struct sm_fence *const fence = growth->larger->write;
+    struct sm_use *earlier = NULL;
+    synced_mem_status status = SYNCED_MEM_OK;
+    for (struct synced_mem *each = sm_first_record(mem); fence && each && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        struct sm_use *const use = sm_inflight_reserve();
+        if (use)
+            sm_inflight_read(sm_copy_of(each, SM_GPU), use, sm_fence_hold(fence), &earlier);
+        else
+            status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    }
+    sm_uses_free(earlier);
+    return status;
+}
+
 static synced_mem_status grow_device(struct sm_transaction *transaction, size_t size, struct growth *growth,
                                      struct sm_fence **wait)
 {
@@ -176,6 +195,8 @@ static synced_mem_status grow_device(struct sm_transaction *transaction, size_t 
     growth->writes = get_writes(mem);
     growth->size = sm_size(mem);
     status = sm_find_wait_of_borrowed(mem, SM_GPU, wait);
+    if (status == SYNCED_MEM_OK && *wait && sm_is_divided(mem))
+        status = enter_growth(mem, growth);
     if (status != SYNCED_MEM_OK || *wait)
         return status;
     become_whole(mem, get_sides(mem));

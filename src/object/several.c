@@ -54,6 +54,14 @@ synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_m
     return SYNCED_MEM_OK;
 }
 
+bool sm_owners_have_parts(const struct sm_owners *owners)
+{
+    size_t i = 0;
+    while (i < owners->count && !sm_is_divided(owners->list[i]))
+        i++;
+    return i < owners->count;
+}
+
 void sm_owners_unlock(const struct sm_owners *owners)
 {
     unlock_owners(owners, owners->count);

@@ -22,6 +22,8 @@ void sm_owners_sort(struct sm_owners *owners, size_t listed);
 /* Takes the locks. On failure none is taken. *failed: the object that the failure concerns. Errors: as
  * sm_lock_first(). */
 synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_mem **failed);
+/* Returns whether any of the locked objects is in parts. */
+bool sm_owners_have_parts(const struct sm_owners *owners);
 void sm_owners_unlock(const struct sm_owners *owners);
 
 /* Sorts an array. Arrays of objects that were created one after the other mostly are sorted already. */

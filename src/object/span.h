@@ -37,6 +37,14 @@ static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_si
     return sm_head(record) == sm_bit(sm_other(side));
 }
 
+/* Counts a call that counts on the contents of the record's side: it gave out the pointer, or brought the contents. Of
+ * two pieces of a root, the one that was counted later has the larger count. So it can be told after a join. */
+static inline void sm_count_given(const struct synced_mem *record, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_copy_of(record, side);
+    copy->given = record->kind == SM_PIECE ? ++record->root->at.first->given : copy->given + 1;
+}
+
 /* Returns whether the object has one record. */
 static inline bool sm_has_one_record(const struct synced_mem *mem)
 {

@@ -2,6 +2,7 @@
 #include "object/transaction.h"
 
 #include "memory/guard.h"
+#include "copy/staged.h"
 #include "object/piece.h"
 #include "object/publish.h"
 #include "object/span.h"
@@ -330,7 +331,8 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
 }
 
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
- * before still has them. A side whose pointer another thread's call has given out meanwhile stays valid. */
+ * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
+ * meanwhile. Without copy threads nobody would work on a transfer that no head counts on, so it is cancelled. */
 static void restore_head(struct synced_mem *record, const struct sm_before *before)
 {
     unsigned head = sm_head(record);
@@ -338,7 +340,11 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
         if (!(before->head & sm_bit(side)) && before->given[side] == count_given(record, side))
             head &= ~sm_bit(side);
+    const unsigned taken_back = sm_head(record) & ~head;
     sm_set_head(record, head);
+    for (enum sm_side side = SM_CPU; taken_back && side < SM_SIDES; side++)
+        if (taken_back & sm_bit(side))
+            sm_staged_cancel(sm_copy_of(record, side)->write);
 }
 
 /* Stores the state that the record had. Another call may have joined it from several. Returns false if these had

@@ -14,7 +14,7 @@
 struct sm_before {
     size_t offset; /* in the root */
     unsigned head;
-    unsigned given[SM_SIDES]; /* how often each copy's pointer had been given out */
+    unsigned given[SM_SIDES]; /* the count of each copy */
 };
 
 /* Memory that is about to take the place of read-only memory, see renew.h. */
@@ -22,7 +22,7 @@ struct sm_renewal {
     struct sm_copy *copy;       /* NULL: not obtained yet */
     const struct sm_copy *from; /* the read-only memory, with its count of writes */
     unsigned writes;
-    bool is_filled; /* of device memory: it has the contents, or they are arriving */
+    bool is_filled; /* it has the contents, or they are arriving; of host memory only if the root is in parts */
 };
 
 /* The frame of one call on one object. */

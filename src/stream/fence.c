@@ -47,18 +47,29 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
+static void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_work *work)
 {
-    struct sm_fence *fence = take_idle_fence(device);
-    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
     fence->stream = stream;
-    fence->work = NULL;
+    fence->work = work;
     atomic_store_explicit(&fence->awaited_by, 0, memory_order_relaxed);
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);
     atomic_store_explicit(&fence->state, SM_FENCE_QUEUEING, memory_order_relaxed);
     atomic_store_explicit(&fence->holders, 1, memory_order_relaxed);
+}
+
+static synced_mem_status take_fence(int device, uint64_t stream, struct sm_fence **out)
+{
+    struct sm_fence *fence = take_idle_fence(device);
+    SM_TRY(fence ? SYNCED_MEM_OK : create_fence(device, &fence));
+    begin_fence(fence, stream, NULL);
     *out = fence;
     return SYNCED_MEM_OK;
+}
+
+void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work)
+{
+    fence->device = -1;
+    begin_fence(fence, serial, work);
 }
 
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle)
@@ -114,7 +125,8 @@ void sm_fence_drop_often(struct sm_fence *fence, size_t holders)
     if (atomic_fetch_sub_explicit(&fence->holders, (unsigned)holders, memory_order_acq_rel) > holders)
         return;
     struct sm_host_work *const work = fence->work;
-    give_idle_fence(fence);
+    if (fence->device >= 0)
+        give_idle_fence(fence);
     if (work)
         work->drop(work);
 }
@@ -159,6 +171,12 @@ static synced_mem_status wait_until_fence_done(struct sm_fence *fence)
     return status;
 }
 
+/* Work of the host alone is no wait for a device. Returns 0: no wait is traced. */
+static uint64_t begin_traced_wait(const struct sm_fence *fence)
+{
+    return fence->device >= 0 ? sm_trace_wait_begin() : 0;
+}
+
 /* since 0: the fence was not open, so no wait is traced. */
 static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 {
@@ -168,7 +186,7 @@ static void end_traced_wait(uint64_t since, const struct sm_fence *fence)
 
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? sm_trace_wait_begin() : 0;
+    const uint64_t since = sm_fence_state(fence) == SM_FENCE_QUEUEING ? begin_traced_wait(fence) : 0;
     const synced_mem_status status = wait_until_fence_queued(fence);
     end_traced_wait(since, fence);
     return status;
@@ -176,7 +194,7 @@ synced_mem_status sm_fence_wait_queued(struct sm_fence *fence)
 
 synced_mem_status sm_fence_wait(struct sm_fence *fence)
 {
-    const uint64_t since = sm_fence_is_open(fence) ? sm_trace_wait_begin() : 0;
+    const uint64_t since = sm_fence_is_open(fence) ? begin_traced_wait(fence) : 0;
     const synced_mem_status status = wait_until_fence_done(fence);
     end_traced_wait(since, fence);
     return status;

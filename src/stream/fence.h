@@ -40,7 +40,7 @@ struct sm_fence {
     atomic_uint holders;
     atomic_uchar state; /* enum sm_fence_state; only moves forward while the fence is held */
     atomic_bool stray;  /* lost, and a part of the work may run all the same */
-    int device;
+    int device;         /* -1: the work is the host's alone, so no event exists */
     uint64_t
         stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
     /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other. */
@@ -61,6 +61,9 @@ synced_mem_status sm_fence_open(int device, uint64_t serial, struct sm_host_work
 /* Records the fence's event behind its work, which is all queued on the stream now. The fence is then pending. Does not
  * block. On failure the fence is unchanged. */
 synced_mem_status sm_fence_queued(struct sm_fence *fence, synced_mem_stream handle);
+/* Makes the fence stand for work that threads of the host do alone, without an event. The memory of the fence belongs to
+ * the work: drop() frees it. Otherwise as sm_fence_open(). */
+void sm_fence_begin_on_host(struct sm_fence *fence, uint64_t serial, struct sm_host_work *work);
 /* Ends the fence without an event. state: DONE or LOST. stray: a part of the work may be running. Does not block. */
 void sm_fence_close(struct sm_fence *fence, enum sm_fence_state state, bool stray);
 

@@ -53,6 +53,65 @@ static size_t list(enum sm_side side)
     return count;
 }
 
+/* Views within views have most pieces in common. Each piece is listed once, for the first view that has it. */
+START_TEST(nested_views)
+{
+    enum { NESTED = 100 };
+    static synced_mem *nested[NESTED];
+    static struct sm_mention given_room[2 * NESTED];
+    struct sm_mentions mentions;
+    root = make_root(false);
+    for (size_t i = 0; i < NESTED; i++)
+        nested[i] = view_of(root, 10 * i, ROOT - 20 * i);
+    host_writes(root, 1);
+    for (int times = 0; times < 2; times++) {
+        sm_lock_object(root);
+        sm_mentions_begin(&mentions, given_room, 2 * NESTED);
+        OK(sm_mentions_list(&mentions, nested, NESTED, SM_GPU));
+        ck_assert_uint_eq(mentions.count, 2 * NESTED - 1);
+        for (size_t i = 0; i < mentions.count; i++)
+            ck_assert_ptr_eq(mentions.list[i].object, nested[0]);
+        sm_mentions_end(&mentions);
+        ck_assert(sm_concerned_is_valid(root));
+        sm_unlock_object(root);
+    }
+    if (gpu_expected()) {
+        synced_mem *const last_first[] = {nested[NESTED - 1], nested[0], nested[1], root};
+        const synced_mem_stats before = stats_now();
+        OK(synced_mem_async_gpu_push_n(last_first, 4, NULL));
+        check_bytes(&before, ROOT, 0);
+        ck_assert(device_reads_right(root));
+    }
+    release_all(nested, NESTED);
+    OK(synced_mem_release(root));
+}
+END_TEST
+
+/* The system refuses memory for the list. The next one has all pieces. */
+START_TEST(no_memory_for_nested_views)
+{
+    static struct sm_mention given_room[VIEWS];
+    struct sm_mentions mentions;
+    root = make_root(false);
+    for (size_t i = 0; i < VIEWS; i++)
+        views[i] = view_of(root, 10 * i, ROOT - 20 * i);
+    host_writes(root, 1);
+    sm_lock_object(root);
+    for (int fails = 1; fails >= 0; fails--) {
+        sm_mentions_begin(&mentions, given_room, VIEWS);
+        no_memory = fails;
+        const synced_mem_status status = sm_mentions_list(&mentions, views, VIEWS, SM_GPU);
+        no_memory = false;
+        ck_assert_int_eq(status, fails ? SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY : SYNCED_MEM_OK);
+        ck_assert_uint_eq(mentions.count, fails ? VIEWS : 2 * VIEWS - 1);
+        sm_mentions_end(&mentions);
+    }
+    sm_unlock_object(root);
+    release_all(views, VIEWS);
+    OK(synced_mem_release(root));
+}
+END_TEST
+
 /* Returns whether the list of the side is complete. The check ignores a list that is not. */
 static bool is_complete(enum sm_side side)
 {
@@ -320,6 +379,8 @@ Suite *suite(void)
     Suite *const made = suite_create("pieces that a push or pull concerns");
     TCase *const lists = add_case(made, "lists");
     tcase_add_loop_test(lists, orders, 0, 6);
+    tcase_add_test(lists, nested_views);
+    tcase_add_test(lists, no_memory_for_nested_views);
     tcase_add_test(lists, first_piece);
     tcase_add_test(lists, sides);
     tcase_add_test(lists, joins);

@@ -344,6 +344,49 @@ START_TEST(no_memory_for_a_resize)
 }
 END_TEST
 
+/* All allocations fail from the nth on, while borrowed device memory in parts is outgrown. Returns whether the resize
+ * failed. */
+static bool growth_fails_from(int nth, void *device)
+{
+    synced_mem *const root = make_root(false);
+    gpu_fill(device, ROOT, 1, NULL);
+    gpu_stream_sync(NULL);
+    OK(synced_mem_set_gpu_data(root, device));
+    expect(root, 1);
+    synced_mem *const view = view_of(root, 100, 5000);
+    ck_assert(host_reads_right(view));
+    OK(synced_mem_release(view));
+    OK(synced_mem_wait(root));
+    fail_in = nth;
+    const synced_mem_status status = synced_mem_resize(root, 2 * ROOT);
+    fail_in = 0;
+    if (status != SYNCED_MEM_OK) {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_uint_eq(synced_mem_size(root), ROOT);
+        HEAD(root, AT_GPU);
+        ck_assert(device_reads_right(root));
+        ck_assert(host_reads_right(root));
+        OK(synced_mem_resize(root, 2 * ROOT));
+    }
+    ck_assert_int_eq(memcmp(given(synced_mem_cpu_data(root)), expected, ROOT), 0);
+    OK(synced_mem_release(root));
+    return status != SYNCED_MEM_OK;
+}
+
+START_TEST(no_memory_for_larger_device_memory)
+{
+    int nth = 1;
+    if (!gpu_expected())
+        return;
+    void *const device = gpu_alloc(0, ROOT);
+    while (nth < 100 && growth_fails_from(nth, device))
+        nth++;
+    ck_assert_int_gt(nth, 4);
+    ck_assert_int_lt(nth, 100);
+    gpu_free(device);
+}
+END_TEST
+
 /* Calls that only read an object in parts need no memory. */
 START_TEST(no_memory_for_facts)
 {
@@ -385,5 +428,6 @@ Suite *suite(void)
     tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
     tcase_add_test(memory, no_memory_for_facts);
     tcase_add_test(memory, no_memory_for_a_resize);
+    tcase_add_test(memory, no_memory_for_larger_device_memory);
     return made;
 }

@@ -228,6 +228,248 @@ START_TEST(a_failed_call_takes_nothing_from_others)
 }
 END_TEST
 
+static synced_mem *from;
+static void *handed_in[2];
+
+static void copy_on_stream(void)
+{
+    sound(synced_mem_async_gpu_copy(mem, from, next) == SYNCED_MEM_OK);
+}
+
+static void copy_on_host(void)
+{
+    sound(synced_mem_cpu_copy(mem, from) == SYNCED_MEM_OK);
+}
+
+static void hand_in_host_memory(void)
+{
+    sound(synced_mem_set_cpu_data(mem, handed_in[0]) == SYNCED_MEM_OK);
+}
+
+static void hand_in_device_memory(void)
+{
+    sound(synced_mem_set_gpu_data(mem, handed_in[1]) == SYNCED_MEM_OK);
+}
+
+static void hand_in_both(void)
+{
+    sound(USE(mem, .cpu_data = handed_in[0], .gpu_data = handed_in[1]) == SYNCED_MEM_OK);
+}
+
+/* Other calls that bring contents, and the head afterwards. */
+static const struct {
+    void (*act)(void);
+    synced_mem_state head;
+} bringers[] = {{copy_on_stream, SYNCED_MEM_AT_GPU},
+                {copy_on_host, SYNCED_MEM_AT_CPU},
+                {hand_in_host_memory, SYNCED_MEM_AT_CPU},
+                {hand_in_device_memory, SYNCED_MEM_AT_GPU},
+                {hand_in_both, SYNCED_MEM_SYNCED}};
+enum { BRINGERS = sizeof bringers / sizeof bringers[0] };
+
+/* An access to an object without contents waits and fails. Another thread's call has brought contents meanwhile. They
+ * are not lost. In a view, they are one part of the root's. */
+START_TEST(a_failed_call_keeps_the_contents_of_others)
+{
+    const int which = _i % BRINGERS;
+    const bool in_parts = _i / BRINGERS == 1;
+    synced_mem *view = NULL;
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    if (in_parts)
+        OK(synced_mem_view(&view, mem, SIZE / 2, SIZE / 4, NULL));
+    handed_in[0] = gpu_pinned_alloc(SIZE);
+    handed_in[1] = gpu_alloc(0, SIZE);
+    host_fill(handed_in[0], SIZE, 2);
+    gpu_fill(handed_in[1], SIZE, 2, next);
+    gpu_stream_sync(next);
+    host_fill(synced_mem_overwrite_cpu_data(from), SIZE, 2);
+    if (_i / BRINGERS == 2) /* no pointer was given out */
+        OK(synced_mem_cpu_copy(mem, from));
+    else
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_clear(mem));
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, bringers[which].act);
+    const void *const data = synced_mem_cpu_data(mem); /* succeeds if the other call has waited for the same work */
+    join_second();
+    ck_assert(data || synced_mem_last_error() == SYNCED_MEM_ERR_CUDA);
+    if (!data)
+        ck_assert_int_eq(synced_mem_head(mem), bringers[which].head);
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 2));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    if (in_parts)
+        OK(synced_mem_release(view));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    gpu_pinned_free(handed_in[0]);
+    gpu_free(handed_in[1]);
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
+static synced_mem_state head_of(size_t offset)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, mem, offset, SIZE / 2, NULL));
+    const synced_mem_state head = synced_mem_head(view);
+    OK(synced_mem_release(view));
+    return head;
+}
+
+static void push_on_next(void)
+{
+    sound(synced_mem_async_gpu_push(mem, next) == SYNCED_MEM_OK);
+}
+
+/* A resize, or an access, of an object in parts brings the device's part to the host, and fails. Another thread has
+ * pushed the host's part meanwhile. That part stays valid on the device, and only the first one is taken back. */
+START_TEST(a_failed_call_keeps_the_push_of_others)
+{
+    synced_mem *view;
+    stream = open_stream(NON_BLOCKING);
+    next = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(view, stream)); /* the contents stay as they are */
+    gpu_hold(stream);
+    OK(synced_mem_release(view));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_MIXED);
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, push_on_next);
+    if (_i)
+        FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    else
+        FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_resize(mem, LARGER));
+    gpu_unhold();
+    join_second();
+    ck_assert_int_eq(head_of(0), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(head_of(SIZE / 2), SYNCED_MEM_SYNCED);
+    ck_assert(device_is(synced_mem_gpu_data_on(mem, next), SIZE, 1));
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 1));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+    close_stream(next);
+}
+END_TEST
+
+static synced_mem *part;
+
+/* Then nothing holds the part and its neighbour apart. */
+static void write_and_release_part(void)
+{
+    void *const data = synced_mem_overwrite_cpu_data(part);
+    sound(data != NULL);
+    host_fill(data, SIZE / 4, 2);
+    sound(synced_mem_release(part) == SYNCED_MEM_OK);
+}
+
+/* The access has filled two parts with zeros, and waits for a third one. Another thread writes the first part, which is
+ * then joined to the second. Pointers of the second were given out more often before. */
+START_TEST(a_failed_call_keeps_what_was_joined)
+{
+    synced_mem *neighbour, *last;
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    OK(synced_mem_view(&part, mem, 0, SIZE / 4, NULL));
+    OK(synced_mem_view(&neighbour, mem, SIZE / 4, SIZE / 4, NULL));
+    OK(synced_mem_view(&last, mem, SIZE / 2, SIZE / 2, NULL));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(neighbour));
+        OK(synced_mem_clear(neighbour));
+    }
+    OK(synced_mem_release(neighbour));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(last, stream), SIZE / 2, 1, stream);
+    gpu_stream_sync(stream);
+    gpu_hold(stream);
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data_on(last, stream));
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, write_and_release_part);
+    FAILS_NULL(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_data(mem));
+    gpu_unhold();
+    join_second();
+    OK(synced_mem_view(&part, mem, 0, SIZE / 4, NULL));
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(part), SIZE / 4, 2));
+    ck_assert(host_is((const char *)synced_mem_cpu_data(mem) + SIZE / 4, SIZE / 4, 0));
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(last));
+    OK(synced_mem_release(mem));
+    close_stream(stream);
+}
+END_TEST
+
+static void make_whole_view(void)
+{
+    sound(synced_mem_view(&part, mem, 0, SIZE, NULL) == SYNCED_MEM_OK);
+}
+
+static void make_small_view(void)
+{
+    sound(synced_mem_view(&part, mem, 100, 100, NULL) == SYNCED_MEM_OK);
+}
+
+/* While a copy to an object waits for its transfer, the object becomes divided. The contents are its contents all the
+ * same. _i / 2: the head before. */
+START_TEST(a_view_of_the_target_of_a_copy)
+{
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    if (_i / 2 > 0)
+        host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    if (_i / 2 > 1)
+        ck_assert_ptr_nonnull(synced_mem_gpu_data_on(mem, stream));
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from, stream), SIZE, 2, stream);
+    run_second_at(AT_THE_WAIT, _i % 2 ? make_whole_view : make_small_view);
+    OK(synced_mem_cpu_copy(mem, from));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+}
+END_TEST
+
+static void write_small_view(void)
+{
+    make_small_view();
+    void *const data = synced_mem_overwrite_cpu_data(part);
+    sound(data != NULL);
+    host_fill(data, 100, 3);
+}
+
+/* The same, and the wait fails. The target was the only valid copy, so its contents are lost, but not those that another
+ * thread has written to a view. */
+START_TEST(a_written_view_of_the_target_of_a_failed_copy)
+{
+    stream = open_stream(NON_BLOCKING);
+    mem = make_on(SIZE, 0);
+    from = make_on(SIZE, 0);
+    host_fill(synced_mem_overwrite_cpu_data(mem), SIZE, 1);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(from, stream), SIZE, 2, stream);
+    second.fails = true;
+    run_second_at(AT_THE_WAIT, write_small_view);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_cpu_copy(mem, from));
+    join_second();
+    ck_assert_int_eq(synced_mem_head(part), SYNCED_MEM_AT_CPU);
+    ck_assert(host_is(synced_mem_cpu_data(part), 100, 3));
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_MIXED);
+    OK(synced_mem_release(part));
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(from));
+    close_stream(stream);
+}
+END_TEST
+
 /* A failed call ends no open write, although an access of the stream or a push succeeds meanwhile. Later writes of the
  * stream are still waited for. */
 static void push_on_other(void)
@@ -354,7 +596,27 @@ static void write_what_is_read(void)
     sound(data && gpu_try_fill(data, SIZE, 7, next));
 }
 
-/* Borrowed memory is copied to larger memory, and is written again before it is handed back. */
+/* The same of an object that is divided, by a view that is made meanwhile. */
+static void make_view_and_write(void)
+{
+    synced_mem *view = NULL;
+    sound(synced_mem_view(&view, mem, SIZE / 4, SIZE / 2, NULL) == SYNCED_MEM_OK);
+    write_what_is_read();
+    sound(synced_mem_release(view) == SYNCED_MEM_OK);
+}
+
+/* Brings a half of an object that is AT_GPU to the host. So the object stays in parts. */
+static void read_first_half(void)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, mem, 0, SIZE / 2, NULL));
+    ck_assert(host_is(synced_mem_cpu_data(view), SIZE / 2, 1));
+    OK(synced_mem_release(view));
+    OK(synced_mem_wait(mem));
+}
+
+/* Borrowed memory is copied to larger memory, and is written again before it is handed back. _i: the object is in
+ * parts before, or meanwhile. */
 START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
 {
     void *const device = gpu_alloc(0, SIZE);
@@ -362,7 +624,9 @@ START_TEST(borrowed_memory_is_written_while_it_is_outgrown)
     mem = make(SIZE);
     gpu_fill(device, SIZE, 1, next);
     OK(USE(mem, .gpu_data = device, .stream = next));
-    run_second_at(AT_THE_WAIT, write_what_is_read);
+    if (_i & 1)
+        read_first_half();
+    run_second_at(AT_THE_WAIT, _i & 2 ? make_view_and_write : write_what_is_read);
     OK(synced_mem_resize(mem, LARGER));
     join_second();
     gpu_fill(device, SIZE, 2, next); /* the memory is the caller's again */
@@ -382,9 +646,14 @@ Suite *suite(void)
     tcase_add_loop_test(tests, a_stream_goes_while_memory_is_freed, 0, 6);
     tcase_add_loop_test(tests, two_are_done_with_a_stream, 0, 2);
     tcase_add_loop_test(tests, a_failed_call_takes_nothing_from_others, 0, 2);
+    tcase_add_loop_test(tests, a_failed_call_keeps_the_contents_of_others, 0, 3 * BRINGERS);
+    tcase_add_loop_test(tests, a_failed_call_keeps_the_push_of_others, 0, 2);
+    tcase_add_test(tests, a_failed_call_keeps_what_was_joined);
+    tcase_add_loop_test(tests, a_view_of_the_target_of_a_copy, 0, 6);
+    tcase_add_test(tests, a_written_view_of_the_target_of_a_failed_copy);
     tcase_add_loop_test(tests, a_turn_goes_on_after_a_failed_call, 0, 3);
     tcase_add_loop_test(tests, a_turn_ends_in_spite_of_a_failed_call, 0, 2);
     tcase_add_loop_test(tests, memory_handed_in_meets_a_new_size, 0, 6);
-    tcase_add_test(tests, borrowed_memory_is_written_while_it_is_outgrown);
+    tcase_add_loop_test(tests, borrowed_memory_is_written_while_it_is_outgrown, 0, 4);
     return made;
 }

@@ -287,6 +287,69 @@ START_TEST(nothing_is_left_of_a_failed_push)
 }
 END_TEST
 
+static bool is_left_pending(synced_mem *mem)
+{
+    int pending = 1;
+    for (int i = 0; i < 9 && pending; i++) {
+        gpu_sync_device(0);
+        emu_run_all();
+        OK(synced_mem_query(mem, &pending));
+    }
+    return pending;
+}
+
+/* The same for an access, or a resize, of an object in parts, for which memory is refused at any place. kind 5: a
+ * resize. */
+static bool fails_for_parts(int kind, unsigned nth, void *mine)
+{
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const mem = make_in(mine, 1);
+    synced_mem *part = NULL, *third = NULL;
+    OK(synced_mem_view(&part, mem, SIZE / 3, SIZE / 3, NULL));
+    if (kind == 5) {
+        OK(synced_mem_view(&third, mem, 0, SIZE / 6, NULL));
+        gpu_fill(synced_mem_overwrite_gpu_data_on(part, stream), SIZE / 3, 1, stream);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(third, stream), SIZE / 6, 1, stream);
+        OK(synced_mem_release(part));
+        OK(synced_mem_release(third));
+    } else if (!goes_up(kind)) {
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, stream), SIZE, 1, stream);
+    }
+    gpu_stream_sync(stream);
+    const synced_mem_state before = synced_mem_head(mem);
+    calloc_fails_at = nth;
+    const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK : make_call(mem, kind, stream);
+    calloc_fails_at = 0;
+    if (!made) {
+        ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert_int_eq(synced_mem_head(mem), before);
+        ck_assert_msg(!is_left_pending(mem), "kind %d: allocation %u", kind, nth);
+    }
+    if (kind != 5)
+        OK(synced_mem_release(part));
+    OK(synced_mem_release(mem));
+    emu_run_all();
+    OK(synced_mem_reap());
+    ck_assert_uint_eq(stats_now().retired, 0);
+    close_stream(stream);
+    OK(synced_mem_shutdown()); /* no records are kept for the next one */
+    return !made;
+}
+
+START_TEST(nothing_is_left_of_a_failed_access)
+{
+    enum { MOST = 40 };
+    void *const mine = malloc(SIZE);
+    int failures = 0;
+    stage(0);
+    for (unsigned nth = 1; nth < MOST; nth++)
+        failures += fails_for_parts(_i, nth, mine);
+    ck_assert_int_gt(failures, 2);
+    ck_assert(!fails_for_parts(_i, MOST, mine)); /* all places were tried */
+    free(mine);
+}
+END_TEST
+
 /* A push by another thread, which waits for buffers. */
 struct pushing {
     synced_mem *mem;
@@ -369,6 +432,41 @@ START_TEST(a_turn_ends_though_another_pull_failed)
     ck_assert_uint_eq(emu_calls("cudaEventRecord"), records + 1);
     for (int i = 0; i < 2; i++) {
         ck_assert(host_is(synced_mem_cpu_data(mems[i]), SIZE, 1));
+        OK(synced_mem_release(mems[i]));
+        free(mine[i]);
+    }
+    close_stream(reader);
+    close_stream(stream);
+}
+END_TEST
+
+/* The same of an object in parts, one of several in the call. Of its parts those that arrived are valid on the host, and
+ * their open write has ended. The others are as before. */
+START_TEST(a_part_arrives_though_another_failed)
+{
+    void *const mine[] = {malloc(SIZE), malloc(SIZE)};
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem_stream reader = open_stream(NON_BLOCKING);
+    synced_mem *const mems[] = {make_in(mine[0], 0), make_in(mine[1], 0)};
+    synced_mem *parts[2];
+    stage(0);
+    for (size_t i = 0; i < 2; i++)
+        OK(synced_mem_view(&parts[i], mems[0], i * (SIZE / 2), SIZE / 2, NULL));
+    void *const data = synced_mem_overwrite_gpu_data_on(mems[0], stream);
+    gpu_fill(data, SIZE, 1, stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(mems[1], stream), SIZE, 1, stream);
+    emu_fail("cudaMemcpyAsync", 1, cudaErrorUnknown, false); /* of the first part */
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_async_cpu_pull_n(mems, 2, stream));
+    ck_assert_int_eq(synced_mem_head(parts[0]), SYNCED_MEM_AT_GPU);
+    ck_assert_int_eq(synced_mem_head(parts[1]), SYNCED_MEM_SYNCED);
+    ck_assert_int_eq(synced_mem_head(mems[1]), SYNCED_MEM_SYNCED);
+    gpu_fill(data, SIZE / 2, 2, stream); /* may still be written */
+    ck_assert(host_is(synced_mem_cpu_data(parts[0]), SIZE / 2, 2));
+    const unsigned records = emu_calls("cudaEventRecord");
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(parts[1], reader));
+    ck_assert_uint_eq(emu_calls("cudaEventRecord"), records);
+    for (int i = 0; i < 2; i++) {
+        OK(synced_mem_release(parts[i]));
         OK(synced_mem_release(mems[i]));
         free(mine[i]);
     }
@@ -462,8 +560,10 @@ Suite *suite(void)
     tcase_add_loop_test(limited, waiting_says_that_a_pull_failed, 0, 3);
     tcase_add_loop_test(limited, one_of_several_fails, 0, 2);
     tcase_add_loop_test(limited, nothing_is_left_of_a_failed_push, 0, 3);
+    tcase_add_loop_test(limited, nothing_is_left_of_a_failed_access, 0, KINDS + 1);
     tcase_add_loop_test(limited, an_overwrite_survives_a_lost_push, 0, 2);
     tcase_add_test(limited, a_turn_outlives_a_failed_pull);
+    tcase_add_test(limited, a_part_arrives_though_another_failed);
     tcase_add_loop_test(limited, a_turn_ends_though_another_pull_failed, 0, 2);
     tcase_add_loop_test(limited, no_more_known_as_page_locked, 0, 6);
     tcase_add_loop_test(limited, page_locked_meanwhile_without_buffers, 0, 2);

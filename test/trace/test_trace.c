@@ -67,6 +67,24 @@ START_TEST(transfers_and_waits)
 }
 END_TEST
 
+/* The host fills and copies the bytes of views itself. That is no wait for a device. */
+START_TEST(work_of_the_host)
+{
+    synced_mem *const root = make(SIZE), *const to = make(SIZE / 2);
+    synced_mem *view;
+    OK(synced_mem_view(&view, root, 100, SIZE / 2, NULL));
+    start();
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(view));
+    OK(synced_mem_cpu_copy(to, view));
+    stop();
+    HAS("AT_CPU");
+    HAS_NOT("\"wait");
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(to));
+}
+END_TEST
+
 START_TEST(memory_that_is_reused)
 {
     if (!gpu_expected())
@@ -335,6 +353,7 @@ Suite *suite(void)
     TCase *const cases = add_case(all, "trace");
     tcase_add_test(cases, heads_and_memory);
     tcase_add_test(cases, transfers_and_waits);
+    tcase_add_test(cases, work_of_the_host);
     tcase_add_test(cases, memory_that_is_reused);
     tcase_add_test(cases, staged_transfers);
     tcase_add_test(cases, managed_memory);

@@ -1,0 +1,92 @@
+/* Transfers and fills of host memory by threads of the host. */
+#include "copy/host_transfer.h"
+
+#include "base/process.h"
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct host_transfer {
+    struct sm_fence fence;
+    struct sm_host_work work;
+    atomic_flag is_taken; /* a thread moves the bytes */
+    struct sm_events ended;
+    size_t count;
+    struct sm_host_range ranges[];
+};
+
+static struct host_transfer *get_transfer(struct sm_host_work *work)
+{
+    return (struct host_transfer *)(void *)((char *)work - offsetof(struct host_transfer, work));
+}
+
+static void move_range(const struct sm_host_range *range)
+{
+    if (range->from)
+        memcpy(range->to, range->from, range->size);
+    else
+        memset(range->to, 0, range->size);
+}
+
+/* A fork waits while the thread is inside, as it does for a thread that holds an object's lock. */
+static void move_ranges_once(struct host_transfer *transfer)
+{
+    sm_process_enter();
+    if (!atomic_flag_test_and_set(&transfer->is_taken)) {
+        for (size_t i = 0; i < transfer->count; i++)
+            move_range(&transfer->ranges[i]);
+        sm_fence_close(&transfer->fence, SM_FENCE_DONE, false);
+        sm_events_add(&transfer->ended);
+    }
+    sm_process_leave();
+}
+
+static synced_mem_status finish_transfer(struct sm_host_work *work, const struct sm_fence *fence)
+{
+    struct host_transfer *const transfer = get_transfer(work);
+    move_ranges_once(transfer);
+    for (;;) {
+        const unsigned seen = sm_events_seen(&transfer->ended);
+        if (!sm_fence_is_open(fence))
+            return SYNCED_MEM_OK;
+        sm_events_wait(&transfer->ended, seen);
+    }
+}
+
+static void free_transfer(struct sm_host_work *work)
+{
+    free(get_transfer(work));
+}
+
+struct sm_fence *sm_host_transfer_make(const struct sm_host_range *ranges, size_t count)
+{
+    struct host_transfer *const transfer = calloc(1, sizeof *transfer + count * sizeof *ranges);
+    if (!transfer) {
+        (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer by the host");
+        return NULL;
+    }
+    transfer->work = (struct sm_host_work){.finish = finish_transfer, .drop = free_transfer};
+    atomic_flag_clear(&transfer->is_taken);
+    transfer->count = count;
+    memcpy(transfer->ranges, ranges, count * sizeof *ranges);
+    sm_fence_begin_on_host(&transfer->fence, sm_stream_new_serial(), &transfer->work);
+    return &transfer->fence;
+}
+
+synced_mem_status sm_host_transfer_begin(struct sm_copy *to, struct sm_copy *from, size_t size)
+{
+    const struct sm_host_range range = {.to = sm_copy_data(to), .from = sm_copy_data(from), .size = size};
+    struct sm_use *earlier = NULL;
+    struct sm_use *const read = sm_inflight_reserve();
+    struct sm_fence *const fence = read ? sm_host_transfer_make(&range, 1) : NULL;
+    if (!fence) {
+        sm_inflight_unreserve(read);
+        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    }
+    sm_inflight_read(from, read, sm_fence_hold(fence), &earlier);
+    sm_uses_free(earlier);
+    sm_inflight_written(to, fence);
+    to->arriving = true;
+    return SYNCED_MEM_OK;
+}
