@@ -227,10 +227,10 @@ static bool measure_size(struct profile *p, int count, struct summary *milliseco
 {
     double values[SIZE_ROUNDS];
     int times, rounds;
-    if (!choose_reductions(p, p->sums.data, count, &times, &rounds))
+    if (!choose_reductions(p, p->sums.grad, count, &times, &rounds))
         return false;
     for (int round = 0; round < rounds; ++round) {
-        if (!p->reduce.time(&p->reduce, p->sums.data, count, times, &values[round]))
+        if (!p->reduce.time(&p->reduce, p->sums.grad, count, times, &values[round]))
             return false;
         values[round] *= 1e3;
     }
@@ -241,7 +241,9 @@ static bool measure_size(struct profile *p, int count, struct summary *milliseco
 static bool measure_sizes(struct profile *p)
 {
     const size_t largest = (size_t)PROFILE_FIRST_SIZE << (PROFILE_SIZES - 1);
-    if (!blob_vector(&p->sums, (int)(largest / BLOB_ELEMENT)) || !p->backend->zero(p->sums.data, largest))
+    p->sums.gpu_allocator = reduce_gpu_allocator(p->ranks, p->backend);
+    if (!blob_vector(&p->sums, (int)(largest / BLOB_ELEMENT)) || !p->backend->zero(p->sums.grad, largest) ||
+        !p->reduce.attach(&p->reduce, p->sums.grad))
         return false;
     for (int i = 0; i < PROFILE_SIZES; ++i) {
         if (!measure_size(p, (PROFILE_FIRST_SIZE << i) / BLOB_ELEMENT, &p->times.reductions[i]))

@@ -21,7 +21,7 @@ struct reduce {
     void *state;
 
     /* Prepares for sums of parts of the object, whose device copy is of reduce_gpu_allocator(). All ranks call it alike,
-     * once. */
+     * for at most two objects. */
     bool (*attach)(struct reduce *reduce, synced_mem *object);
 
     /* Begins a step, for the statistics. */

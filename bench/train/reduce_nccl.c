@@ -30,13 +30,14 @@
 #endif
 
 /* One step in this many is timed: its waits have an event before and one after. */
-enum { STEPS_PER_SAMPLE = 16, FIRST_SAMPLE = 2, MOST_WAITS = 64 };
+enum { STEPS_PER_SAMPLE = 16, FIRST_SAMPLE = 2, MOST_WAITS = 64, MOST_WINDOWS = 2 };
 
 static const struct timespec pause_between_polls = {.tv_nsec = 100000000};
 
 struct state {
 #ifdef HAVE_WINDOWS
-    ncclWindow_t window; /* of the attached object; NULL: none, or this machine has none */
+    ncclWindow_t windows[MOST_WINDOWS]; /* of the attached objects; NULL: this machine has none */
+    int window_count;
 #endif
     cudaStream_t stream;  /* of the reductions */
     cudaStream_t compute; /* of the arithmetic */
@@ -101,19 +102,24 @@ const synced_mem_allocator *reduce_nccl_allocator(void)
 static bool nccl_attach(struct reduce *reduce, synced_mem *object)
 {
     struct state *const state = reduce->state;
+    if (state->window_count == MOST_WINDOWS)
+        return fail("window: more than %d objects", MOST_WINDOWS);
     void *const data = synced_mem_mutable_gpu_data_on(object, state->stream);
     if (!data)
         return fail_library("window");
     const ncclResult_t result = ncclCommWindowRegister(state->communicator, data, synced_mem_size(object),
-                                                       &state->window, NCCL_WIN_COLL_SYMMETRIC);
+                                                       &state->windows[state->window_count], NCCL_WIN_COLL_SYMMETRIC);
+    state->window_count += result == ncclSuccess;
     return nccl_succeeded("window", result) &&
            (synced_mem_end_use_on(object, state->stream) == SYNCED_MEM_OK || fail_library("window"));
 }
 
-static void leave_window(struct state *state)
+static void leave_windows(struct state *state)
 {
-    if (state->communicator && state->window)
-        ncclCommWindowDeregister(state->communicator, state->window);
+    for (int i = 0; i < state->window_count && state->communicator; ++i) {
+        if (state->windows[i])
+            ncclCommWindowDeregister(state->communicator, state->windows[i]);
+    }
 }
 #else
 const synced_mem_allocator *reduce_nccl_allocator(void)
@@ -127,7 +133,7 @@ static bool nccl_attach(struct reduce *reduce, synced_mem *object)
     return true;
 }
 
-static void leave_window(struct state *state)
+static void leave_windows(struct state *state)
 {
     (void)state;
 }
@@ -363,7 +369,7 @@ static void nccl_close(struct reduce *reduce)
     if (!state)
         return;
     end_watcher(state);
-    leave_window(state);
+    leave_windows(state);
     if (state->communicator)
         ncclCommDestroy(state->communicator);
     pthread_mutex_destroy(&state->mutex);
