@@ -182,13 +182,13 @@ static unsigned transfer_allowed(const struct object *object, bool push, unsigne
 }
 
 /* A pull that has nothing to move needs no device. */
-static void transferred(struct object *object, bool push, int stream)
+static void transferred(struct object *object, bool push, int stream, bool in_parts)
 {
     take_device(object, device_of_stream(stream), ref_head(object) != SYNCED_MEM_MIXED);
     if (push)
         ref_push(object, stream);
     else
-        ref_pull(object, stream);
+        ref_pull(object, stream, in_parts);
 }
 
 /* Work queued behind a push on its stream sees the contents, even through the caller's own pointer. The access that
@@ -242,7 +242,7 @@ static bool transfer_one(const struct op *op, bool push)
     const bool ok = answered(op_name(op->code), status, allowed);
     call_moved(ref_most_transfers(object), ok && push ? moved : 0, ok && !push ? moved : 0);
     if (ok)
-        transferred(object, push, call.stream);
+        transferred(object, push, call.stream, object->owner->divided);
     else
         call_failed(object, device_of_stream(call.stream));
     check_facts(object);
@@ -292,9 +292,12 @@ static unsigned all_allowed(struct object *const *objects, size_t count, bool pu
 static size_t all_transferred(struct object *const *objects, size_t count, bool push, int stream)
 {
     size_t moved = 0;
+    bool in_parts = false;
+    for (size_t i = 0; i < count; i++)
+        in_parts = in_parts || objects[i]->owner->divided;
     for (size_t i = 0; i < count; i++) {
         moved += ref_moved_by_transfer(objects[i], push);
-        transferred(objects[i], push, stream);
+        transferred(objects[i], push, stream, in_parts);
     }
     return moved;
 }

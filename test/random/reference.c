@@ -279,14 +279,14 @@ void ref_gpu(struct object *object, enum mode mode, int domain, void *data)
 
 /* With copy threads, which may be there from before, a transfer staged to the host continues without the caller's
  * streams. Without staging the runtime moves pageable memory during the call, unless other objects have page-locked a
- * part of it: such a transfer is always staged, as are those of an object with views. */
-static stream_set pulled_on(const struct object *owner, const struct part *part, int stream)
+ * part of it: such a transfer is always staged, as are those of an object with views, and of others in its call. */
+static stream_set pulled_on(const struct object *owner, const struct part *part, int stream, bool in_parts)
 {
     if (is_shared(owner))
         return 0;
     if (!ref_host_is_pageable(owner))
         return in_set(stream);
-    const bool staged = world.staged || owner->divided || (owner->copy[CPU].block && owner->copy[CPU].block->shared);
+    const bool staged = world.staged || in_parts || (owner->copy[CPU].block && owner->copy[CPU].block->shared);
     return staged && world.helped && part_size(part) > 0 ? in_set(LIBRARY) : 0;
 }
 
@@ -318,7 +318,7 @@ void ref_push(struct object *object, int stream)
         }
 }
 
-void ref_pull(struct object *object, int stream)
+void ref_pull(struct object *object, int stream, bool in_parts)
 {
     ref_renewed_by_call(object, CPU, ref_any_at(object, SYNCED_MEM_AT_GPU));
     for
@@ -326,8 +326,8 @@ void ref_pull(struct object *object, int stream)
         {
             if (part->head == SYNCED_MEM_AT_GPU) {
                 step(object->owner, part, CPU, READ);
-                part->arriving[CPU] |= pulled_on(object->owner, part, stream);
-                part->leaving[GPU] |= pulled_on(object->owner, part, stream);
+                part->arriving[CPU] |= pulled_on(object->owner, part, stream, in_parts);
+                part->leaving[GPU] |= pulled_on(object->owner, part, stream, in_parts);
             }
             part->writer = NOBODY;
         }

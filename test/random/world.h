@@ -193,7 +193,8 @@ size_t ref_moved_by_access(const struct object *object, enum side side, enum mod
 void ref_cpu(struct object *object, enum mode mode, void *data);
 void ref_gpu(struct object *object, enum mode mode, int domain, void *data);
 void ref_push(struct object *object, int stream);
-void ref_pull(struct object *object, int stream);
+/* in_parts: the call has an object in parts. */
+void ref_pull(struct object *object, int stream, bool in_parts);
 void ref_cleared(struct object *object);
 /* Return how many bytes a push, or else a pull, moves; how many a release of the side's memory moves. */
 size_t ref_moved_by_transfer(const struct object *object, bool push);
