@@ -122,8 +122,8 @@ hidden byte k, contents, chosen;
 #define RING 17
 #define CHANGE_BELL 18
 #define WAKE 19
-#define STORE_JOINED 20
-#define READ_COUNT 21
+#define READ_COUNT 20
+#define STORE_JOINED 21
 
 /* ---- Rings ---- */
 
@@ -149,6 +149,8 @@ inline end_ring()
 #define CAN_CHOOSE \
     (at == IDLE && PLACES_USED < 4 && (TRIES || turns && met >= me && (!FOREVER || me == 1)))
 
+#define IS_IN_LINE(j) (((waits | reads[A] | reads[B]) & BIT(j)) || exclusive == (j))
+
 inline choose(to)
 {
     printf("%d gets in line, %d\n", me, to);
@@ -162,7 +164,7 @@ inline choose(to)
     do
     :: k < PARTICIPANTS ->
         if
-        :: !FOREVER && (alive & BIT(k)) && KIND(line[k]) >= FILL -> earlier[me] = earlier[me] | BIT(k)
+        :: !FOREVER && IS_IN_LINE(k) && KIND(line[k]) >= FILL -> earlier[me] = earlier[me] | BIT(k)
         :: else
         fi;
         anew[k] = anew[k] | (first[k] & BIT(me));
@@ -555,22 +557,22 @@ proctype participant(byte me; byte at; byte mode)
         at == NOT_JOINED && lock[me] == NOBODY && turns && !FOREVER ->
         printf("%d joins\n", me);
         lock[me] = me;
-        at = STORE_JOINED
-    }
-    :: d_step {
-        at == STORE_JOINED ->
-        line[me] = (KEEP(OUT_AT_JOIN) -> OUT : line[me]);
-        if
-        :: KEEP(RING_AT_JOIN) -> ring(READ_COUNT)
-        :: else -> at = READ_COUNT
-        fi
+        at = READ_COUNT
     }
     :: d_step {
         at == READ_COUNT ->
         seen = (KEEP(COUNT_AT_JOIN) -> deaths : 0);
         alive = alive | BIT(me);
         owed = (uncounted -> owed | BIT(me) : owed);
-        at = IDLE
+        at = STORE_JOINED
+    }
+    :: d_step {
+        at == STORE_JOINED ->
+        line[me] = (KEEP(OUT_AT_JOIN) -> OUT : line[me]);
+        if
+        :: KEEP(RING_AT_JOIN) -> ring(IDLE)
+        :: else -> at = IDLE
+        fi
     }
     :: !turns && at <= IDLE && !waits && !(reads[A] | reads[B]) && exclusive == NOBODY -> break
     od
