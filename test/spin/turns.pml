@@ -13,11 +13,12 @@
  * The environment sets TURNS, the number of times that participants get in line, DEATHS, how many die, WITHOUT, the
  * step to leave out, or 0, and PLAY, a sum of:
  *   1  Nobody times out. All readers name side B.
- *   2  A reader hands over only when all others read that no writer is in front of or behind.
- *   4  Participant 0 has died in a turn to read, to fill or to write. Another one may join in its place.
+ *   2  No reader hands over while another reader waits, unless a writer is in line.
+ *   4  Participant 0 has died in a turn to read, to fill or to write. Another one may join with its index.
  *   8  For the claim: participant 0 has a turn. Participant 1 waits without a timeout. Participant 2 tries to read, and
- *      times out, as often as it likes. Sleeps end at any time. In the other searches a sleep ends without a ring only
- *      if a participant died in the front, or before it rang, or if one in the front was CHOOSING.
+ *      times out, as often as it likes. Sleeps end at any time.
+ * Without 8, a sleep ends without a ring only if a participant died in the front, or before it rang, or if one in the
+ * front was CHOOSING. Then a lost ring leads to a deadlock.
  */
 c_decl {
 \#include <stdlib.h>
@@ -145,6 +146,7 @@ inline end_ring()
 /* ---- The line ---- */
 
 #define TRIES (FOREVER && me == 2) /* as often as it likes */
+/* Keeps the places small: nobody gets in line above place 3. No search needs more. */
 #define PLACES_USED (PLACE(line[0] | line[1] | line[2]) | mine[0] | mine[1] | mine[2])
 #define CAN_CHOOSE \
     (at == IDLE && PLACES_USED < 4 && (TRIES || turns && met >= me && (!FOREVER || me == 1)))
@@ -312,7 +314,7 @@ inline begin_turn()
     fi
 }
 
-/* A reader hands over only when all others read that no writer is before or behind. */
+/* Evaluates to whether the participant may store OUT. With TOGETHER, a reader stays until the others read as well. */
 #define HAS_KIND(j, kind) ((j) != me && KIND(line[j]) == (kind))
 #define CAN_LEAVE \
     (!TOGETHER || !((reads[A] | reads[B]) & BIT(me)) || \
