@@ -102,7 +102,10 @@ typedef enum synced_mem_state {
     X(8, ERR_CUDA, "a call of the CUDA runtime failed")                                                                \
     X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
-    X(11, ERR_FILE, "a file can't be written")
+    X(11, ERR_FILE, "a file can't be written")                                                                         \
+    X(12, ERR_OWNER_DIED, "a process ended while it wrote the object, whose contents are lost")                        \
+    X(13, ERR_TIMEOUT, "the time is over")                                                                             \
+    X(14, ERR_PEER, "the other process has closed the socket, or has sent or written impossible values")
 
 /** The result of a call. */
 typedef enum synced_mem_status {
@@ -149,6 +152,12 @@ typedef enum synced_mem_placement_kind {
      * kernels run, else mapped. On any other GPU: separate. */
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
+
+/** Who may get a shareable object: values of synced_mem_options.shareable. */
+enum {
+    SYNCED_MEM_SHAREABLE_SAME_USER = 1, /**< processes of the user whose process made the object */
+    SYNCED_MEM_SHAREABLE_ANY_USER = 2   /**< any process that a participant shares it with */
+};
 
 /** The options of an object. Fill them with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {

@@ -49,6 +49,9 @@ START_TEST(numbers_never_change)
     ck_assert_int_eq(SYNCED_MEM_ERR_CAPTURING, 9);
     ck_assert_int_eq(SYNCED_MEM_ERR_FORKED, 10);
     ck_assert_int_eq(SYNCED_MEM_ERR_FILE, 11);
+    ck_assert_int_eq(SYNCED_MEM_ERR_OWNER_DIED, 12);
+    ck_assert_int_eq(SYNCED_MEM_ERR_TIMEOUT, 13);
+    ck_assert_int_eq(SYNCED_MEM_ERR_PEER, 14);
     ck_assert_int_eq(SYNCED_MEM_UNINITIALIZED, 0);
     ck_assert_int_eq(SYNCED_MEM_AT_CPU, 1);
     ck_assert_int_eq(SYNCED_MEM_AT_GPU, 2);
