@@ -1,7 +1,7 @@
 /*
  * Steps: calls of the system, and stores to a control page, which the linker replaces with these (--wrap; the list is
  * step_wraps in the folder's meson.build). Each counts one step. A process can be killed before a given step, or a
- * given step of the system can fail.
+ * given step of the system can fail. With STEPS_OF_MEMORY calloc() is such a step.
  */
 #ifndef STEPS_KIT_H
 #define STEPS_KIT_H
@@ -144,5 +144,14 @@ ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
     return take_call() ? -1 : __real_recvmsg(fd, message, flags);
 }
+
+#ifdef STEPS_OF_MEMORY
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return take_call() ? NULL : __real_calloc(count, size);
+}
+#endif
 
 #endif

@@ -90,6 +90,15 @@ START_TEST(a_wait_ends_in_time)
 }
 END_TEST
 
+/* Other processes can use the futex in ways that make a sleep fail. It then takes its time all the same. */
+START_TEST(a_sleep_that_fails)
+{
+    const uint64_t begin = sm_now();
+    sm_bell_sleep((struct sm_control_page *)(uintptr_t)SM_MEMFD_PAGE, 0, 5 * MILLISECOND);
+    ck_assert_uint_ge(sm_now() - begin, 5 * MILLISECOND);
+}
+END_TEST
+
 /* ---- Several ---- */
 
 struct common {
@@ -409,6 +418,7 @@ Suite *suite(void)
     tcase_add_test(cases, readers_share_and_writers_do_not);
     tcase_add_test(cases, as_many_as_fit);
     tcase_add_test(cases, a_wait_ends_in_time);
+    tcase_add_test(cases, a_sleep_that_fails);
     tcase_add_test(cases, processes_exclude_one_another);
     tcase_add_test(cases, turns_come_in_order_of_arrival);
     tcase_add_test(cases, a_ring_ends_the_sleep);
