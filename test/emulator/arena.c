@@ -12,8 +12,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One for each device and for the host. All fit into the address space that ThreadSanitizer leaves to a program. */
+/* One for each device and for the host, and one for reserved addresses. All fit into the address space that
+ * ThreadSanitizer leaves to a program. */
 #define ARENA_SIZE ((size_t)32 << 30)
+#define RESERVED_SIZE ((size_t)128 << 30)
 #define DEVICE_GRANULE ((size_t)512)
 #define HOST_GRANULE ((size_t)4096)
 /* Freed memory of at least this size is given back to the system instead of filled. */
@@ -39,57 +41,88 @@ size_t emu_size_class(size_t size, size_t granule, size_t *span)
 
 static size_t granule_of(const struct emu_arena *arena)
 {
-    return arena->file >= 0 ? DEVICE_GRANULE : HOST_GRANULE;
+    static const size_t granules[] = {
+        [EMU_ARENA_DEVICE] = DEVICE_GRANULE, [EMU_ARENA_HOST] = HOST_GRANULE, [EMU_ARENA_RESERVED] = EMU_GRANULARITY};
+    return granules[arena->kind];
 }
 
-static bool open_arena(struct emu_arena *arena, bool host)
+/* Maps address space that begins at a multiple of the granularity. NULL: there is none. */
+static char *map_arena(size_t size, int protection, int sharing, int file)
 {
+    char *mapped = mmap(NULL, size + EMU_GRANULARITY, PROT_NONE, MAP_NORESERVE | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+        return NULL;
+    char *start = mapped + (EMU_GRANULARITY - (uintptr_t)mapped % EMU_GRANULARITY) % EMU_GRANULARITY;
+    char *end = start + size;
+    if (start > mapped)
+        munmap(mapped, (size_t)(start - mapped));
+    munmap(end, (size_t)(mapped + size + EMU_GRANULARITY - end));
+    if (mmap(start, size, protection, MAP_FIXED | MAP_NORESERVE | sharing, file, 0) == MAP_FAILED)
+        return NULL;
+    madvise(start, size, MADV_DONTDUMP);
+    return start;
+}
+
+static bool open_arena(struct emu_arena *arena, enum emu_arena_kind kind)
+{
+    const bool device = kind == EMU_ARENA_DEVICE;
     if (arena->freed == NULL)
         arena->freed = calloc(EMU_CLASSES, sizeof *arena->freed);
-    arena->file = host ? -1 : memfd_create("cudart_emu", MFD_CLOEXEC);
-    if (arena->freed == NULL || (!host && (arena->file < 0 || ftruncate(arena->file, (off_t)ARENA_SIZE) != 0)))
+    arena->kind = kind;
+    arena->size = kind == EMU_ARENA_RESERVED ? RESERVED_SIZE : ARENA_SIZE;
+    arena->file = device ? memfd_create("cudart_emu", MFD_CLOEXEC) : -1;
+    if (arena->freed == NULL || (device && (arena->file < 0 || ftruncate(arena->file, (off_t)arena->size) != 0)))
         return false;
-    const int sharing = MAP_NORESERVE | (host ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED);
-    void *address = mmap(NULL, ARENA_SIZE, PROT_NONE, sharing, arena->file, 0);
-    void *bytes = host ? address : mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE, sharing, arena->file, 0);
-    if (address == MAP_FAILED || bytes == MAP_FAILED)
+    const int sharing = device ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    char *address = map_arena(arena->size, PROT_NONE, sharing, arena->file);
+    char *bytes = kind == EMU_ARENA_HOST
+                      ? address
+                      : map_arena(arena->size, device ? PROT_READ | PROT_WRITE : PROT_NONE, sharing, arena->file);
+    if (address == NULL || bytes == NULL)
         return false;
-    madvise(address, ARENA_SIZE, MADV_DONTDUMP);
-    madvise(bytes, ARENA_SIZE, MADV_DONTDUMP);
     arena->address = address;
     arena->bytes = bytes;
     arena->top = 0;
     return true;
 }
 
+static struct emu_arena *opened(struct emu_arena *arena, enum emu_arena_kind kind)
+{
+    return arena->address != NULL || open_arena(arena, kind) ? arena : NULL;
+}
+
 struct emu_arena *emu_device_arena(int device)
 {
-    struct emu_arena *arena = &emu.devices[device].arena;
-    return arena->address != NULL || open_arena(arena, false) ? arena : NULL;
+    return opened(&emu.devices[device].arena, EMU_ARENA_DEVICE);
 }
 
 struct emu_arena *emu_host_arena(void)
 {
-    return emu.host.address != NULL || open_arena(&emu.host, true) ? &emu.host : NULL;
+    return opened(&emu.host, EMU_ARENA_HOST);
+}
+
+struct emu_arena *emu_reserved_arena(void)
+{
+    return opened(&emu.reserved, EMU_ARENA_RESERVED);
 }
 
 /* Makes host memory accessible. */
 static void open_span(struct emu_arena *arena, char *start, size_t span)
 {
-    if (arena->file < 0)
+    if (arena->kind == EMU_ARENA_HOST)
         (void)mprotect(start, span, PROT_READ | PROT_WRITE);
 }
 
 char *emu_span_take(struct emu_arena *arena, size_t size)
 {
-    if (arena == NULL || size > ARENA_SIZE / 2)
+    if (arena == NULL || size > arena->size / 2)
         return NULL;
     size_t span;
     struct emu_spans *freed = &arena->freed[emu_size_class(size, granule_of(arena), &span)];
     size_t offset = arena->top;
     if (freed->count > 0)
         offset = freed->offsets[--freed->count];
-    else if (span > ARENA_SIZE - arena->top)
+    else if (span > arena->size - arena->top)
         return NULL;
     else
         arena->top += span;
@@ -100,7 +133,7 @@ char *emu_span_take(struct emu_arena *arena, size_t size)
 void emu_poison(struct emu_arena *arena, char *start, size_t span)
 {
     const size_t offset = (size_t)(start - arena->address);
-    if (arena->file < 0) {
+    if (arena->kind == EMU_ARENA_HOST) {
         /* A late access faults. If the system refuses, it reads the poison. */
         if (span < RETURN_SIZE || madvise(start, span, MADV_DONTNEED) != 0)
             memset(start, EMU_STALE, span);
@@ -115,7 +148,8 @@ void emu_span_give(struct emu_arena *arena, char *start, size_t size)
 {
     size_t span;
     struct emu_spans *freed = &arena->freed[emu_size_class(size, granule_of(arena), &span)];
-    emu_poison(arena, start, span);
+    if (arena->kind != EMU_ARENA_RESERVED)
+        emu_poison(arena, start, span);
     if (freed->count == freed->room) {
         const size_t room = freed->room == 0 ? 16 : 2 * freed->room;
         size_t *offsets = realloc(freed->offsets, room * sizeof *offsets);
@@ -134,11 +168,11 @@ static void reset_arena(struct emu_arena *arena)
         arena->freed[i].count = 0;
     if (arena->address == NULL)
         return;
-    munmap(arena->address, ARENA_SIZE);
-    if (arena->file >= 0) {
-        munmap(arena->bytes, ARENA_SIZE);
+    munmap(arena->address, arena->size);
+    if (arena->kind != EMU_ARENA_HOST)
+        munmap(arena->bytes, arena->size);
+    if (arena->file >= 0)
         close(arena->file);
-    }
     arena->address = arena->bytes = NULL;
     arena->top = 0;
 }
@@ -148,6 +182,7 @@ void emu_arenas_reset(void)
     for (int device = 0; device < EMU_MAX_DEVICES; device++)
         reset_arena(&emu.devices[device].arena);
     reset_arena(&emu.host);
+    reset_arena(&emu.reserved);
 }
 
 static bool arena_has(const struct emu_arena *arena, const void *address, size_t *offset)
@@ -164,6 +199,8 @@ char *emu_bytes(const void *address)
         if (arena_has(arena, address, &offset))
             return arena->bytes + offset;
     }
+    if (arena_has(&emu.reserved, address, &offset))
+        return emu.reserved.bytes + offset;
     return (char *)(uintptr_t)address;
 }
 
@@ -173,5 +210,5 @@ bool emu_is_device_address(const void *address)
     for (int device = 0; device < emu.device_count; device++)
         if (arena_has(&emu.devices[device].arena, address, &offset))
             return true;
-    return false;
+    return arena_has(&emu.reserved, address, &offset);
 }

@@ -341,6 +341,7 @@ int main(int argc, char **argv)
     run_sections(capture_sections, only);
     run_sections(graph_sections, only);
     run_sections(thread_sections, only);
+    run_sections(shared_sections, only);
 
     printf("%d facts hold, %d do not, %d skipped\n", atomic_load(&tally->right), atomic_load(&tally->wrong),
            atomic_load(&tally->skipped));

@@ -29,6 +29,7 @@ extern const struct section order_sections[];
 extern const struct section capture_sections[];
 extern const struct section graph_sections[];
 extern const struct section thread_sections[];
+extern const struct section shared_sections[];
 
 int device_count(void);
 

@@ -54,7 +54,7 @@ static int default_attribute(int attribute, int device)
     case cudaDevAttrAsyncEngineCount:
         return 3;
     case cudaDevAttrPciBusId:
-        return 16 + device;
+        return 16 + emu.devices[device].gpu;
     case cudaDevAttrTextureAlignment:
         return 512;
     case cudaDevAttrUnifiedAddressing:
@@ -72,6 +72,8 @@ static int default_attribute(int attribute, int device)
     case cudaDevAttrCanUseHostPointerForRegisteredMem:
     case cudaDevAttrHostRegisterSupported:
     case cudaDevAttrMemoryPoolsSupported:
+    case CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED: /* the runtime's enum lacks these two */
+    case CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED:
         return 1;
     default:
         return 0;
@@ -121,6 +123,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attr, int dev
     return emu_leave(error);
 }
 
+CUresult emu_cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
+{
+    cudaError_t error = EMU_ENTER(cuDeviceGetAttribute, EMU_NEEDS_DRIVER);
+    if (error == cudaSuccess)
+        error = get_attribute(pi, (int)attrib, dev);
+    return emu_leave_driver(error);
+}
+
 cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
 {
     cudaError_t error = EMU_ENTER(cudaDeviceGetPCIBusId, EMU_NEEDS_DRIVER);
@@ -130,7 +140,7 @@ cudaError_t cudaDeviceGetPCIBusId(char *pciBusId, int len, int device)
         else if (pciBusId == NULL || len < 13)
             error = cudaErrorInvalidValue;
         else
-            snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", (unsigned)(16 + device));
+            snprintf(pciBusId, (size_t)len, "0000:%02X:00.0", (unsigned)(16 + emu.devices[device].gpu));
     }
     return emu_leave(error);
 }

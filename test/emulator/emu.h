@@ -17,14 +17,26 @@
 
 #include "cudart_emu.h"
 
+#include <cuda.h>
 #include <pthread.h>
+#include <sys/types.h>
 
 #define EMU_MAX_DEVICES 8
 #define EMU_FRESH 0xCD /* the contents of new memory */
 #define EMU_STALE 0xDD /* the contents of freed memory */
+/* Of memory from cuMemCreate, and of its addresses. */
+#define EMU_GRANULARITY ((size_t)2 << 20)
 
-/* Every call of the runtime that is counted and can be made to fail. */
+/* The driver's functions, each with the version of CUDA that introduced it. */
 /* clang-format off */
+#define EMU_DRIVER_CALLS(X)                                                                                            \
+    X(cuDeviceGet, 2000) X(cuDeviceGetAttribute, 2000) X(cuDeviceGetUuid, 9020)                                        \
+    X(cuMemGetAllocationGranularity, 10020) X(cuMemCreate, 10020) X(cuMemRelease, 10020)                               \
+    X(cuMemGetAllocationPropertiesFromHandle, 10020) X(cuMemExportToShareableHandle, 10020)                            \
+    X(cuMemImportFromShareableHandle, 10020) X(cuMemAddressReserve, 10020) X(cuMemAddressFree, 10020)                  \
+    X(cuMemMap, 10020) X(cuMemUnmap, 10020) X(cuMemSetAccess, 10020)
+
+/* Every call of the runtime that is counted and can be made to fail. The driver's functions are counted too. */
 #define EMU_CALLS(X)                                                                                                   \
     X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute) X(cudaDriverGetVersion)          \
     X(cudaGetDeviceProperties)                                                                                         \
@@ -45,12 +57,15 @@
     X(cudaEventElapsedTime)                                                                                            \
     X(cudaStreamBeginCapture) X(cudaStreamEndCapture) X(cudaStreamGetCaptureInfo) X(cudaGraphInstantiate)              \
     X(cudaGraphInstantiateWithFlags) X(cudaGraphLaunch) X(cudaGraphExecDestroy) X(cudaGraphDestroy)                    \
-    X(cudaGraphGetNodes)
+    X(cudaGraphGetNodes) X(cudaGetDriverEntryPoint) X(cudaGetDriverEntryPointByVersion)
 
 enum emu_call {
 #define EMU_CALL_ID(name) EMU_##name,
+#define EMU_DRIVER_CALL_ID(name, version) EMU_##name,
     EMU_CALLS(EMU_CALL_ID)
+    EMU_DRIVER_CALLS(EMU_DRIVER_CALL_ID)
 #undef EMU_CALL_ID
+#undef EMU_DRIVER_CALL_ID
     EMU_CALL_COUNT
 };
 /* clang-format on */
@@ -95,12 +110,20 @@ struct emu_spans {
     size_t room;
 };
 
+enum emu_arena_kind {
+    EMU_ARENA_DEVICE,
+    EMU_ARENA_HOST,
+    EMU_ARENA_RESERVED /* address space for cuMemAddressReserve, without memory of its own */
+};
+
 /* A stretch of address space that hands out spans in size classes, the last freed first. */
 struct emu_arena {
+    enum emu_arena_kind kind;
     char *address; /* the program's address */
     char *bytes;   /* the emulator's mapping of the same bytes; equal for host memory */
     int file;      /* of device memory, -1 otherwise */
-    size_t top;    /* nothing beyond it was ever handed out */
+    size_t size;
+    size_t top; /* nothing beyond it was ever handed out */
     struct emu_spans *freed;
 };
 
@@ -108,6 +131,27 @@ enum emu_alloc_state {
     EMU_LIVE,
     EMU_FREEING, /* cudaFreeAsync was called and its turn has not come */
     EMU_GHOST    /* freed by cudaFreeAsync; the host has not yet synchronized with the free */
+};
+
+/* Memory from cuMemCreate. It is the content of a file in memory, so that other processes can map it. It is freed when
+ * all handles and mappings of all processes, and all exported descriptors, are gone. */
+struct emu_memory {
+    struct emu_memory *next;
+    unsigned refs; /* this process's handles and mappings */
+    int file;
+    dev_t file_device; /* these two identify the file */
+    ino_t file_number;
+    size_t size;
+    int device;
+    bool exportable;
+};
+
+/* An address range from cuMemAddressReserve. */
+struct emu_reserved {
+    struct emu_reserved *next;
+    char *start;
+    size_t size;
+    struct emu_origin born;
 };
 
 struct emu_alloc {
@@ -125,6 +169,9 @@ struct emu_alloc {
     struct emu_pool *pool;   /* NULL: not from a pool */
     struct emu_block *block; /* of the pool; NULL after another allocation has taken it over */
     struct emu_use *uses;    /* by operations that have not run yet */
+    /* Of a mapping: the memory, and the devices to which cuMemSetAccess has given access. NULL: not a mapping. */
+    struct emu_memory *memory;
+    bool access[EMU_MAX_DEVICES];
     struct emu_origin born;
     struct emu_origin freed;
     uint64_t freeing_stream; /* id of the stream that the free was queued on */
@@ -330,6 +377,13 @@ struct CUmemPoolHandle_st {
     struct emu_pool *pool;
 };
 
+/* Its address is the CUmemGenericAllocationHandle. */
+struct emu_memory_handle {
+    struct emu_slot slot;
+    struct emu_memory *memory;
+    struct emu_origin born;
+};
+
 struct emu_slots {
     char *base;
     size_t slot_size, room, used;
@@ -344,6 +398,7 @@ struct emu_attribute {
 
 struct emu_device {
     bool context;
+    int gpu; /* the physical GPU's number, which identifies it in other processes */
     cudaError_t sticky;
     cudaError_t break_code;
     size_t limit;
@@ -372,13 +427,15 @@ struct emu_state {
     bool forked;
     int device_count;
     struct emu_device devices[EMU_MAX_DEVICES];
-    struct emu_arena host;
+    struct emu_arena host, reserved;
     size_t pinned_limit, pinned_used;
     struct emu_alloc *tree;
     struct emu_alloc *ghosts, *oldest_ghost;
     size_t ghost_count;
     struct emu_pool *pools;
-    struct emu_slots streams, events, pool_handles, graph_handles, exec_handles;
+    struct emu_slots streams, events, pool_handles, graph_handles, exec_handles, memory_handles;
+    struct emu_memory *memories;
+    struct emu_reserved *reservations;
     struct emu_stream *kept_streams;
     struct emu_capture *captures;
     struct emu_graph *graphs;

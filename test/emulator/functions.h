@@ -17,6 +17,9 @@ cudaError_t emu_enter(enum emu_call call, enum emu_need need, const void *site);
 /* The same for functions that act like a call of the runtime and are not counted. */
 cudaError_t emu_enter_uncounted(const char *name, enum emu_need need, const void *site);
 cudaError_t emu_leave(cudaError_t error);
+/* The same for a function of the driver, which does not change the runtime's last error. The codes of the runtime that
+ * the driver has too are equal to the driver's. */
+CUresult emu_leave_driver(cudaError_t error);
 /* Returns whether a failure that a test has set ended the call, although the device accepts work. */
 bool emu_was_refused(cudaError_t error);
 
@@ -40,6 +43,26 @@ extern const char *const emu_call_names[EMU_CALL_COUNT];
 bool emu_peer_reachable(int device, int owner, const struct emu_pool *pool, bool write);
 void emu_attribute_set(int device, int attribute, int value);
 int emu_attribute(int device, int attribute);
+void emu_uuid(int device, CUuuid *uuid);
+
+/* ---- The driver's functions, for cudaGetDriverEntryPoint in driver.c ---- */
+#define EMU_DRIVER_FUNCTION(name, version) __typeof__(name) emu_##name;
+EMU_DRIVER_CALLS(EMU_DRIVER_FUNCTION)
+#undef EMU_DRIVER_FUNCTION
+
+/* ---- physical.c: memory from cuMemCreate ---- */
+/* Finds the memory of a handle that is given to a call. Fails if its device is lost. */
+cudaError_t emu_memory_of(CUmemGenericAllocationHandle handle, struct emu_memory **memory);
+void emu_memory_ref(struct emu_memory *memory);
+void emu_memory_unref(struct emu_memory *memory);
+void emu_memories_reset(void);
+
+/* ---- mapping.c: address ranges, and memory mapped there ---- */
+/* Returns whether a device may access device memory. Only mappings restrict their own device. */
+bool emu_mapping_permits(const struct emu_alloc *alloc, int device);
+/* Ends a mapping whose allocation is dead. */
+void emu_mapping_release(struct emu_alloc *alloc);
+void emu_reservations_reset(void);
 
 /* ---- handle.c ---- */
 void *emu_slot_take(struct emu_slots *slots);
@@ -53,10 +76,11 @@ char *emu_span_take(struct emu_arena *arena, size_t size);
 void emu_span_give(struct emu_arena *arena, char *start, size_t size);
 struct emu_arena *emu_device_arena(int device);
 struct emu_arena *emu_host_arena(void);
+struct emu_arena *emu_reserved_arena(void);
 void emu_arenas_reset(void);
 /* Returns the emulator's own mapping of this address. */
 char *emu_bytes(const void *address);
-/* Returns whether a device's memory has ever been at this address. */
+/* Returns whether a device's memory, or a reserved address range, has ever been at this address. */
 bool emu_is_device_address(const void *address);
 void emu_poison(struct emu_arena *arena, char *start, size_t span);
 

@@ -142,6 +142,8 @@ void *emu_pointer(const void *device_address)
 /* A kernel breaks the device when it runs, if it touches memory that its device cannot access. */
 cudaError_t emu_kernel_fault(int device, const struct emu_alloc *alloc, bool write)
 {
+    if (alloc->memory != NULL)
+        return emu_mapping_permits(alloc, device) ? cudaSuccess : cudaErrorIllegalAddress;
     if (alloc->kind != EMU_DEVICE_MEMORY || emu_peer_reachable(device, alloc->device, alloc->pool, write))
         return cudaSuccess;
     return cudaErrorIllegalAddress;

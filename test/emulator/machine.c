@@ -14,8 +14,10 @@ struct emu_state emu = {.lock = PTHREAD_MUTEX_INITIALIZER, .ran = PTHREAD_COND_I
 
 const char *const emu_call_names[EMU_CALL_COUNT] = {
 #define CALL_NAME(name) #name,
-    EMU_CALLS(CALL_NAME)
+#define DRIVER_CALL_NAME(name, version) #name,
+    EMU_CALLS(CALL_NAME) EMU_DRIVER_CALLS(DRIVER_CALL_NAME)
 #undef CALL_NAME
+#undef DRIVER_CALL_NAME
 };
 
 static _Thread_local struct emu_thread self;
@@ -184,13 +186,24 @@ bool emu_was_refused(cudaError_t error)
     return self.locked && self.refused && can_run && emu_context(self.device) == cudaSuccess;
 }
 
-cudaError_t emu_leave(cudaError_t error)
+static void progress_and_unlock(void)
 {
     if (self.locked) {
         emu_progress();
         self.locked = false;
         emu_unlock();
     }
+}
+
+CUresult emu_leave_driver(cudaError_t error)
+{
+    progress_and_unlock();
+    return (CUresult)error;
+}
+
+cudaError_t emu_leave(cudaError_t error)
+{
+    progress_and_unlock();
     if (error != cudaSuccess && error != cudaErrorNotReady)
         self.last_error = error;
     return error;
@@ -201,6 +214,7 @@ cudaError_t emu_leave(cudaError_t error)
 static void reset_device(struct emu_device *device, int number)
 {
     device->context = false;
+    device->gpu = number;
     device->sticky = device->break_code = cudaSuccess;
     device->limit = DEFAULT_MEMORY;
     device->used = 0;
@@ -229,12 +243,15 @@ static void reset_locked(uint64_t seed)
     emu_memory_reset();
     emu_race_reset();
     emu_pools_reset();
+    emu_reservations_reset();
+    emu_memories_reset();
     emu_arenas_reset();
     emu_slots_reset(&emu.streams, sizeof(struct CUstream_st), 1u << 16);
     emu_slots_reset(&emu.events, sizeof(struct CUevent_st), 1u << 20);
     emu_slots_reset(&emu.pool_handles, sizeof(struct CUmemPoolHandle_st), 1u << 12);
     emu_slots_reset(&emu.graph_handles, sizeof(struct CUgraph_st), 1u << 16);
     emu_slots_reset(&emu.exec_handles, sizeof(struct CUgraphExec_st), 1u << 16);
+    emu_slots_reset(&emu.memory_handles, sizeof(struct emu_memory_handle), 1u << 16);
     emu_failures_reset();
     for (int device = 0; device < EMU_MAX_DEVICES; device++)
         reset_device(&emu.devices[device], device);
@@ -297,6 +314,14 @@ void emu_set_driver_version(int version)
 {
     emu_lock();
     emu.driver_version = version;
+    emu_unlock();
+}
+
+void emu_set_gpu(int device, int gpu)
+{
+    emu_lock();
+    if (device >= 0 && device < EMU_MAX_DEVICES)
+        emu.devices[device].gpu = gpu;
     emu_unlock();
 }
 

@@ -138,6 +138,8 @@ void emu_memory_release(struct emu_alloc *alloc)
     case EMU_DEVICE_MEMORY:
         if (alloc->pool != NULL) {
             emu_block_freed(alloc);
+        } else if (alloc->memory != NULL) {
+            emu_mapping_release(alloc);
         } else {
             emu.devices[alloc->device].used -= alloc->span;
             emu_span_give(&emu.devices[alloc->device].arena, alloc->start, alloc->span);
@@ -160,6 +162,8 @@ void emu_memory_release(struct emu_alloc *alloc)
     case EMU_POOL:
     case EMU_GRAPH:
     case EMU_GRAPH_EXEC:
+    case EMU_MEMORY_HANDLE:
+    case EMU_ADDRESS_RANGE:
     case EMU_KINDS:
         break;
     }
@@ -256,7 +260,8 @@ cudaError_t emu_find_to_free(const void *start, struct emu_alloc **out)
     if (alloc != NULL && alloc->state != EMU_LIVE)
         return emu_misuse("%p was freed before, and the host has not synchronized with that free: %s", start,
                           emu_describe(&alloc->freed));
-    if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED))
+    if (alloc == NULL || alloc->start != start || (alloc->kind != EMU_DEVICE_MEMORY && alloc->kind != EMU_MANAGED) ||
+        alloc->memory != NULL)
         return cudaErrorInvalidValue;
     *out = alloc;
     return cudaSuccess;
@@ -321,6 +326,8 @@ static void describe_pointer(struct cudaPointerAttributes *out, const void *poin
     out->devicePointer = address;
     if (alloc->kind == EMU_DEVICE_MEMORY) {
         out->type = cudaMemoryTypeDevice;
+        if (!emu_mapping_permits(alloc, emu_self()->device))
+            out->devicePointer = NULL;
         return;
     }
     out->type = alloc->kind == EMU_MANAGED ? cudaMemoryTypeManaged : cudaMemoryTypeHost;

@@ -129,6 +129,16 @@ static void report_leaked_handles(void)
         if (exec->slot.live)
             fprintf(stderr, "cudart_emu:   executable graph: %s\n", emu_describe(&exec->born));
     }
+    for (size_t i = 0; i < emu.memory_handles.used; i++) {
+        const struct emu_memory_handle *handle =
+            &((const struct emu_memory_handle *)(void *)emu.memory_handles.base)[i];
+        if (handle->slot.live)
+            fprintf(stderr, "cudart_emu:   handle of memory, %zu bytes: %s\n", handle->memory->size,
+                    emu_describe(&handle->born));
+    }
+    for (const struct emu_reserved *range = emu.reservations; range != NULL; range = range->next)
+        fprintf(stderr, "cudart_emu:   address range: %p, %zu bytes: %s\n", (void *)range->start, range->size,
+                emu_describe(&range->born));
     for (const struct emu_pool *pool = emu.pools; pool != NULL; pool = pool->next)
         if (pool->handle != NULL && pool != emu.devices[pool->device].default_pool)
             fprintf(stderr, "cudart_emu:   pool: %s\n", emu_describe(&pool->born));
@@ -138,7 +148,7 @@ void emu_check_leaks(void)
 {
     static const char *const names[EMU_KINDS] = {
         "device memory", "page-locked memory", "registered memory", "managed memory", "streams", "events", "pools",
-        "graphs",        "executable graphs"};
+        "graphs",        "executable graphs",  "handles of memory", "address ranges"};
     bool any = false;
     /* A forked child owns nothing of its parent's. */
     if (!emu.report_leaks || emu.forked)

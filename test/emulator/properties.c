@@ -81,7 +81,7 @@ static void describe(struct cudaDeviceProp *out, int device)
 {
     memset(out, 0, sizeof *out);
     snprintf(out->name, sizeof out->name, "Emulated GPU");
-    snprintf(out->uuid.bytes, sizeof out->uuid.bytes, "emulated GPU %d", device);
+    emu_uuid(device, &out->uuid);
     out->totalGlobalMem = emu.devices[device].limit;
     for (size_t i = 0; i < sizeof ints / sizeof *ints; i++) {
         const int value = emu_attribute(device, ints[i].attribute);

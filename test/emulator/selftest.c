@@ -5,6 +5,7 @@
 #include "selftest.h"
 
 #define SEEDS 200
+#define FEW_SEEDS 40 /* for the tests that fill megabytes */
 
 uint64_t seed;
 
@@ -88,14 +89,24 @@ static void run(void (*const *tests)(void))
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 3 && strcmp(argv[1], "take_part") == 0)
+        return selftest_process(atoi(argv[2]));
+    for (seed = 0; seed < 3; seed++) {
+        run(mapping_tests_once);
+        run(process_tests_once);
+    }
     for (seed = 0; seed < SEEDS; seed++) {
         run(order_tests);
         run(memory_tests);
         run(failure_tests);
         run(capture_tests);
         run(race_tests);
+        if (seed >= FEW_SEEDS)
+            continue;
+        run(mapping_tests);
+        run(process_tests);
     }
     for (seed = 0; seed < 3; seed++) {
         run(order_tests_once);

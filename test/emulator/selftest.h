@@ -47,8 +47,15 @@ extern void (*const failure_tests[])(void);
 extern void (*const failure_tests_once[])(void);
 extern void (*const capture_tests[])(void);
 extern void (*const capture_tests_once[])(void);
+extern void (*const mapping_tests[])(void);
+extern void (*const mapping_tests_once[])(void);
+extern void (*const process_tests[])(void);
+extern void (*const process_tests_once[])(void);
 extern void (*const race_tests[])(void);
 extern void (*const race_tests_once[])(void);
+
+/* What the program does if it is started with "take_part" and an exported descriptor. Returns its exit status. */
+int selftest_process(int file);
 
 /* ---- Helpers ---- */
 

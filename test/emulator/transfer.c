@@ -90,10 +90,24 @@ static cudaError_t queue_copy(const struct copy *copy)
     return cudaSuccess;
 }
 
+/* A copy between devices needs no peer access, but one of the two devices must have access to a mapping. */
+static cudaError_t permitted(const struct emu_alloc *alloc, const struct emu_stream *stream)
+{
+    if (alloc == NULL || stream == NULL || emu_mapping_permits(alloc, alloc->device) ||
+        emu_mapping_permits(alloc, stream->device))
+        return cudaSuccess;
+    return emu_misuse("%p is mapped, and cuMemSetAccess has not given device %d access", (void *)alloc->start,
+                      stream->device);
+}
+
 static cudaError_t resolve(struct copy *copy)
 {
-    const cudaError_t error = emu_resolve(copy->to, copy->size, &copy->target);
-    return error != cudaSuccess ? error : emu_resolve(copy->from, copy->size, &copy->source);
+    cudaError_t error = emu_resolve(copy->to, copy->size, &copy->target);
+    if (error == cudaSuccess)
+        error = emu_resolve(copy->from, copy->size, &copy->source);
+    if (error == cudaSuccess)
+        error = permitted(copy->target, copy->stream);
+    return error == cudaSuccess ? permitted(copy->source, copy->stream) : error;
 }
 
 cudaError_t emu_copy_check(void *to, const void *from, size_t size)
@@ -164,6 +178,9 @@ static cudaError_t fill(void *to, int value, size_t size, cudaStream_t handle, b
         return error;
     if (target == NULL)
         return cudaErrorInvalidValue;
+    error = permitted(target, stream);
+    if (error != cudaSuccess)
+        return error;
     struct emu_op *op = emu_op_new(EMU_OP_FILL, stream);
     emu_op_touches(op, target, to, size, true);
     op->to = emu_bytes(to);

@@ -2,6 +2,7 @@
  * The values and layouts of the runtime's binary interface, as literals. Compiled against the emulator's header and,
  * where there is a toolkit, against the real one. A mistake in the emulator's header fails here.
  */
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <driver_types.h>
 #include <library_types.h>
@@ -289,6 +290,89 @@ AT(struct cudaDeviceProp, l2CacheSize, 596);
 AT(struct cudaDeviceProp, memoryPoolsSupported, 720);
 AT(struct cudaDeviceProp, hostNumaId, 768);
 AT(struct cudaDeviceProp, reserved, 784);
+
+/* ---- The driver ---- */
+
+IS(CUDA_SUCCESS, 0);
+IS(CUDA_ERROR_INVALID_VALUE, 1);
+IS(CUDA_ERROR_OUT_OF_MEMORY, 2);
+IS(CUDA_ERROR_NOT_INITIALIZED, 3);
+IS(CUDA_ERROR_DEINITIALIZED, 4);
+IS(CUDA_ERROR_STUB_LIBRARY, 34);
+IS(CUDA_ERROR_CALL_REQUIRES_NEWER_DRIVER, 36);
+IS(CUDA_ERROR_DEVICE_UNAVAILABLE, 46);
+IS(CUDA_ERROR_NO_DEVICE, 100);
+IS(CUDA_ERROR_INVALID_DEVICE, 101);
+IS(CUDA_ERROR_INVALID_CONTEXT, 201);
+IS(CUDA_ERROR_MAP_FAILED, 205);
+IS(CUDA_ERROR_UNMAP_FAILED, 206);
+IS(CUDA_ERROR_ALREADY_MAPPED, 208);
+IS(CUDA_ERROR_NOT_MAPPED, 211);
+IS(CUDA_ERROR_ECC_UNCORRECTABLE, 214);
+IS(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED, 217);
+IS(CUDA_ERROR_OPERATING_SYSTEM, 304);
+IS(CUDA_ERROR_INVALID_HANDLE, 400);
+IS(CUDA_ERROR_ILLEGAL_STATE, 401);
+IS(CUDA_ERROR_NOT_FOUND, 500);
+IS(CUDA_ERROR_NOT_READY, 600);
+IS(CUDA_ERROR_ILLEGAL_ADDRESS, 700);
+IS(CUDA_ERROR_LAUNCH_FAILED, 719);
+IS(CUDA_ERROR_NOT_PERMITTED, 800);
+IS(CUDA_ERROR_NOT_SUPPORTED, 801);
+IS(CUDA_ERROR_SYSTEM_NOT_READY, 802);
+IS(CUDA_ERROR_UNKNOWN, 999);
+IS(CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, 41);
+IS(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, 102);
+IS(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED, 103);
+IS(CU_MEM_HANDLE_TYPE_NONE, 0x0);
+IS(CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0x1);
+IS(CU_MEM_HANDLE_TYPE_WIN32, 0x2);
+IS(CU_MEM_HANDLE_TYPE_WIN32_KMT, 0x4);
+IS(CU_MEM_HANDLE_TYPE_FABRIC, 0x8);
+IS(CU_MEM_ACCESS_FLAGS_PROT_NONE, 0x0);
+IS(CU_MEM_ACCESS_FLAGS_PROT_READ, 0x1);
+IS(CU_MEM_ACCESS_FLAGS_PROT_READWRITE, 0x3);
+IS(CU_MEM_LOCATION_TYPE_INVALID, 0x0);
+IS(CU_MEM_LOCATION_TYPE_NONE, 0x0);
+IS(CU_MEM_LOCATION_TYPE_DEVICE, 0x1);
+IS(CU_MEM_LOCATION_TYPE_HOST, 0x2);
+IS(CU_MEM_LOCATION_TYPE_HOST_NUMA, 0x3);
+IS(CU_MEM_LOCATION_TYPE_HOST_NUMA_CURRENT, 0x4);
+IS(CU_MEM_ALLOCATION_TYPE_INVALID, 0x0);
+IS(CU_MEM_ALLOCATION_TYPE_PINNED, 0x1);
+IS(CU_MEM_ALLOCATION_TYPE_MANAGED, 0x2);
+IS(CU_MEM_ALLOC_GRANULARITY_MINIMUM, 0x0);
+IS(CU_MEM_ALLOC_GRANULARITY_RECOMMENDED, 0x1);
+IS(cudaEnableDefault, 0x0);
+IS(cudaEnableLegacyStream, 0x1);
+IS(cudaEnablePerThreadDefaultStream, 0x2);
+IS(cudaDriverEntryPointSuccess, 0);
+IS(cudaDriverEntryPointSymbolNotFound, 1);
+IS(cudaDriverEntryPointVersionNotSufficent, 2);
+
+SIZE(CUresult, 4);
+SIZE(CUdevice, 4);
+SIZE(CUdeviceptr, 8);
+SIZE(CUmemGenericAllocationHandle, 8);
+SIZE(CUuuid, 16);
+SIZE(CUdevice_attribute, 4);
+SIZE(CUmemAllocationHandleType, 4);
+SIZE(CUmemAllocationGranularity_flags, 4);
+SIZE(CUmemLocation, 8);
+AT(CUmemLocation, id, 4);
+SIZE(CUmemAllocationProp, 32);
+AT(CUmemAllocationProp, requestedHandleTypes, 4);
+AT(CUmemAllocationProp, location, 8);
+AT(CUmemAllocationProp, win32HandleMetaData, 16);
+AT(CUmemAllocationProp, allocFlags, 24);
+AT(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable, 25);
+AT(CUmemAllocationProp, allocFlags.usage, 26);
+AT(CUmemAllocationProp, allocFlags.reserved, 28);
+SIZE(CUmemAccessDesc, 12);
+AT(CUmemAccessDesc, flags, 8);
+_Static_assert(CUDA_VERSION == CUDART_VERSION, "cuda.h and cuda_runtime_api.h are of one version");
+
+/* ---- Vectors ---- */
 
 #define VECTOR(type, size, alignment)                                                                                  \
     SIZE(type, size);                                                                                                  \

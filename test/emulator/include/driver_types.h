@@ -134,6 +134,18 @@ typedef enum cudaError {
 
 /* ---- Types ---- */
 
+enum cudaGetDriverEntryPointFlags {
+    cudaEnableDefault = 0x0,
+    cudaEnableLegacyStream = 0x1,
+    cudaEnablePerThreadDefaultStream = 0x2
+};
+
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess = 0,
+    cudaDriverEntryPointSymbolNotFound = 1,
+    cudaDriverEntryPointVersionNotSufficent = 2
+};
+
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost = 0,
     cudaMemcpyHostToDevice = 1,
@@ -180,10 +192,7 @@ struct cudaMemLocation {
     int id;
 };
 
-enum cudaMemcpyFlags {
-    cudaMemcpyFlagDefault = 0x0,
-    cudaMemcpyFlagPreferOverlapWithCompute = 0x1
-};
+enum cudaMemcpyFlags { cudaMemcpyFlagDefault = 0x0, cudaMemcpyFlagPreferOverlapWithCompute = 0x1 };
 
 enum cudaMemcpySrcAccessOrder {
     cudaMemcpySrcAccessOrderInvalid = 0x0,
@@ -351,10 +360,13 @@ enum cudaFuncCache {
     cudaFuncCachePreferEqual = 3
 };
 
+#ifndef CU_UUID_HAS_BEEN_DEFINED
+#define CU_UUID_HAS_BEEN_DEFINED
 struct CUuuid_st {
     char bytes[16];
 };
 typedef struct CUuuid_st CUuuid;
+#endif
 typedef struct CUuuid_st cudaUUID_t;
 
 struct cudaDeviceProp {
