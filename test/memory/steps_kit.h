@@ -37,9 +37,9 @@ static inline bool take_call(void)
     return true;
 }
 
-void __real_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_place place);
-void __wrap_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_place place);
-void __wrap_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_place place)
+void __real_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place);
+void __wrap_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place);
+void __wrap_sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place)
 {
     take_step();
     __real_sm_line_store(page, index, place);

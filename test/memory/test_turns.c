@@ -188,7 +188,7 @@ static bool is_in_line(const struct sm_control_page *page, int count)
 {
     int in_line = 0;
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
-        struct sm_place place;
+        struct sm_line_word place;
         ck_assert_int_eq(sm_line_read(page, i, &place), SYNCED_MEM_OK);
         in_line += place.kind > SM_LINE_CHOOSING;
     }

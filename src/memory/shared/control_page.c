@@ -80,7 +80,7 @@ synced_mem_status sm_line_fail(uint64_t word)
                    (unsigned long long)word);
 }
 
-void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_place place)
+void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place)
 {
     atomic_store(&page->line[index], place.place << SM_PLACE_SHIFT | (uint64_t)place.kind);
 }

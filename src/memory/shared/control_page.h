@@ -70,7 +70,7 @@ void sm_contents_store(struct sm_control_page *page, struct sm_contents contents
 
 enum sm_line_kind { SM_LINE_OUT, SM_LINE_CHOOSING, SM_LINE_FILL, SM_LINE_READ, SM_LINE_WRITE, SM_LINE_END };
 
-struct sm_place {
+struct sm_line_word {
     enum sm_line_kind kind;
     uint64_t place; /* of FILL, READ and WRITE, at least 1; of CHOOSING the count of choices; of OUT 0 */
 };
@@ -83,7 +83,8 @@ enum { SM_PLACE_SHIFT = 8 };
 synced_mem_status sm_line_fail(uint64_t word);
 
 /* Reads the word of a participant. ERR_PEER: it is malformed. A turn reads all words twice, so this is inlined. */
-static inline synced_mem_status sm_line_read(const struct sm_control_page *page, unsigned index, struct sm_place *place)
+static inline synced_mem_status sm_line_read(const struct sm_control_page *page, unsigned index,
+                                             struct sm_line_word *place)
 {
     const uint64_t word = atomic_load(&page->line[index]);
     place->kind = (enum sm_line_kind)(word & 0xff);
@@ -94,7 +95,7 @@ static inline synced_mem_status sm_line_read(const struct sm_control_page *page,
     return is_kind && place->place > 0 && place->place <= SM_MOST_PLACE ? SYNCED_MEM_OK : sm_line_fail(word);
 }
 
-void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_place place);
+void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place);
 
 /* ---- The bell ---- */
 

@@ -62,7 +62,7 @@ static bool set_byte_lock(int fd, unsigned index, short type)
 
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place)
 {
-    participant->mine = (struct sm_place){.kind = kind, .place = place};
+    participant->mine = (struct sm_line_word){.kind = kind, .place = place};
     sm_line_store(participant->page, participant->index, participant->mine);
 }
 
@@ -108,7 +108,7 @@ bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t 
         const bool asked = i != participant->index && (others >> i & 1);
         if (!asked || !set_byte_lock(participant->lock, i, F_WRLCK))
             continue;
-        sm_line_store(participant->page, i, (struct sm_place){.kind = SM_LINE_OUT});
+        sm_line_store(participant->page, i, (struct sm_line_word){.kind = SM_LINE_OUT});
         (void)set_byte_lock(participant->lock, i, F_UNLCK);
         cleaned = true;
     }

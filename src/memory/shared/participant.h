@@ -14,7 +14,7 @@ struct sm_participant {
     unsigned index;              /* of its byte, and of its word in the line */
     uint32_t seen_deaths;        /* the last count that a turn has returned */
     uint64_t choices;            /* counts the places that it has chosen */
-    struct sm_place mine;        /* its word in the line; the page's may be another process's doing */
+    struct sm_line_word mine;    /* its word in the line; the page's may be another process's doing */
     struct sm_participant *next; /* in the list of those that the process has */
     struct sm_participant **link;
 };

@@ -13,6 +13,7 @@ struct sm_shared_memory {
     struct sm_share_files files;
     struct sm_participant participant;
     void *host; /* facts.host_bytes, mapped */
+    int device; /* the number of the device with facts.uuid in this process; -1: not known */
     atomic_uint holders;
 };
 

@@ -23,7 +23,7 @@ struct front {
 static bool may_another_sleep(const struct sm_participant *participant)
 {
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
-        struct sm_place other;
+        struct sm_line_word other;
         const bool is_well = sm_line_read(participant->page, i, &other) == SYNCED_MEM_OK;
         if (i != participant->index && (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE))
             return true;
@@ -47,7 +47,7 @@ static synced_mem_status choose_place(const struct sm_participant *participant, 
 {
     uint64_t highest = 0;
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
-        struct sm_place other;
+        struct sm_line_word other;
         SM_TRY(sm_line_read(participant->page, i, &other));
         if (other.kind != SM_LINE_CHOOSING && other.place > highest)
             highest = other.place;
@@ -58,9 +58,9 @@ static synced_mem_status choose_place(const struct sm_participant *participant, 
     return sm_fail(SYNCED_MEM_ERR_PEER, "another process has taken the last place in the line");
 }
 
-static bool has_lower_place(const struct sm_place *other, unsigned index, const struct sm_participant *participant)
+static bool has_lower_place(const struct sm_line_word *other, unsigned index, const struct sm_participant *participant)
 {
-    const struct sm_place *const mine = &participant->mine;
+    const struct sm_line_word *const mine = &participant->mine;
     if (other->kind == SM_LINE_OUT || (other->kind == SM_LINE_READ && mine->kind != SM_LINE_WRITE))
         return false;
     return other->place < mine->place || (other->place == mine->place && index < participant->index);
@@ -82,7 +82,7 @@ static synced_mem_status shrink_front(const struct sm_participant *participant, 
 {
     *choosing = false;
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
-        struct sm_place other;
+        struct sm_line_word other;
         if (!(front->members >> i & 1))
             continue;
         SM_TRY(sm_line_read(participant->page, i, &other));
