@@ -76,15 +76,20 @@ static void set_turn(struct sm_sharing *sharing, enum sm_turn turn, unsigned val
 
 /* ---- Taking over the contents ---- */
 
-static void set_heads(struct synced_mem *mem, unsigned head, bool read_only)
+/* Nothing writes a stale side in a turn to read, so valid sides alone are made read-only. */
+static void set_read_only(const struct synced_mem *record, unsigned sides)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(mem, side))
-            sm_copy_of(mem, side)->read_only = read_only;
+        if (sm_copy_of(record, side))
+            sm_copy_of(record, side)->read_only = (sides & sm_bit(side)) != 0;
+}
+
+static void set_heads(struct synced_mem *mem, unsigned head, bool reading)
+{
+    const unsigned read_only = reading ? head : SYNCED_MEM_UNINITIALIZED;
+    set_read_only(mem, read_only);
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
-        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-            if (sm_copy_of(each, side))
-                sm_copy_of(each, side)->read_only = read_only;
+        set_read_only(each, read_only);
         sm_set_head(each, head);
     }
 }
