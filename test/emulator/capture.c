@@ -29,6 +29,7 @@
  *   - A thread that may make unsafe calls gets 901 from the synchronization of an invalidated stream. A query returns
  *     the same as a synchronization.
  *   - The legacy stream refuses queries of its device, flags and priority as it refuses those of its id.
+ *   - The driver's calls for memory, such as cuMemCreate, are not unsafe.
  *   - cudaHostAlloc() and cudaMallocManaged() are as unsafe as the other allocations.
  */
 #include "emu.h"

@@ -369,12 +369,12 @@ static void free_memory_falls(void)
     expect_true("free memory falls by the size of what is created", fall >= size && fall < 2 * size);
     unsigned char *const memory = map_memory(handle, size, 0);
     DRIVER_MUST(cu.cuMemRelease(handle));
-    expect_true("a mapping without a handle keeps it", before - free_memory() >= size);
+    expect_true("a mapping without a handle keeps it", free_memory() + size <= before);
     unmap_memory(memory, size);
-    expect_true("the last reference gives it back", before - free_memory() < size / 2);
+    expect_true("the last reference gives it back", free_memory() + size / 2 > before);
 }
 
-/* Without access, the process may be of no use afterwards. On the emulated runtime it is a reported misuse. */
+/* The process may be of no use after such an access. The emulated runtime reports it as misuse. */
 #if WITH_EMULATOR
 static void take_misuse(const char *report, void *user)
 {
@@ -475,7 +475,7 @@ static void killed_exporter(bool import_first)
     const size_t held = free_memory();
     unmap_memory(memory, 64 * unit);
     DRIVER_MUST(cu.cuMemRelease(handle));
-    expect_true("free memory rises when the importer gives it up", free_memory() - held >= 32 * unit);
+    expect_true("free memory rises when the importer gives it up", free_memory() >= held + 32 * unit);
 }
 
 static void exporter_killed(void)

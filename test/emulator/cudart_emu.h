@@ -44,8 +44,8 @@ void emu_set_device_memory(int device, size_t bytes); /* the limit; memory that 
 void emu_set_pinned_memory(size_t bytes);             /* the limit of page-locked memory; unlimited at first */
 bool emu_has_context(int device);                     /* whether the device's primary context was created */
 
-/* Sets which GPU the device is, as CUDA_VISIBLE_DEVICES does. At first device n is GPU n. A GPU has the same UUID and the
- * same PCI bus in every process. An import of memory fails in a process where no device is the memory's GPU. */
+/* Sets which GPU the device is, as CUDA_VISIBLE_DEVICES does. At first device n is GPU n. A GPU has the same UUID and
+ * the same PCI bus in every process. An import of memory fails in a process where no device is the memory's GPU. */
 void emu_set_gpu(int device, int gpu);
 
 /* ---- Kernels ---- */

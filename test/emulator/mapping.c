@@ -1,10 +1,9 @@
 /*
  * Address ranges from cuMemAddressReserve, and memory that cuMemMap maps there. A mapping is an allocation of device
- * memory. Like other device memory it has two addresses, and the program can touch neither the mapping nor the rest of
- * the range through its own.
+ * memory. Like other device memory it has two addresses. The program's own address never gives the host access.
  *
- * The documentation says of cuMemUnmap and cuMemSetAccess that they are synchronous "for most use cases". A program
- * cannot rely on it, so that cuMemUnmap under pending work is reported.
+ * The documentation calls cuMemUnmap and cuMemSetAccess synchronous "for most use cases". A program cannot rely on
+ * that. So cuMemUnmap under pending work is reported.
  */
 #include "emu.h"
 

@@ -1,9 +1,9 @@
 /*
  * Memory from cuMemCreate: its handles, and its exchange between processes by file descriptors.
  *
- * The memory is the content of a file in memory. An exported descriptor is a duplicate of the file's, so that the
- * kernel frees the memory with the last mapping and descriptor of all processes. Behind the memory the file has one page
- * with a description, from which another process imports it.
+ * The memory is the content of a file in memory. An exported descriptor is a duplicate of the file's. So the kernel
+ * frees the memory with the last mapping and descriptor of all processes. Behind the memory the file has one page that
+ * describes it for the import.
  *
  * The memory counts as used on its device from cuMemCreate, or the first import in a process, until the process has
  * neither a handle nor a mapping of it. Each process counts for itself.

@@ -370,7 +370,7 @@ int main(int argc, char **argv)
     volatile uint64_t *const seed = mmap(NULL, sizeof *seed, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const uint64_t first = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     const struct program *const tables[] = {order_programs, right_memory_programs, right_capture_programs,
-                                            right_race_programs};
+                                            right_race_programs, right_mapping_programs};
     const uint64_t seeds = argc > 2 ? 1 : seeds_asked();
     int ran = 0, flagged = 0;
 
@@ -378,7 +378,7 @@ int main(int argc, char **argv)
         perror("mmap");
         return 1;
     }
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         for (const struct program *program = tables[i]; program->name; program++) {
             if (argc > 1 && strcmp(argv[1], program->name) != 0)
                 continue;

@@ -493,6 +493,8 @@ int main(int argc, char **argv)
     missed += missed_of(wrong_by_code_programs, SEEDS, only, &ran);
     for (const struct wrong *wrong = wrong_capture_programs; wrong->program.name; wrong++)
         missed += !caught_always(wrong, only, &ran);
+    for (const struct wrong *wrong = wrong_mapping_programs; wrong->program.name; wrong++)
+        missed += !caught_always(wrong, only, &ran);
     missed += missed_of(wrong_by_bytes_programs, 1, only, &ran);
     missed += missed_of(wrong_capture_by_code_programs, SEEDS, only, &ran);
     missed += missed_of(wrong_capture_by_bytes_programs, 1, only, &ran);
