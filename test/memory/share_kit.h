@@ -81,7 +81,7 @@ static inline int end_child(pid_t child)
     return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
 }
 
-static inline void await(const atomic_int *value, int wanted)
+static inline void await_value(const atomic_int *value, int wanted)
 {
     const uint64_t begin = sm_now();
     while (atomic_load(value) < wanted && sm_now() < begin + 20000ull * MILLISECOND)

@@ -6,12 +6,17 @@
 #ifndef STEPS_KIT_H
 #define STEPS_KIT_H
 
-#include "share_kit.h"
+#include "fixture.h"
+
+#include "memory/shared/control_page.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 static struct {
     int count;   /* of steps */

@@ -1,5 +1,6 @@
 /* A process that gives or gets shared memory is killed at each step, or refused each call of the system. */
 #define STEPS_OF_MEMORY
+#include "share_kit.h"
 #include "steps_kit.h"
 
 #include "memory/shared/shared_memory.h"

@@ -1,4 +1,5 @@
 /* A process that takes turns is killed at each of its steps. Whatever it was about to do, the others go on. */
+#include "share_kit.h"
 #include "steps_kit.h"
 
 static struct shared_page made;

@@ -270,7 +270,7 @@ static pid_t start_holder(struct common *all, enum sm_line_kind kind)
     atomic_store(&all->go, (int)kind);
     atomic_store(&all->ready, 0);
     const pid_t kid = start_child(hold_a_turn, all);
-    await(&all->ready, 1);
+    await_value(&all->ready, 1);
     return kid;
 }
 
