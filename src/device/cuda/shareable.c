@@ -69,6 +69,9 @@ static synced_mem_status check_driver(CUresult code, const char *call, int devic
     return check_code((cudaError_t)code, call, device, size);
 }
 
+/* Giving something up is tried twice: after a failure it would stay. */
+#define TRY_TWICE(call) ((call) == CUDA_SUCCESS ? CUDA_SUCCESS : (call))
+
 static synced_mem_status query_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES])
 {
     struct driver driver;
@@ -104,7 +107,7 @@ static synced_mem_status map_here(const struct driver *driver, int device, CUmem
     SM_TRY(check_driver(driver->cuMemMap(data, bytes, 0, handle, 0), "cuMemMap", device, bytes));
     const synced_mem_status status = set_access(driver, device, data, bytes);
     if (status != SYNCED_MEM_OK)
-        (void)driver->cuMemUnmap(data, bytes);
+        (void)TRY_TWICE(driver->cuMemUnmap(data, bytes));
     return status;
 }
 
@@ -118,9 +121,9 @@ static synced_mem_status map_and_release(const struct driver *driver, int device
     if (status == SYNCED_MEM_OK) {
         status = map_here(driver, device, handle, bytes, data);
         if (status != SYNCED_MEM_OK)
-            (void)driver->cuMemAddressFree(data, bytes);
+            (void)TRY_TWICE(driver->cuMemAddressFree(data, bytes));
     }
-    (void)driver->cuMemRelease(handle);
+    (void)TRY_TWICE(driver->cuMemRelease(handle));
     if (status == SYNCED_MEM_OK)
         *out = (void *)(uintptr_t)data;
     return status;
@@ -143,7 +146,7 @@ static synced_mem_status export_and_map(const struct driver *driver, int device,
         driver->cuMemExportToShareableHandle(&made->file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
         "cuMemExportToShareableHandle", device, made->bytes);
     if (status != SYNCED_MEM_OK) {
-        (void)driver->cuMemRelease(handle);
+        (void)TRY_TWICE(driver->cuMemRelease(handle));
         return status;
     }
     status = map_and_release(driver, device, handle, made->bytes, alignment, &made->data);
@@ -159,9 +162,9 @@ static synced_mem_status make_memory(int device, size_t size, size_t alignment, 
     size_t granularity;
     CUmemGenericAllocationHandle handle;
     SM_TRY(find_calls(device, &driver));
-    SM_TRY(check_driver(
-        driver.cuMemGetAllocationGranularity(&granularity, &description, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
-        "cuMemGetAllocationGranularity", device, 0));
+    SM_TRY(
+        check_driver(driver.cuMemGetAllocationGranularity(&granularity, &description, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                     "cuMemGetAllocationGranularity", device, 0));
     struct sm_device_shareable made = {.bytes = (size + granularity - (size > 0)) / granularity * granularity};
     SM_TRY(check_driver(driver.cuMemCreate(&handle, made.bytes, &description, 0), "cuMemCreate", device, made.bytes));
     SM_TRY(export_and_map(&driver, device, handle, alignment, &made));
@@ -198,7 +201,7 @@ static synced_mem_status import_memory(int device, int file, size_t bytes, size_
                         "cuMemImportFromShareableHandle", device, bytes));
     const synced_mem_status status = check_location(&driver, device, handle);
     if (status != SYNCED_MEM_OK) {
-        (void)driver.cuMemRelease(handle);
+        (void)TRY_TWICE(driver.cuMemRelease(handle));
         return status;
     }
     return map_and_release(&driver, device, handle, bytes, alignment, out);
@@ -219,18 +222,25 @@ synced_mem_status sm_device_import(int device, int file, size_t bytes, size_t al
 
 /* ---- Giving up ---- */
 
-static synced_mem_status unmap_memory(int device, void *data, size_t bytes)
+static synced_mem_status find_calls_here(int device, struct driver *driver, struct before *before)
+{
+    SM_TRY(enter_device(device, before));
+    const synced_mem_status status = find_calls(device, driver);
+    return status == SYNCED_MEM_OK ? SYNCED_MEM_OK : leave_device(device, before, status);
+}
+
+static synced_mem_status unmap_memory(const struct driver *driver, int device, void *data, size_t bytes)
 {
     const CUdeviceptr at = (CUdeviceptr)(uintptr_t)data;
-    struct driver driver;
-    SM_TRY(find_calls(device, &driver));
-    SM_TRY(check_driver(driver.cuMemUnmap(at, bytes), "cuMemUnmap", device, bytes));
-    return check_driver(driver.cuMemAddressFree(at, bytes), "cuMemAddressFree", device, bytes);
+    SM_TRY(check_driver(TRY_TWICE(driver->cuMemUnmap(at, bytes)), "cuMemUnmap", device, bytes));
+    return check_driver(TRY_TWICE(driver->cuMemAddressFree(at, bytes)), "cuMemAddressFree", device, bytes);
 }
 
 synced_mem_status sm_device_unmap(int device, void *data, size_t bytes)
 {
     struct before before;
-    SM_TRY(enter_device(device, &before));
-    return leave_device(device, &before, unmap_memory(device, data, bytes));
+    struct driver driver;
+    if (find_calls_here(device, &driver, &before) != SYNCED_MEM_OK)
+        SM_TRY(find_calls_here(device, &driver, &before));
+    return leave_device(device, &before, unmap_memory(&driver, device, data, bytes));
 }
