@@ -268,6 +268,18 @@ static synced_mem_status wait_for_own_work(struct synced_mem *mem, synced_mem_st
     }
 }
 
+/* Notes the loss of the device that has contents. An earlier call may have reported it already. */
+static void notice_lost_device(const struct synced_mem *mem, unsigned head, synced_mem_status *lost)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    struct sm_pointer_facts facts;
+    if (!(head & sm_bit(SM_GPU)))
+        return;
+    const synced_mem_status status = sm_device_query_pointer(copy->device, sm_copy_data(copy), &facts);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        *lost = status;
+}
+
 static synced_mem_status check_not_exported(const struct synced_mem *mem)
 {
     SM_TRY(sm_check_not_exported(mem, SM_CPU));
@@ -284,6 +296,8 @@ static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsi
     *head = sm_head_of_records(mem);
     if (writing && *head == SYNCED_MEM_MIXED)
         return SYNCED_MEM_OK;
+    if (writing)
+        notice_lost_device(mem, *head, &lost);
     if (lost != SYNCED_MEM_OK && writing && *head != SYNCED_MEM_UNINITIALIZED) {
         *head &= sm_bit(SM_CPU);
         if (!*head)
