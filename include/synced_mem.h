@@ -284,9 +284,9 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  * Several processes can use one object that was made with options.shareable: docs/guide/processes.md. The processes are
  * on one machine. Each has an object of its own, which is an object like any other in a turn, and has the same bytes.
  *
- *    turns        Many read, or one writes, in order of arrival. An object is made in its maker's turn to write. Without
- *                 a turn, calls that use the contents return ERR_INVALID_STATE, and the head is UNINITIALIZED. So do
- *                 calls that write in a turn to read, and calls there on a side that was not valid when it began.
+ *    turns        Many read, or one writes, in order of arrival. An object is made in its maker's turn to write.
+ *                 Without a turn the head is UNINITIALIZED, and calls that use the contents return ERR_INVALID_STATE.
+ *                 In a turn to read, calls that write do so, and calls on a side that was not valid when it began.
  *                 Pointers are good until the turn ends. A turn is the process's: all its threads may use the object.
  *    views        Are each process's own, and stay when a turn ends. Turns are their root's: to acquire, hand over or
  *                 share a view returns ERR_INVALID_STATE.
@@ -315,8 +315,8 @@ typedef enum synced_mem_turn {
 } synced_mem_turn;
 
 /** Gives the object to the process at the other end of a socket, which calls synced_mem_receive(). The calling process
- * needs a turn, and keeps it. Sends one message with two or three descriptors. After a failure the message may have gone
- * in part: close the socket.
+ * needs a turn, and keeps it. Sends one message with two or three descriptors. After a failure close the socket: the
+ * message may have gone in part.
  * @param socket      a connected Unix socket of type SOCK_STREAM or SOCK_SEQPACKET; its other data stay as they are
  * @param timeout_ms  for the socket to take the message
  * Blocking: until the socket has taken the message; for no work on a device. Ownership: the socket stays the caller's;
@@ -327,8 +327,9 @@ typedef enum synced_mem_turn {
  * reserved, GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, int timeout_ms);
 
-/** Makes an object of what the process at the other end of a socket gives with synced_mem_share(). It has one reference,
- * no turn, no name and no user pointer. What comes is checked before it is used. Starts nothing of CUDA's.
+/** Makes an object of what the process at the other end of a socket gives with synced_mem_share(). The object has one
+ * reference, no turn, no name and no user pointer. All that comes is checked before it is used. Starts nothing of
+ * CUDA's.
  * @param socket      as for synced_mem_share(). After a failure close it: part of a message may be read
  * @param timeout_ms  for the whole message to come
  * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing

@@ -3,7 +3,6 @@
 
 #include "base/process.h"
 #include "base/status.h"
-#include "copy/callback.h"
 #include "object/access.h"
 #include "object/exports.h"
 #include "object/fetch.h"
@@ -35,14 +34,14 @@ static synced_mem_status begin_acquire(struct sm_sharing *sharing)
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has a turn, or waits for one: hand over first");
 }
 
-/* *before: the turn. Waits for calls of other threads. In a callback the calling thread may be inside such a call. */
+/* *before: the turn. In a callback the calling thread may be in a call on the object, whose end would never come. */
 static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_turn *before)
 {
     SM_TRY(check_generation(sharing));
     sm_mutex_lock(&sharing->lock);
     *before = sharing->turn;
     const bool has_turn = *before == SM_TURN_READ || *before == SM_TURN_WRITE;
-    const bool inside = sharing->calls > 0 && sm_callback_runs();
+    const bool inside = sharing->calls > 0 && sm_gate_is_passed();
     if (has_turn && !inside)
         sharing->turn = SM_TURN_CHANGING;
     sm_mutex_unlock(&sharing->lock);

@@ -137,6 +137,14 @@ void sm_sharing_free(struct sm_sharing *sharing)
 
 /* ---- The gate ---- */
 
+/* The gates that the calling thread has passed and not left. */
+static _Thread_local unsigned gates_passed;
+
+bool sm_gate_is_passed(void)
+{
+    return gates_passed > 0;
+}
+
 /* With the lock held. */
 static synced_mem_status check_turn(const struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode)
 {
@@ -161,11 +169,13 @@ synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, en
     const synced_mem_status status = check_turn(sharing, side, mode);
     sharing->calls += status == SYNCED_MEM_OK;
     sm_mutex_unlock(&sharing->lock);
+    gates_passed += status == SYNCED_MEM_OK;
     return status;
 }
 
 void sm_gate_leave(struct sm_sharing *sharing)
 {
+    gates_passed--;
     sm_mutex_lock(&sharing->lock);
     const bool awaited = --sharing->calls == 0 && sharing->turn == SM_TURN_CHANGING;
     sm_mutex_unlock(&sharing->lock);

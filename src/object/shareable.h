@@ -55,6 +55,9 @@ void sm_sharing_free(struct sm_sharing *sharing);
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode);
 void sm_gate_leave(struct sm_sharing *sharing);
 
+/* Returns whether the calling thread is in such a call: a callback or a handler of the program's runs in it. */
+bool sm_gate_is_passed(void);
+
 static inline synced_mem_status sm_gate_begin(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode)
 {
     struct sm_sharing *const sharing = sm_sharing_of(mem);
