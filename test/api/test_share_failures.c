@@ -479,6 +479,35 @@ START_TEST(a_callback_hands_over)
 }
 END_TEST
 
+static int hand_over_in_handler(const synced_mem_out_of_memory *request, void *user)
+{
+    (void)request, (void)user;
+    in_callback = synced_mem_hand_over(one);
+    return 0;
+}
+
+/* The handler runs in a call on the object that is refused memory. */
+START_TEST(a_handler_hands_over)
+{
+    open_two();
+    OK(synced_mem_hand_over(one));
+    OK(synced_mem_release(one));
+    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    one = other;
+    synced_mem_set_out_of_memory_handler(hand_over_in_handler, NULL);
+    emu_fail("cuMemImportFromShareableHandle", 1, cudaErrorMemoryAllocation, false);
+    emu_fail("cuMemImportFromShareableHandle", 2, cudaErrorMemoryAllocation, false);
+    emu_fail("cuMemImportFromShareableHandle", 3, cudaErrorMemoryAllocation, false);
+    emu_fail("cuMemImportFromShareableHandle", 4, cudaErrorMemoryAllocation, false);
+    FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_gpu_data(one));
+    ck_assert_int_eq(in_callback, SYNCED_MEM_ERR_INVALID_STATE);
+    emu_fail_clear();
+    synced_mem_set_out_of_memory_handler(NULL, NULL);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data(one));
+    OK(synced_mem_release(one));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_failures");
@@ -497,6 +526,7 @@ Suite *suite(void)
     tcase_add_test(cases, a_device_that_does_not_exist);
     tcase_add_test(cases, a_machine_without_a_device);
     tcase_add_test(cases, a_callback_hands_over);
+    tcase_add_test(cases, a_handler_hands_over);
     tcase_add_test(lost, work_out_of_sight);
     tcase_add_loop_test(lost, a_device_is_lost, 0, 2);
     tcase_add_test(processes, a_process_sees_other_devices);

@@ -167,6 +167,31 @@ START_TEST(one_that_cleans_up_dies_at_each_step)
 }
 END_TEST
 
+/* ---- The work of a turn ---- */
+
+/* A turn that nobody waits for is a few stores, and no call of the system. */
+START_TEST(a_free_turn_makes_no_call)
+{
+    enum { STORES_TO_WRITE = 5, STORES_TO_READ = 5 };
+    made = make_page();
+    me = join(&made);
+    struct sm_participant *const other = join(&made);
+    steps.count = 0;
+    steps.calls = 0;
+    ck_assert_int_eq(sm_turn_wait(me, true, sm_deadline_after(-1), &head), SYNCED_MEM_OK);
+    sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(steps.count, 2 * STORES_TO_WRITE);
+    ck_assert_int_eq(sm_turn_wait(me, false, sm_deadline_after(-1), &head), SYNCED_MEM_OK);
+    sm_turn_read(me, head);
+    sm_turn_end_read(me);
+    ck_assert_int_eq(steps.count, 2 * (STORES_TO_WRITE + STORES_TO_READ));
+    ck_assert_int_eq(steps.calls, 0);
+    leave(me);
+    leave(other);
+    drop_page(&made);
+}
+END_TEST
+
 /* ---- Refusals by the system ---- */
 
 /* Makes a file, maps it, joins, and leaves. Returns whether that succeeded. */
@@ -259,6 +284,7 @@ Suite *suite(void)
     tcase_add_test(cases, a_process_dies_at_each_step);
     tcase_add_test(cases, one_that_waits_dies_at_each_step);
     tcase_add_test(cases, one_that_cleans_up_dies_at_each_step);
+    tcase_add_test(cases, a_free_turn_makes_no_call);
     tcase_add_test(cases, the_system_refuses_each_call);
     tcase_add_test(cases, standard_descriptors_stay_free);
     return suite;
