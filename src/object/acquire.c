@@ -141,10 +141,10 @@ static synced_mem_status take_over_contents(struct sm_sharing *sharing, enum sm_
 static void give_up_contents(struct sm_sharing *sharing)
 {
     struct sm_transaction transaction;
-    if (sm_enter_restoring_nothing(&transaction, sharing->mem) != SYNCED_MEM_OK)
-        return;
-    set_heads(sharing->mem, SYNCED_MEM_UNINITIALIZED, false);
-    (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    if (sm_enter_restoring_nothing(&transaction, sharing->mem) == SYNCED_MEM_OK) {
+        set_heads(sharing->mem, SYNCED_MEM_UNINITIALIZED, false);
+        (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    }
 }
 
 /* Makes the side valid, and then the copies read-only. */
@@ -285,16 +285,9 @@ static synced_mem_status check_not_exported(const struct synced_mem *mem)
     return sm_check_not_exported(mem, SM_GPU);
 }
 
-/* With the object's lock. Contents that are on a lost device alone are lost. *head: the sides that are valid; MIXED: the
- * work has not ended, as the contents are not on one side. */
-static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsigned *head)
+/* With the object's lock. Contents that are on a lost device alone are lost. *head: the sides that are valid. */
+static synced_mem_status end_contents(struct synced_mem *mem, bool writing, synced_mem_status lost, unsigned *head)
 {
-    synced_mem_status lost = SYNCED_MEM_OK;
-    SM_TRY(wait_for_own_work(mem, &lost));
-    SM_TRY(check_not_exported(mem));
-    *head = sm_head_of_records(mem);
-    if (writing && *head == SYNCED_MEM_MIXED)
-        return SYNCED_MEM_OK;
     if (writing)
         notice_lost_device(mem, *head, &lost);
     if (lost != SYNCED_MEM_OK && writing && *head != SYNCED_MEM_UNINITIALIZED) {
@@ -306,6 +299,16 @@ static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsi
         sm_close_write(each);
     set_heads(mem, SYNCED_MEM_UNINITIALIZED, false);
     return SYNCED_MEM_OK;
+}
+
+/* With the object's lock. *head: as above; MIXED: the turn to write has not ended, as the contents are on no side. */
+static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsigned *head)
+{
+    synced_mem_status lost = SYNCED_MEM_OK;
+    SM_TRY(wait_for_own_work(mem, &lost));
+    SM_TRY(check_not_exported(mem));
+    *head = sm_head_of_records(mem);
+    return writing && *head == SYNCED_MEM_MIXED ? SYNCED_MEM_OK : end_contents(mem, writing, lost, head);
 }
 
 static synced_mem_status end_turn_of_object(struct sm_sharing *sharing, bool writing, unsigned *head)

@@ -4,7 +4,14 @@
 
 #include "processes_kit.h"
 
+#include "device/device.h"
+
 #include "cudart_emu.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
 
 static synced_mem *one;
 static synced_mem *other;
@@ -25,6 +32,22 @@ void *__wrap_sm_slab_take(void *slab)
 {
     return fail_calloc_at > 0 && --fail_calloc_at == 0 ? NULL : __real_sm_slab_take(slab);
 }
+
+static bool fail_moves; /* of descriptors */
+
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *const argument = va_arg(arguments, void *);
+    va_end(arguments);
+    errno = EMFILE;
+    return fail_moves && command == F_DUPFD_CLOEXEC ? -1 : __real_fcntl64(fd, command, argument);
+}
+
+int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
 
 static void open_two(void)
 {
@@ -264,6 +287,29 @@ START_TEST(no_device_memory)
 }
 END_TEST
 
+/* The program has closed its standard descriptors, and the file of the device's memory gets one of them. */
+START_TEST(no_descriptor_is_left)
+{
+    int fds[3];
+    prepare_share();
+    (void)sm_device_count();
+    for (int fd = 0; fd < 3; fd++)
+        fds[fd] = __real_fcntl64(fd, F_DUPFD_CLOEXEC, (void *)10);
+    for (int fd = 0; fd < 2; fd++)
+        (void)close(fd);
+    fail_moves = true;
+    const synced_mem_status refused = share_it();
+    fail_moves = false;
+    for (int fd = 0; fd < 3; fd++) {
+        (void)dup2(fds[fd], fd);
+        (void)close(fds[fd]);
+    }
+    ck_assert_int_eq(refused, SYNCED_MEM_ERR_FILE);
+    OK(share_it());
+    check_share();
+}
+END_TEST
+
 /* The host's memory stays pageable where it can't be page-locked. */
 START_TEST(no_page_locked_memory)
 {
@@ -442,6 +488,49 @@ START_TEST(a_machine_without_a_device)
 }
 END_TEST
 
+/* ---- Threads ---- */
+
+static void *read_on_host(void *unused)
+{
+    const void *const data = synced_mem_cpu_data(one);
+    SOUND(data != NULL && pattern_is(data, BYTES, 1));
+    return unused;
+}
+
+static void *hand_one_over(void *unused)
+{
+    SOUND(synced_mem_hand_over(one) == SYNCED_MEM_OK);
+    return unused;
+}
+
+/* A call that has passed the gate ends before the turn does. Others are refused meanwhile. */
+START_TEST(a_hand_over_waits_for_calls)
+{
+    pthread_t reader;
+    pthread_t ender;
+    open_two();
+    stream = open_stream(NON_BLOCKING);
+    gpu_hold(stream);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(one, stream), BYTES, 1, stream);
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_on_host, NULL), 0);
+    while (!others_sleep())
+        continue;
+    ck_assert_int_eq(pthread_create(&ender, NULL, hand_one_over, NULL), 0);
+    while (!others_sleep())
+        continue;
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_gpu_data(one));
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_acquire(one, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+    gpu_unhold();
+    ck_assert_int_eq(pthread_join(reader, NULL), 0);
+    ck_assert_int_eq(pthread_join(ender, NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    OK(synced_mem_acquire(other, CPU, READ, 0));
+    close_stream(stream);
+    check_on_host();
+}
+END_TEST
+
 /* ---- Callbacks ---- */
 
 static synced_mem_status in_callback = SYNCED_MEM_STATUS_FORCE_INT; /* it was not called yet */
@@ -520,11 +609,13 @@ Suite *suite(void)
     tcase_add_test(cases, no_memory_for_records);
     tcase_add_test(cases, no_memory_in_an_acquire);
     tcase_add_test(cases, no_device_memory);
+    tcase_add_test(cases, no_descriptor_is_left);
     tcase_add_test(cases, no_page_locked_memory);
     tcase_add_test(cases, a_stream_captures);
     tcase_add_test(cases, a_stream_of_another_device);
     tcase_add_test(cases, a_device_that_does_not_exist);
     tcase_add_test(cases, a_machine_without_a_device);
+    tcase_add_test(cases, a_hand_over_waits_for_calls);
     tcase_add_test(cases, a_callback_hands_over);
     tcase_add_test(cases, a_handler_hands_over);
     tcase_add_test(lost, work_out_of_sight);

@@ -215,7 +215,7 @@ static void make_fork_and_exit(int socket)
         check_in_child();
         raise_flag(0);
         await_flag(1, 1);
-        _exit(0);
+        exit(EXIT_SUCCESS);
     }
     await_flag(0, 1);
     ck_assert(host_is(synced_mem_cpu_data(mine), BYTES, 1));

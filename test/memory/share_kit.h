@@ -68,7 +68,7 @@ static inline pid_t start_child(int (*function)(void *argument), void *argument)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         (void)alarm(60);
-        _exit(function(argument));
+        exit(function(argument));
     }
     return child;
 }

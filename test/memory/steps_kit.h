@@ -23,7 +23,8 @@ static struct {
     int kill_at; /* 0: never */
     int fail_at; /* of the calls of the system alone; 0: never */
     int fail_with;
-    int calls; /* of the system */
+    int calls;            /* of the system */
+    bool sends_processes; /* descriptors come as those of a process */
 } steps;
 
 static inline void take_step(void)
@@ -147,7 +148,10 @@ ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
-    return take_call() ? -1 : __real_recvmsg(fd, message, flags);
+    const ssize_t came = take_call() ? -1 : __real_recvmsg(fd, message, flags);
+    if (came >= 0 && steps.sends_processes)
+        CMSG_FIRSTHDR(message)->cmsg_type = 4; /* SCM_PIDFD, which newer systems have */
+    return came;
 }
 
 #ifdef STEPS_OF_MEMORY

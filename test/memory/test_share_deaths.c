@@ -184,6 +184,20 @@ START_TEST(each_move_is_refused)
 }
 END_TEST
 
+/* The program has set SO_PASSPIDFD, by which the system adds a descriptor. */
+START_TEST(a_descriptor_of_a_process)
+{
+    const int before = count_descriptors();
+    open_ends();
+    steps.sends_processes = true;
+    ck_assert(!use_all_calls());
+    steps.sends_processes = false;
+    sm_fd_close(&ends[0]);
+    sm_fd_close(&ends[1]);
+    ck_assert_int_eq(count_descriptors(), before);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_deaths");
@@ -192,5 +206,6 @@ Suite *suite(void)
     tcase_add_test(cases, a_getter_dies_at_each_step);
     tcase_add_test(cases, the_system_refuses_each_call);
     tcase_add_test(cases, each_move_is_refused);
+    tcase_add_test(cases, a_descriptor_of_a_process);
     return suite;
 }
