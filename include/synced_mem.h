@@ -296,8 +296,9 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 memory stay: resize, use_memory and their like, and release_data return ERR_INVALID_STATE. Memory
  *                 goes with the last process that has the object, in whatever order they end.
  *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
- *                 contents are UNINITIALIZED, and each other process's next synced_mem_acquire() returns
- *                 ERR_OWNER_DIED once. A process that executes another program, or a forked child, has no turn.
+ *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
+ *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes
+ *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
  *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
  *    limits       At most 64 processes have one object. A process must not close descriptors that it did not open.
@@ -346,8 +347,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket
  * success the process has a turn until synced_mem_hand_over() or the last release; after a failure none. Threads: safe;
  * a process has one turn, so a second call returns ERR_INVALID_STATE. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE
  * (not shareable, a view, the process has a turn or waits for one, no device memory); ERR_TIMEOUT; ERR_OWNER_DIED (told
- * once; the contents are UNINITIALIZED); ERR_PEER (another process has written impossible values); ERR_INVALID_DEVICE
- * (the process does not see the device, and the head is AT_GPU or side the device's); other GPU errors. @since 0.2 */
+ * once; the contents before the death are lost); ERR_PEER (another process has written impossible values);
+ * ERR_INVALID_DEVICE (the process does not see the device, and the head is AT_GPU or side the device's); other GPU
+ * errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
                                                     int timeout_ms);
 

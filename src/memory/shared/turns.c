@@ -165,8 +165,9 @@ static synced_mem_status tell_death(struct sm_participant *participant, const st
     if (contents->deaths == participant->seen_deaths)
         return SYNCED_MEM_OK;
     participant->seen_deaths = contents->deaths;
-    return sm_fail(SYNCED_MEM_ERR_OWNER_DIED, "a process ended while it wrote the object: the contents are "
-                                              "UNINITIALIZED now");
+    return sm_fail(SYNCED_MEM_ERR_OWNER_DIED,
+                   "a process ended while it wrote the object, since this process's last turn: the contents were lost, "
+                   "and are UNINITIALIZED unless another process has written since");
 }
 
 synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head)

@@ -10,8 +10,9 @@
 
 /* Waits in line for a turn. writing: the turn is to write. Otherwise it is to fill a side alone beside readers, and
  * sm_turn_read() makes it a turn to read. *head: the published head. Blocks until the deadline. On failure there is no
- * turn. ERR_TIMEOUT. ERR_OWNER_DIED: a participant died while it wrote, and this one was not told yet; the head is
- * UNINITIALIZED now. ERR_PEER: another process has written values that are impossible. */
+ * turn. ERR_TIMEOUT. ERR_OWNER_DIED: a participant died while it wrote, and this one was not told yet. The
+ * contents were lost; another one may have written since. ERR_PEER: another process has written values that are
+ * impossible. */
 synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head);
 
 /* Publishes the head of a turn to fill, which becomes a turn to read. */
