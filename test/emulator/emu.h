@@ -381,6 +381,7 @@ struct CUmemPoolHandle_st {
 struct emu_memory_handle {
     struct emu_slot slot;
     struct emu_memory *memory;
+    bool imported;
     struct emu_origin born;
 };
 

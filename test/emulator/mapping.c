@@ -112,8 +112,10 @@ static cudaError_t map_memory(char *start, size_t size, size_t offset, CUmemGene
     const cudaError_t error = emu_memory_of(handle, &memory);
     if (error != cudaSuccess)
         return error;
-    if (size > memory->size || !is_reserved(start, size) || emu_find_overlap(start, size) != NULL)
+    if (!is_reserved(start, size) || emu_find_overlap(start, size) != NULL)
         return cudaErrorInvalidValue;
+    if (size > memory->size)
+        return cudaErrorNotSupported; /* seen with driver 580 */
     if (mmap(emu_bytes(start), size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memory->file, 0) == MAP_FAILED)
         return cudaErrorMemoryAllocation;
     struct emu_alloc *alloc = emu_alloc_new(EMU_DEVICE_MEMORY, start, size, size, memory->device);
@@ -149,8 +151,20 @@ static cudaError_t check_mapped(const char *start, size_t size)
     return cudaSuccess;
 }
 
+static bool is_empty_range(const char *start, size_t size)
+{
+    return is_granular((uintptr_t)start) && is_granular(size) && is_reserved(start, size) &&
+           emu_find_overlap(start, size) == NULL;
+}
+
+/* The documentation requires a range that is mapped. Driver 580 was seen to return success for a reserved range without
+ * mappings. The call reports it, and then returns success too. */
 static cudaError_t unmap_range(char *start, size_t size)
 {
+    if (size > 0 && is_empty_range(start, size)) {
+        (void)emu_misuse("nothing is mapped at %p, %zu bytes", (void *)start, size);
+        return cudaSuccess;
+    }
     cudaError_t error = size == 0 ? cudaErrorInvalidValue : check_mapped(start, size);
     for (struct emu_alloc *alloc; error == cudaSuccess && (alloc = emu_find_overlap(start, size)) != NULL;) {
         if (alloc->uses != NULL)

@@ -76,7 +76,7 @@ static struct emu_memory *note_memory(int file, size_t size, int device, bool ex
 
 /* ---- Handles ---- */
 
-static cudaError_t new_handle(struct emu_memory *memory, CUmemGenericAllocationHandle *out)
+static cudaError_t new_handle(struct emu_memory *memory, bool imported, CUmemGenericAllocationHandle *out)
 {
     struct emu_memory_handle *handle = emu_slot_take(&emu.memory_handles);
     emu_memory_ref(memory);
@@ -85,6 +85,7 @@ static cudaError_t new_handle(struct emu_memory *memory, CUmemGenericAllocationH
         return cudaErrorMemoryAllocation;
     }
     handle->memory = memory;
+    handle->imported = imported;
     handle->born = emu_self()->origin;
     emu.live[EMU_MEMORY_HANDLE]++;
     emu.live_bytes[EMU_MEMORY_HANDLE] += memory->size;
@@ -210,7 +211,7 @@ static cudaError_t create_memory(CUmemGenericAllocationHandle *out, size_t size,
         return cudaErrorMemoryAllocation;
     }
     struct emu_memory *memory = note_memory(file, size, device, prop->requestedHandleTypes != CU_MEM_HANDLE_TYPE_NONE);
-    return new_handle(memory, out);
+    return new_handle(memory, false, out);
 }
 
 CUresult emu_cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CUmemAllocationProp *prop,
@@ -249,19 +250,20 @@ CUresult emu_cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp *prop, C
 
 /* ---- Between processes ---- */
 
-static cudaError_t export_memory(void *out, CUmemGenericAllocationHandle handle, CUmemAllocationHandleType type,
+/* Driver 580 was seen to refuse the export of an imported handle. */
+static cudaError_t export_memory(void *out, CUmemGenericAllocationHandle value, CUmemAllocationHandleType type,
                                  unsigned long long flags)
 {
-    struct emu_memory *memory = NULL;
+    struct emu_memory_handle *handle = NULL;
     if (out == NULL || flags != 0 || type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR)
         return cudaErrorInvalidValue;
-    const cudaError_t error = emu_memory_of(handle, &memory);
+    const cudaError_t error = handle_of(value, &handle);
     if (error != cudaSuccess)
         return error;
-    if (!memory->exportable)
+    if (!handle->memory->exportable || handle->imported)
         return cudaErrorInvalidValue;
     /* A program that wants the descriptor closed on exec must say so. */
-    const int file = dup(memory->file);
+    const int file = dup(handle->memory->file);
     if (file < 0)
         return cudaErrorOperatingSystem;
     memcpy(out, &file, sizeof file);
@@ -320,7 +322,7 @@ static cudaError_t import_memory(CUmemGenericAllocationHandle *out, int file, CU
             return cudaErrorOperatingSystem;
         memory = note_memory(own, page.size, device, true);
     }
-    return new_handle(memory, out);
+    return new_handle(memory, true, out);
 }
 
 CUresult emu_cuMemImportFromShareableHandle(CUmemGenericAllocationHandle *handle, void *osHandle,

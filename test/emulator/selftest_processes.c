@@ -69,8 +69,13 @@ static void test_imported_twice(void)
     const int file = exported(handle), again = exported(handle);
     CHECK(file != again);
     const CUmemGenericAllocationHandle first = imported(file), second = imported(again);
+    int none = -1;
     close(file);
     close(again);
+    /* Only the handle that created the memory exports it. */
+    IS(cu.cuMemExportToShareableHandle(&none, first, FD_TYPE, 0), CUDA_ERROR_INVALID_VALUE);
+    CHECK(none == -1);
+    close(exported(handle));
     CHECK(first != second && available(2) == before - UNIT);
     unsigned char *const one = mapped(first, UNIT, 2), *const two = mapped(second, UNIT, 2);
     CHECK(one != two);
@@ -80,6 +85,7 @@ static void test_imported_twice(void)
     FINE(cu.cuMemRelease(handle));
     FINE(cu.cuMemRelease(first));
     unmap(one, UNIT);
+    IS(cu.cuMemExportToShareableHandle(&none, second, FD_TYPE, 0), CUDA_ERROR_INVALID_VALUE);
     FINE(cu.cuMemRelease(second));
     CHECK(available(2) == before - UNIT && peek(two) == 6);
     unmap(two, UNIT);
@@ -224,6 +230,8 @@ static void take_part(int file)
     CHECK(available(2) == before - UNIT);
     FINE(cu.cuMemGetAllocationPropertiesFromHandle(&prop, handle));
     CHECK(prop.location.id == 2);
+    int none = -1;
+    IS(cu.cuMemExportToShareableHandle(&none, handle, FD_TYPE, 0), CUDA_ERROR_INVALID_VALUE);
     unsigned char *const memory = mapped(handle, UNIT, 2);
     struct cudaPointerAttributes attributes;
     OK(cudaSetDevice(2));

@@ -4,6 +4,8 @@
 #include "trust_mappings.h"
 #include "trust_wrong.h"
 
+#define FD_TYPE CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
 static void copied_without_access(void)
 {
     const struct driver_calls cu = driver();
@@ -38,6 +40,26 @@ static void unmapped_unordered(void)
     MUST(cudaMemsetAsync(memory, 1, SIZE, stream));
     emu_run_all();
     cu.cuMemUnmap((uintptr_t)memory, PIECE);
+}
+
+static void unmapped_twice(void)
+{
+    const struct driver_calls cu = driver();
+    byte *const memory = new_mapping(&cu);
+
+    DRIVER_MUST(cu.cuMemUnmap((uintptr_t)memory, PIECE));
+    cu.cuMemUnmap((uintptr_t)memory, PIECE);
+}
+
+static void exported_by_importer(void)
+{
+    const struct driver_calls cu = driver();
+    CUmemGenericAllocationHandle imported;
+    int file, again = -1;
+
+    DRIVER_MUST(cu.cuMemExportToShareableHandle(&file, new_memory(&cu), FD_TYPE, 0));
+    DRIVER_MUST(cu.cuMemImportFromShareableHandle(&imported, (void *)(intptr_t)file, FD_TYPE));
+    CHECK(cu.cuMemExportToShareableHandle(&again, imported, FD_TYPE, 0) == CUDA_ERROR_INVALID_VALUE && again == -1);
 }
 
 static void used_after_unmap(void)
@@ -124,6 +146,8 @@ const struct wrong wrong_mapping_programs[] = {
     {{"mapping used by a kernel without access", kernel_without_access}, TELLS, SEEDS, {NULL, NULL}},
     {{"mapping unmapped too early", unmapped_too_early}, ABORTS, 1, {"cuMemUnmap", "cudaMemsetAsync"}},
     {{"mapping unmapped unordered", unmapped_unordered}, RACES, RACE_SEEDS, {"cuMemUnmap", "cudaMemsetAsync"}},
+    {{"mapping unmapped twice", unmapped_twice}, ABORTS, SEEDS, {"cuMemUnmap", "nothing is mapped"}},
+    {{"memory exported by its importer", exported_by_importer}, TELLS, SEEDS, {NULL, NULL}},
     {{"mapping used after unmap", used_after_unmap}, ABORTS, SEEDS, {"cudaMemset", "no longer, allocated"}},
     {{"mapping filled by unordered streams", fills_unordered}, RACES, RACE_SEEDS, {"cudaMemsetAsync", "cuMemMap"}},
     {{"address range freed under a mapping", range_freed_under_mapping},
