@@ -100,6 +100,7 @@ static void be_hostile(int socket)
 {
     struct sm_shared_memory *memory;
     ck_assert_int_eq(sm_shared_receive(socket, sm_deadline_after(LONG_MS), &memory), SYNCED_MEM_OK);
+    await_flag(2, 1); /* later nobody could receive it */
     raise_flag(0);
     while (atomic_load(&common->flags[1]) < 2) {
         attack(memory);
@@ -168,7 +169,9 @@ static void make_among_enemies(int socket)
 
 static void receive_among_enemies(int socket)
 {
-    stay_honest(receive(socket));
+    synced_mem *const mem = receive(socket);
+    raise_flag(2);
+    stay_honest(mem);
 }
 
 START_TEST(others_go_on)
