@@ -374,6 +374,7 @@ START_TEST(a_device_is_lost)
 {
     open_two();
     synced_mem *const third = share_with_myself(one);
+    leaves_memory = true;
     if (_i == 0) {
         lose_device();
         FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_hand_over(one));
