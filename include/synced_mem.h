@@ -102,7 +102,10 @@ typedef enum synced_mem_state {
     X(8, ERR_CUDA, "a call of the CUDA runtime failed")                                                                \
     X(9, ERR_CAPTURING, "a stream is capturing a graph, which does not allow this call")                               \
     X(10, ERR_FORKED, "the process was forked from one that had used a GPU")                                           \
-    X(11, ERR_FILE, "a file can't be written")
+    X(11, ERR_FILE, "a file can't be written")                                                                         \
+    X(12, ERR_OWNER_DIED, "a process ended while it wrote the object, whose contents are lost")                        \
+    X(13, ERR_TIMEOUT, "the time is over")                                                                             \
+    X(14, ERR_PEER, "the other process has closed the socket, or has sent or written impossible values")
 
 /** The result of a call. */
 typedef enum synced_mem_status {
@@ -150,6 +153,12 @@ typedef enum synced_mem_placement_kind {
     SYNCED_MEM_PLACEMENT_AUTOMATIC = 3
 } synced_mem_placement_kind;
 
+/** Who may get a shareable object: values of synced_mem_options.shareable. */
+enum {
+    SYNCED_MEM_SHAREABLE_SAME_USER = 1, /**< processes of the user whose process made the object */
+    SYNCED_MEM_SHAREABLE_ANY_USER = 2   /**< any process that a participant shares it with */
+};
+
 /** The options of an object. Fill them with synced_mem_options_init(), then change what you need. */
 typedef struct synced_mem_options {
     size_t struct_size; /**< sizeof(synced_mem_options), set by synced_mem_options_init() */
@@ -168,6 +177,9 @@ typedef struct synced_mem_options {
     const synced_mem_allocator *cpu_allocator;
     const synced_mem_allocator *gpu_allocator; /**< the same for the device copy */
     synced_mem_placement_kind placement;       /**< SYNCED_MEM_PLACEMENT_SEPARATE by default */
+    /** 0 (default), or SYNCED_MEM_SHAREABLE_*: other processes can use the object ("Other processes"). Only with
+     * separate placement, and without allocators; those of synced_mem_set_allocators() do not serve it. */
+    unsigned shareable;
 } synced_mem_options;
 
 /** Fills options with the defaults of this version of the header. NULL is ignored.
@@ -268,6 +280,88 @@ SYNCED_MEM_API synced_mem *synced_mem_root(const synced_mem *mem);
  * @return in bytes; 0 if mem is no view, and for NULL
  * Blocking, ownership, threads, errors: as synced_mem_size(). @since 0.2 */
 SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
+
+/* ---- Other processes ---- */
+/*
+ * Several processes can use one object that was made with options.shareable: docs/guide/processes.md. The processes are
+ * on one machine. Each has an object of its own, which is an object like any other in a turn, and has the same bytes.
+ *
+ *    turns        Many read, or one writes, in order of arrival. An object is made in its maker's turn to write.
+ *                 Without a turn the head is UNINITIALIZED, and calls that use the contents return ERR_INVALID_STATE.
+ *                 In a turn to read, calls that write do so, and calls on a side that was not valid when it began.
+ *                 Pointers are good until the turn ends. A turn is the process's: all its threads may use the object.
+ *    views        Are each process's own, and stay when a turn ends. Turns are their root's: to acquire, hand over or
+ *                 share a view returns ERR_INVALID_STATE.
+ *    memory       Host memory is in a sealed memfd, and page-locked in each process that uses a device. Device memory
+ *                 comes from cuMemCreate. It is reserved when the object is first shared, if the object names a device
+ *                 or the process uses one. An object that was shared without can be used on the host alone. Size and
+ *                 memory stay: resize, use_memory and their like, and release_data return ERR_INVALID_STATE. Memory
+ *                 goes with the last process that has the object, in whatever order they end.
+ *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
+ *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
+ *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes
+ *                 another program, or a forked child, has no turn.
+ *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
+ *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
+ *    limits       At most 64 processes have one object. A process must not close descriptors that it did not open.
+ *
+ * Timeouts are in milliseconds: 0 tries once, a negative one waits for ever. Linux alone.
+ */
+
+/** The side that a turn begins with. */
+typedef enum synced_mem_side { SYNCED_MEM_SIDE_CPU = 0, SYNCED_MEM_SIDE_GPU = 1 } synced_mem_side;
+
+/** The kinds of turns. */
+typedef enum synced_mem_turn {
+    SYNCED_MEM_TURN_READ = 0, /**< as many processes at a time as want to */
+    SYNCED_MEM_TURN_WRITE = 1 /**< one process alone, which may read too */
+} synced_mem_turn;
+
+/** Gives the object to the process at the other end of a socket, which calls synced_mem_receive(). The calling process
+ * needs a turn, and keeps it. Sends one message with two or three descriptors. After a failure close the socket: the
+ * message may have gone in part.
+ * @param socket      a connected Unix socket of type SOCK_STREAM or SOCK_SEQPACKET; its other data stay as they are
+ * @param timeout_ms  for the socket to take the message
+ * Blocking: until the socket has taken the message; for no work on a device. Ownership: the socket stays the caller's;
+ * the object stays too, and each process releases its own. Threads: safe; the messages of several threads on one socket
+ * need an order. Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_INVALID_STATE (not shareable, a view, no turn);
+ * ERR_TIMEOUT; ERR_PEER (the socket is closed, or its other end is another user's and the object is
+ * SYNCED_MEM_SHAREABLE_SAME_USER); ERR_FILE (no descriptor left); ERR_OUT_OF_HOST_MEMORY; when device memory is
+ * reserved, GPU errors. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, int timeout_ms);
+
+/** Makes an object of what the process at the other end of a socket gives with synced_mem_share(). The object has one
+ * reference, no turn, no name and no user pointer. All that comes is checked before it is used. Starts nothing of
+ * CUDA's.
+ * @param socket      as for synced_mem_share(). After a failure close it: part of a message may be read
+ * @param timeout_ms  for the whole message to come
+ * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing
+ * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT;
+ * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 processes have
+ * the object); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
+
+/** Acquires a turn. To read, the side is made valid first if it is not. Then this process alone transfers the contents
+ * to it, or fills it with zeros, beside those that read the other side. To write, accesses move the contents as always.
+ * @param side        a turn on the device needs a process that sees the device
+ * @param timeout_ms  for the turn to come; the transfer may take longer
+ * Blocking: until those in front have handed over, and until the contents of the side have arrived. Ownership: after
+ * success the process has a turn until synced_mem_hand_over() or the last release; after a failure none. Threads: safe;
+ * a process has one turn, so a second call returns ERR_INVALID_STATE. Errors: ERR_INVALID_ARGUMENT; ERR_INVALID_STATE
+ * (not shareable, a view, the process has a turn or waits for one, no device memory); ERR_TIMEOUT; ERR_OWNER_DIED (told
+ * once; the contents before the death are lost); ERR_PEER (another process has written impossible values);
+ * ERR_INVALID_DEVICE (the process does not see the device, and the head is AT_GPU or side the device's); other GPU
+ * errors. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn,
+                                                    int timeout_ms);
+
+/** Ends the process's turn. Other processes then see the sides that are valid for all bytes. If none is, the contents
+ * are brought to the host first. Pointers expire, and streams may use the memory no more. Views stay.
+ * Blocking: until all of the process's work on the object has ended, on its streams too, and the calls of other threads
+ * on it. Ownership: none; after a failure the process keeps its turn. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
+ * ERR_INVALID_STATE (not shareable, a view, no turn, the memory is exported as a tensor, called in a callback of a call
+ * on this object); GPU errors: if ERR_DEVICE_LOST, release the object, which is a death in the turn. @since 0.2 */
+SYNCED_MEM_API synced_mem_status synced_mem_hand_over(synced_mem *mem);
 
 /* ---- Access ---- */
 /*
@@ -925,7 +1019,8 @@ typedef enum synced_mem_source {
     SYNCED_MEM_SOURCE_ADOPTED = 5,   /**< handed in with a callback */
     SYNCED_MEM_SOURCE_ALLOCATOR = 6, /**< from a user allocator */
     SYNCED_MEM_SOURCE_MAPPED = 7,    /**< the library's: page-locked host memory that both sides use */
-    SYNCED_MEM_SOURCE_MANAGED = 8    /**< the library's: managed memory that both sides use */
+    SYNCED_MEM_SOURCE_MANAGED = 8,   /**< the library's: managed memory that both sides use */
+    SYNCED_MEM_SOURCE_SHAREABLE = 9  /**< the library's: memory of a shareable object, in use by several processes */
 } synced_mem_source;
 
 /** The source of the host copy's memory.

@@ -51,6 +51,7 @@ void measure_reused_allocations(void);
 void measure_device_allocations(void);
 void measure_device_threads(void);
 void measure_traces(void);
+void measure_turns(void);
 void measure_lives(void);
 void measure_host_resizes(void);
 void measure_device_resizes(void);

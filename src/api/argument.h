@@ -3,7 +3,7 @@
 #define SM_ARGUMENT_H
 
 #include "api/report.h"
-#include "object/object.h"
+#include "object/shareable.h"
 
 #include <stdio.h>
 
@@ -19,12 +19,12 @@ static inline synced_mem_status sm_no_object(void)
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "the object is NULL");
 }
 
-/* Fails with ERR_INVALID_STATE if the object is a view. */
-static inline synced_mem_status sm_check_no_view(const synced_mem *mem)
+/* Fails with ERR_INVALID_STATE if the size and the memory of the object cannot change: it is a view, or shareable. */
+static inline synced_mem_status sm_check_changeable(const synced_mem *mem)
 {
-    if (mem->kind != SM_VIEW)
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its size and its memory are its root's");
+    if (mem->kind == SM_VIEW)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object is a view: its size and its memory are its root's");
+    return sm_check_not_shareable(mem);
 }
 
 /* Returns ERR_INVALID_ARGUMENT if the file is NULL. */

@@ -81,11 +81,15 @@ static synced_mem_status export_memory(struct export *export, const synced_mem_d
 {
     const enum sm_side side = options->side == SYNCED_MEM_DLPACK_CPU ? SM_CPU : SM_GPU;
     bool begun = false;
-    while (!begun) {
-        SM_TRY(access_side(export->mem, options, data));
-        SM_TRY(sm_export_begin(&export->memory, export->mem, side, *data, &begun));
+    SM_TRY(sm_gate_begin(export->mem, side, (enum sm_mode)options->mode));
+    synced_mem_status status = SYNCED_MEM_OK;
+    while (status == SYNCED_MEM_OK && !begun) {
+        status = access_side(export->mem, options, data);
+        if (status == SYNCED_MEM_OK)
+            status = sm_export_begin(&export->memory, export->mem, side, *data, &begun);
     }
-    return SYNCED_MEM_OK;
+    sm_gate_end(export->mem);
+    return status;
 }
 
 /* ---- Tensors ---- */

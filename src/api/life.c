@@ -13,6 +13,7 @@
 #include "memory/accounting.h"
 #include "memory/managed_pool.h"
 #include "memory/pinned/host_pool.h"
+#include "object/acquire.h"
 #include "object/objects.h"
 #include "object/piece.h"
 #include "object/replace.h"
@@ -33,7 +34,7 @@ static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies")
 static bool needs_extras(const synced_mem_options *options)
 {
     return options && (options->name || options->alignment || options->user || options->cpu_allocator ||
-                       options->gpu_allocator || options->placement);
+                       options->gpu_allocator || options->placement || options->shareable);
 }
 
 /* Stores NULL if all options have their defaults. */
@@ -93,9 +94,47 @@ static void add_object(struct synced_mem *mem)
 
 static void give_record(struct synced_mem *mem)
 {
+    if (mem->extras)
+        sm_sharing_free(mem->extras->sharing);
     free(mem->extras);
     mem->extras = NULL;
     sm_objects_give(mem);
+}
+
+/* Makes an object of this memory. Takes over the hold on it. */
+static synced_mem_status make_shareable_record(struct synced_mem **out, size_t size, const synced_mem_options *options,
+                                               struct sm_shared_memory *memory, enum sm_turn turn)
+{
+    synced_mem_status status = make_record(out, size, options);
+    if (status == SYNCED_MEM_OK) {
+        status = sm_sharing_begin(*out, memory, turn);
+        if (status == SYNCED_MEM_OK)
+            return SYNCED_MEM_OK;
+        give_record(*out);
+    }
+    sm_shared_drop(memory);
+    return status;
+}
+
+static synced_mem_status make_shareable(struct synced_mem **out, size_t size, const synced_mem_options *options)
+{
+    const size_t alignment = options->alignment > SM_DEFAULT_ALIGNMENT ? options->alignment : SM_DEFAULT_ALIGNMENT;
+    struct sm_shared_memory *memory;
+    SM_TRY(sm_shared_make(size, alignment, options->shareable, &memory));
+    return make_shareable_record(out, size, options, memory, SM_TURN_WRITE);
+}
+
+synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *memory)
+{
+    struct synced_mem *mem;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.alignment = (size_t)memory->facts.alignment;
+    options.shareable = memory->facts.policy;
+    SM_TRY(make_shareable_record(&mem, (size_t)memory->facts.size, &options, memory, SM_TURN_NONE));
+    add_object(mem);
+    *out = mem;
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_options *options)
@@ -107,7 +146,9 @@ synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_opti
     if (status == SYNCED_MEM_OK)
         status = sm_check_size(size);
     struct synced_mem *mem;
-    if (status == SYNCED_MEM_OK)
+    if (status == SYNCED_MEM_OK && options && options->shareable)
+        status = make_shareable(&mem, size, options);
+    else if (status == SYNCED_MEM_OK)
         status = make_record(&mem, size, options);
     if (status != SYNCED_MEM_OK)
         return status;
@@ -167,6 +208,8 @@ static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
     if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
         return SYNCED_MEM_OK;
+    if (mem->kind == SM_WHOLE && sm_sharing_of(mem))
+        sm_sharing_end(sm_sharing_of(mem));
     return sm_release_memory(mem);
 }
 

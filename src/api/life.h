@@ -7,6 +7,10 @@
 /* Makes an object, as synced_mem_create() does. *out is NULL after a failure. */
 synced_mem_status sm_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
+/* Makes an object of shared memory that was received. Takes over the hold on the memory, also on failure. */
+struct sm_shared_memory;
+synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *memory);
+
 /* Adds a reference. ERR_INVALID_STATE: the last one is already released. */
 synced_mem_status sm_retain(struct synced_mem *mem);
 

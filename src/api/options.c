@@ -30,6 +30,11 @@ synced_mem_status sm_check_options(const synced_mem_options *options)
     if (options->placement && (options->cpu_allocator || options->gpu_allocator))
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "cpu_allocator and gpu_allocator work with separate placement only");
+    if (options->shareable > SYNCED_MEM_SHAREABLE_ANY_USER)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "shareable %u is not known", options->shareable);
+    if (options->shareable && (options->placement || options->cpu_allocator || options->gpu_allocator))
+        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                       "shareable works with separate placement and without allocators only");
     return SYNCED_MEM_OK;
 }
 

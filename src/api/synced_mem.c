@@ -311,7 +311,7 @@ static synced_mem_status check_and_resize(synced_mem *mem, size_t size, bool kee
 {
     synced_mem_status status = mem ? sm_check_size(size) : sm_no_object();
     if (status == SYNCED_MEM_OK)
-        status = sm_check_no_view(mem);
+        status = sm_check_changeable(mem);
     return status == SYNCED_MEM_OK ? sm_resize(mem, size, keep) : status;
 }
 
@@ -329,13 +329,13 @@ synced_mem_status synced_mem_resize_discard(synced_mem *mem, size_t size)
 
 static synced_mem_status check_and_release_side(synced_mem *mem, enum sm_side side)
 {
-    const synced_mem_status status = mem ? sm_check_no_view(mem) : sm_no_object();
+    const synced_mem_status status = mem ? sm_check_changeable(mem) : sm_no_object();
     return status == SYNCED_MEM_OK ? sm_release_side(mem, side) : status;
 }
 
 static synced_mem_status check_and_release(synced_mem *mem)
 {
-    const synced_mem_status status = mem ? sm_check_no_view(mem) : sm_no_object();
+    const synced_mem_status status = mem ? sm_check_changeable(mem) : sm_no_object();
     return status == SYNCED_MEM_OK ? sm_release_memory(mem) : status;
 }
 

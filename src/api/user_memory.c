@@ -37,7 +37,7 @@ static synced_mem_status check_memory(const synced_mem *mem, const synced_mem_me
     if (memory->cpu_data == memory->gpu_data)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "cpu_data and gpu_data are both %p: pass two separate buffers",
                        memory->cpu_data);
-    synced_mem_status status = sm_check_no_view(mem);
+    synced_mem_status status = sm_check_changeable(mem);
     if (status == SYNCED_MEM_OK)
         status = check_flags(memory);
     if (status == SYNCED_MEM_OK)

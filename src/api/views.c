@@ -11,7 +11,7 @@ static synced_mem_status check_view_options(const synced_mem_options *options)
         return SYNCED_MEM_OK;
     SM_TRY(sm_check_options(options));
     if (options->device == SYNCED_MEM_DEVICE_CURRENT && options->alignment == 0 && !options->cpu_allocator &&
-        !options->gpu_allocator && options->placement == SYNCED_MEM_PLACEMENT_SEPARATE)
+        !options->gpu_allocator && options->placement == SYNCED_MEM_PLACEMENT_SEPARATE && !options->shareable)
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                    "a view has its root's memory: of the options only name and user may differ from the defaults");

@@ -19,6 +19,7 @@ static _Thread_local bool holds_one;
 static atomic_uint generation;
 static atomic_bool uses_gpu;
 static atomic_bool lost_gpu;
+static _Atomic(void (*)(void)) begin_child; /* NULL: nobody watches */
 
 /* ---- Threads that are inside an object ---- */
 
@@ -152,6 +153,14 @@ static void start_child(void)
         atomic_store_explicit(&lost_gpu, true, memory_order_relaxed);
     forget_other_threads();
     unlock_after_fork();
+    void (*const begin)(void) = atomic_load(&begin_child);
+    if (begin)
+        begin();
+}
+
+void sm_process_watch_children(void (*begin)(void))
+{
+    atomic_store(&begin_child, begin);
 }
 
 /* Registers when the library is loaded: a fork may come while the library's first lock is being taken. */

@@ -10,7 +10,7 @@ const char *sm_source_name(unsigned source)
         [SYNCED_MEM_SOURCE_PINNED] = "page-locked",  [SYNCED_MEM_SOURCE_DEVICE] = "device",
         [SYNCED_MEM_SOURCE_BORROWED] = "borrowed",   [SYNCED_MEM_SOURCE_ADOPTED] = "adopted",
         [SYNCED_MEM_SOURCE_ALLOCATOR] = "allocator", [SYNCED_MEM_SOURCE_MAPPED] = "mapped",
-        [SYNCED_MEM_SOURCE_MANAGED] = "managed"};
+        [SYNCED_MEM_SOURCE_MANAGED] = "managed",     [SYNCED_MEM_SOURCE_SHAREABLE] = "shareable"};
     return names[source];
 }
 

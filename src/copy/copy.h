@@ -4,6 +4,7 @@
  *
  *    copy         a piece of memory and its record; an object has at most one a side
  *    source       the origin of the memory: the library, an allocator, or the caller
+ *    shareable    memory that other processes use too; treated as memory of the caller's
  *    borrowed     memory of the caller's, which the library only hands back
  *    adopted      memory of the caller's, which a callback releases
  *    shared       one piece of memory that is both copies of its object: managed or mapped
@@ -143,16 +144,21 @@ static inline bool sm_copy_is_shared(const struct sm_copy *copy)
 synced_mem_status sm_copy_obtain_from(const struct sm_allocator *allocator, size_t size, size_t alignment, int device,
                                       synced_mem_stream stream, struct sm_copy **out);
 
-/* Returns whether the caller handed in the memory. */
+/* Returns whether the caller handed in the memory, or other processes use it too. */
 static inline bool sm_copy_is_of_user(const struct sm_copy *copy)
 {
-    return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED;
+    return copy->source == SYNCED_MEM_SOURCE_BORROWED || copy->source == SYNCED_MEM_SOURCE_ADOPTED ||
+           copy->source == SYNCED_MEM_SOURCE_SHAREABLE;
 }
 
 /* Makes a copy of memory of the caller's: borrowed if callback is NULL, else adopted. Calls no runtime. The caller owns
  * *out; on failure it is unchanged. ERR_OUT_OF_HOST_MEMORY: there is no memory for the record. */
 synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
                                struct sm_copy **out);
+/* Does the same for memory that other processes use too. The callback is the library's: it may be called while another
+ * callback runs. */
+synced_mem_status sm_copy_wrap_shareable(void *data, size_t size, int device, synced_mem_release_callback callback,
+                                         void *user, struct sm_copy **out);
 /* Undoes sm_copy_wrap(). The memory is the caller's again, and no callback is called. Ignores NULL. */
 void sm_copy_unwrap(struct sm_copy *copy);
 

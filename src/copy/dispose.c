@@ -99,6 +99,7 @@ static bool must_be_idle(const struct sm_copy *copy)
     case SYNCED_MEM_SOURCE_MAPPED:
     case SYNCED_MEM_SOURCE_MANAGED:
     case SYNCED_MEM_SOURCE_ADOPTED:
+    case SYNCED_MEM_SOURCE_SHAREABLE:
         return true;
     case SYNCED_MEM_SOURCE_ALLOCATOR:
         return sm_allocator_is_of_host(copy->allocator);
@@ -179,6 +180,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status
         free_pageable_memory(copy);
         break;
     case SYNCED_MEM_SOURCE_ADOPTED:
+    case SYNCED_MEM_SOURCE_SHAREABLE:
         call_release_callback(copy);
         break;
     case SYNCED_MEM_SOURCE_ALLOCATOR:

@@ -189,11 +189,10 @@ synced_mem_status sm_copy_obtain_shared(size_t size, size_t alignment, int devic
     return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
-                               struct sm_copy **out)
+static synced_mem_status wrap_memory(void *data, size_t size, int device, synced_mem_source source,
+                                     synced_mem_release_callback callback, void *user, struct sm_copy **out)
 {
-    struct sm_copy *const copy =
-        sm_copy_take_record(device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED);
+    struct sm_copy *const copy = sm_copy_take_record(device, source);
     if (!copy)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     set_allocation(copy, data, size, 1);
@@ -201,6 +200,19 @@ synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_r
     copy->user = user;
     *out = copy;
     return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_copy_wrap(void *data, size_t size, int device, synced_mem_release_callback callback, void *user,
+                               struct sm_copy **out)
+{
+    return wrap_memory(data, size, device, callback ? SYNCED_MEM_SOURCE_ADOPTED : SYNCED_MEM_SOURCE_BORROWED, callback,
+                       user, out);
+}
+
+synced_mem_status sm_copy_wrap_shareable(void *data, size_t size, int device, synced_mem_release_callback callback,
+                                         void *user, struct sm_copy **out)
+{
+    return wrap_memory(data, size, device, SYNCED_MEM_SOURCE_SHAREABLE, callback, user, out);
 }
 
 void sm_copy_unwrap(struct sm_copy *copy)

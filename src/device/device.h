@@ -153,6 +153,26 @@ synced_mem_status sm_device_managed_prefetch(int device, const void *data, size_
 /* Prefers the device as the pages' location. */
 synced_mem_status sm_device_managed_advise(int device, const void *data, size_t size);
 
+/* ---- Memory that processes share ---- */
+
+/* Writes the device's UUID, which is the same in every process that sees the device. */
+enum { SM_DEVICE_UUID_BYTES = 16 };
+synced_mem_status sm_device_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES]);
+
+struct sm_device_shareable {
+    void *data;
+    size_t bytes; /* at least those asked for, and one */
+    int file;     /* a descriptor by which another process imports the memory; the caller closes it */
+};
+/* Allocates device memory that other processes can import, contents undefined. It exists as long as a process has it
+ * mapped or has the file. alignment: of the address, a power of two. ERR_OUT_OF_DEVICE_MEMORY. */
+synced_mem_status sm_device_share(int device, size_t size, size_t alignment, struct sm_device_shareable *out);
+/* Maps memory of another process. bytes: as the other process says. The file stays the caller's. ERR_PEER: it is not of
+ * so much memory of this device. */
+synced_mem_status sm_device_import(int device, int file, size_t bytes, size_t alignment, void **out);
+/* Ends a mapping from either. No work may be in flight on it. */
+synced_mem_status sm_device_unmap(int device, void *data, size_t bytes);
+
 /* ---- Streams ---- */
 
 /* Creates a stream that does not block with the legacy stream. */

@@ -167,6 +167,30 @@ synced_mem_status sm_device_managed_advise(int device, const void *data, size_t 
     return fail_without_gpu();
 }
 
+synced_mem_status sm_device_uuid(int device, unsigned char uuid[SM_DEVICE_UUID_BYTES])
+{
+    (void)device, (void)uuid;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_share(int device, size_t size, size_t alignment, struct sm_device_shareable *out)
+{
+    (void)device, (void)size, (void)alignment, (void)out;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_import(int device, int file, size_t bytes, size_t alignment, void **out)
+{
+    (void)device, (void)file, (void)bytes, (void)alignment, (void)out;
+    return fail_without_gpu();
+}
+
+synced_mem_status sm_device_unmap(int device, void *data, size_t bytes)
+{
+    (void)device, (void)data, (void)bytes;
+    return fail_without_gpu();
+}
+
 synced_mem_status sm_device_stream_create(int device, synced_mem_stream *out)
 {
     (void)device, (void)out;

@@ -5,6 +5,7 @@
 #include "object/fetch_parts.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
+#include "object/shareable.h"
 #include "object/span.h"
 #include "base/status.h"
 
@@ -302,8 +303,27 @@ synced_mem_status sm_access(struct synced_mem *mem, enum sm_side side, enum sm_m
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
+    SM_TRY(sm_gate_begin(mem, side, mode));
     do
         status = access_once(mem, side, mode, out);
+    while (sm_reclaim_helps(&reclaim, status));
+    sm_gate_end(mem);
+    return status;
+}
+
+static synced_mem_status make_valid_once(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_enter(&transaction, mem));
+    return sm_leave_and_reap(&transaction, make_copy_ready(&transaction, side, SM_READ), true);
+}
+
+synced_mem_status sm_make_valid(struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status;
+    do
+        status = make_valid_once(mem, side);
     while (sm_reclaim_helps(&reclaim, status));
     return status;
 }
@@ -375,9 +395,11 @@ synced_mem_status sm_access_on(struct synced_mem *mem, enum sm_mode mode, synced
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
+    SM_TRY(sm_gate_begin(mem, SM_GPU, mode));
     do
         status = access_on_once(mem, mode, handle, out);
     while (sm_reclaim_helps(&reclaim, status));
+    sm_gate_end(mem);
     return status;
 }
 

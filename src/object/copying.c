@@ -7,6 +7,7 @@
 #include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/several.h"
+#include "object/shareable.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 #include "stream/shared_ends.h"
@@ -487,18 +488,28 @@ synced_mem_status sm_copy_objects(struct synced_mem *const *to, struct synced_me
                                   enum sm_side side, synced_mem_stream handle, struct synced_mem **failed)
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
-    synced_mem_status status;
-    do
-        status = copy_once(to, from, count, side, handle, failed);
-    while (sm_reclaim_helps(&reclaim, status));
+    SM_TRY(sm_gates_begin(from, count, SM_SIDES, SM_READ, failed));
+    synced_mem_status status = sm_gates_begin(to, count, side, SM_OVERWRITE, failed);
+    if (status == SYNCED_MEM_OK) {
+        do
+            status = copy_once(to, from, count, side, handle, failed);
+        while (sm_reclaim_helps(&reclaim, status));
+        sm_gates_end(to, count);
+    }
+    sm_gates_end(from, count);
     return status;
 }
 
 synced_mem_status sm_clear(struct synced_mem *mem)
 {
     struct sm_transaction transaction;
-    SM_TRY(sm_enter(&transaction, mem));
-    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-        sm_give_up_contents(each);
-    return sm_leave_and_reap(&transaction, SYNCED_MEM_OK, false);
+    SM_TRY(sm_gate_begin(mem, SM_SIDES, SM_OVERWRITE));
+    synced_mem_status status = sm_enter(&transaction, mem);
+    if (status == SYNCED_MEM_OK) {
+        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+            sm_give_up_contents(each);
+        status = sm_leave_and_reap(&transaction, SYNCED_MEM_OK, false);
+    }
+    sm_gate_end(mem);
+    return status;
 }

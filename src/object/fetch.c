@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "copy/part.h"
 #include "object/piece.h"
+#include "object/shareable.h"
 #include "object/span.h"
 #include "object/user_allocator.h"
 #include "object/unified.h"
@@ -63,6 +64,8 @@ static synced_mem_status make_host_memory(struct synced_mem *mem, bool zeroed, b
 synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
                                    struct sm_copy **out)
 {
+    if (sm_sharing_of(mem))
+        return sm_shareable_obtain_device(mem, stream->device, out);
     const synced_mem_status status = sm_unified_obtain(mem, stream->device, size, false, out);
     if (status != SYNCED_MEM_OK || *out)
         return status;

@@ -19,12 +19,14 @@ static enum sm_protection get_protection_by_work(const struct sm_copy *copy)
     return sm_fence_state(copy->write) == SM_FENCE_QUEUEING ? SM_PROTECT_NOTHING : SM_PROTECT_WRITES;
 }
 
+/* The memory of a shareable object is read-only in a turn to read, and protected then. */
 static enum sm_protection choose_protection(const struct synced_mem *mem, const struct sm_copy *copy)
 {
     const unsigned head = sm_head(mem);
-    const enum sm_protection by_head = head == SYNCED_MEM_AT_CPU ? SM_PROTECT_NOTHING
-                                       : head & sm_bit(SM_CPU)   ? SM_PROTECT_WRITES
-                                                                 : SM_PROTECT_ALL;
+    const bool may_write = head == SYNCED_MEM_AT_CPU && !copy->read_only;
+    const enum sm_protection by_head = may_write               ? SM_PROTECT_NOTHING
+                                       : head & sm_bit(SM_CPU) ? SM_PROTECT_WRITES
+                                                               : SM_PROTECT_ALL;
     const enum sm_protection by_work = get_protection_by_work(copy);
     return by_work < by_head ? by_work : by_head;
 }
@@ -60,7 +62,7 @@ void sm_protect(const struct synced_mem *mem)
                                      .size = sm_size(mem),
                                      .name = sm_object_name(mem),
                                      .alone = has_own_pages(copy),
-                                     .read_only = copy->read_only,
+                                     .read_only = copy->read_only && copy->source != SYNCED_MEM_SOURCE_SHAREABLE,
                                      .shared =
                                          !sm_guard_knows(copy) && (is_memory_managed(copy) || sm_copy_is_shared(copy))};
     sm_guard_set(&range, choose_protection(mem, copy));

@@ -33,7 +33,9 @@
 _Static_assert(offsetof(struct sm_copy, data) == 0, "the hot path finds the pointer where a copy begins");
 
 /* The caller's options beyond size and device. Absent if all have their defaults. */
+struct sm_sharing;
 struct sm_extras {
+    struct sm_sharing *sharing; /* of a shareable object, see shareable.h; else NULL */
     size_t requested_alignment; /* the alignment in the options; 0: memory of the caller may have any */
     size_t alignment;
     void *user;
@@ -208,7 +210,8 @@ static inline const struct sm_allocator *sm_object_allocator(const struct synced
     assert(mem->kind != SM_PIECE);
     const struct sm_allocator *const own = mem->extras ? mem->extras->allocators[side] : NULL;
     const bool separate = !mem->extras || mem->extras->requested_placement == SYNCED_MEM_PLACEMENT_SEPARATE;
-    return own || !separate ? own : sm_allocator_of_all(side);
+    const bool shareable = mem->extras && mem->extras->sharing;
+    return own || !separate || shareable ? own : sm_allocator_of_all(side);
 }
 
 /* Returns the object's name, of a piece its root's; "": it has none. */

@@ -8,6 +8,7 @@
 #include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/several.h"
+#include "object/shareable.h"
 #include "object/span.h"
 #include "copy/staged.h"
 #include "stream/shared_ends.h"
@@ -595,8 +596,10 @@ synced_mem_status sm_move(struct synced_mem *const *mems, size_t count, enum sm_
 {
     struct sm_reclaim reclaim = {.handler_calls = 0};
     synced_mem_status status;
+    SM_TRY(sm_gates_begin(mems, count, side, SM_READ, failed));
     do
         status = move_once(mems, count, side, handle, failed);
     while (sm_reclaim_helps(&reclaim, status));
+    sm_gates_end(mems, count);
     return status;
 }

@@ -20,13 +20,13 @@ START_TEST(names_and_messages)
         SYNCED_MEM_STATUS_MAP(ROW)
 #undef ROW
     };
-    ck_assert_uint_eq(sizeof all / sizeof all[0], 12);
-    for (int i = 0; i < 12; i++) {
+    ck_assert_uint_eq(sizeof all / sizeof all[0], 15);
+    for (int i = 0; i < 15; i++) {
         ck_assert_int_eq(all[i].number, i);
         ck_assert_str_eq(synced_mem_status_name((synced_mem_status)i), all[i].name);
         ck_assert_str_eq(synced_mem_status_message((synced_mem_status)i), all[i].message);
     }
-    static const int unknown[] = {-1, 12, 10000, SYNCED_MEM_STATUS_FORCE_INT};
+    static const int unknown[] = {-1, 15, 10000, SYNCED_MEM_STATUS_FORCE_INT};
     for (int i = 0; i < 4; i++) {
         ck_assert_str_eq(synced_mem_status_name((synced_mem_status)unknown[i]), "SYNCED_MEM_ERR_UNKNOWN");
         ck_assert_str_eq(synced_mem_status_message((synced_mem_status)unknown[i]), "unknown status");
@@ -49,6 +49,9 @@ START_TEST(numbers_never_change)
     ck_assert_int_eq(SYNCED_MEM_ERR_CAPTURING, 9);
     ck_assert_int_eq(SYNCED_MEM_ERR_FORKED, 10);
     ck_assert_int_eq(SYNCED_MEM_ERR_FILE, 11);
+    ck_assert_int_eq(SYNCED_MEM_ERR_OWNER_DIED, 12);
+    ck_assert_int_eq(SYNCED_MEM_ERR_TIMEOUT, 13);
+    ck_assert_int_eq(SYNCED_MEM_ERR_PEER, 14);
     ck_assert_int_eq(SYNCED_MEM_UNINITIALIZED, 0);
     ck_assert_int_eq(SYNCED_MEM_AT_CPU, 1);
     ck_assert_int_eq(SYNCED_MEM_AT_GPU, 2);

@@ -23,6 +23,8 @@ START_TEST(seam_without_gpu)
     size_t locked = 77;
     struct sm_pointer_facts pointer;
     struct sm_unified_facts unified;
+    unsigned char uuid[SM_DEVICE_UUID_BYTES] = {77};
+    struct sm_device_shareable made = {.file = 77};
     const void *const from = data;
     const size_t size = 1;
     if (gpu_expected())
@@ -48,6 +50,10 @@ START_TEST(seam_without_gpu)
         sm_device_managed_free(0, data),
         sm_device_managed_prefetch(0, data, 8, true, NULL),
         sm_device_managed_advise(0, data, 8),
+        sm_device_uuid(0, uuid),
+        sm_device_share(0, 8, 1, &made),
+        sm_device_import(0, 0, 8, 1, &data),
+        sm_device_unmap(0, data, 8),
         sm_device_stream_create(0, &stream),
         sm_device_stream_destroy(0, stream),
         sm_device_stream_sync(0, NULL),
@@ -81,6 +87,8 @@ START_TEST(seam_without_gpu)
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         ck_assert_int_eq(all[i], SYNCED_MEM_ERR_NO_GPU);
     ck_assert_int_eq(device, 77);
+    ck_assert_int_eq(uuid[0], 77);
+    ck_assert_int_eq(made.file, 77);
     ck_assert_ptr_eq(data, &device);
     ck_assert_ptr_eq(stream, (void *)&device);
     ck_assert_uint_eq(facts.id, 77);

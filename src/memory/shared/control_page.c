@@ -1,0 +1,103 @@
+/* The control page. A function of its own makes each store, so that tests can end a process before and after it. */
+#include "memory/shared/control_page.h"
+
+#include "base/status.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { VERSION = 1, MOST_ALIGNMENT = 2 << 20 };
+
+static const uint64_t MAGIC = 0x4d454d5f434e5953; /* "SYNC_MEM" */
+static const uint64_t MOST_SIZE = (uint64_t)PTRDIFF_MAX / 2;
+
+/* ---- Constants ---- */
+
+void sm_share_facts_init(struct sm_share_facts *facts, size_t size, size_t alignment, unsigned policy)
+{
+    const size_t pages = size / SM_MEMFD_PAGE + (size % SM_MEMFD_PAGE > 0 || size == 0);
+    *facts = (struct sm_share_facts){.magic = MAGIC,
+                                     .version = VERSION,
+                                     .policy = policy,
+                                     .size = size,
+                                     .alignment = alignment,
+                                     .host_bytes = pages * SM_MEMFD_PAGE};
+}
+
+static bool is_room_right(const struct sm_share_facts *facts)
+{
+    struct sm_share_facts expected;
+    sm_share_facts_init(&expected, (size_t)facts->size, (size_t)facts->alignment, facts->policy);
+    if (facts->host_bytes != expected.host_bytes)
+        return false;
+    return facts->device_bytes == 0 || (facts->device_bytes >= facts->size && facts->device_bytes <= MOST_SIZE &&
+                                        facts->device_bytes % SM_MEMFD_PAGE == 0);
+}
+
+synced_mem_status sm_share_facts_check(const struct sm_share_facts *facts)
+{
+    if (facts->magic != MAGIC)
+        return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has sent memory that is not an object's");
+    if (facts->version != VERSION)
+        return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has version %u of shareable objects, not %d",
+                       (unsigned)facts->version, VERSION);
+    const bool policy_right =
+        facts->policy == SYNCED_MEM_SHAREABLE_SAME_USER || facts->policy == SYNCED_MEM_SHAREABLE_ANY_USER;
+    const bool alignment_right = facts->alignment >= sizeof(void *) && facts->alignment <= MOST_ALIGNMENT &&
+                                 (facts->alignment & (facts->alignment - 1)) == 0;
+    if (policy_right && alignment_right && facts->size <= MOST_SIZE && is_room_right(facts))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has sent an object with impossible facts");
+}
+
+/* ---- Contents ---- */
+
+enum { DEATHS_SHIFT = 32 };
+
+synced_mem_status sm_contents_read(const struct sm_control_page *page, struct sm_contents *contents)
+{
+    const uint64_t word = atomic_load(&page->contents);
+    *contents = (struct sm_contents){.head = (uint32_t)word, .deaths = (uint32_t)(word >> DEATHS_SHIFT)};
+    if (contents->head < SM_CONTENTS_END)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible head, %#x", contents->head);
+}
+
+void sm_contents_store(struct sm_control_page *page, struct sm_contents contents)
+{
+    atomic_store(&page->contents, (uint64_t)contents.deaths << DEATHS_SHIFT | contents.head);
+}
+
+/* ---- The line ---- */
+
+synced_mem_status sm_line_fail(uint64_t word)
+{
+    return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible place, %#llx",
+                   (unsigned long long)word);
+}
+
+void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place)
+{
+    atomic_store(&page->line[index], place.place << SM_PLACE_SHIFT | (uint64_t)place.kind);
+}
+
+/* ---- The bell ---- */
+
+/* Another process may use the futex in a way that makes this call fail at once. Then the caller must not poll. */
+void sm_bell_sleep(struct sm_control_page *page, unsigned seen, uint64_t nanoseconds)
+{
+    const struct timespec most = {.tv_nsec = (long)nanoseconds};
+    if (syscall(SYS_futex, &page->bell, FUTEX_WAIT, seen, &most, NULL, 0) != 0 && errno != EAGAIN && errno != EINTR &&
+        errno != ETIMEDOUT)
+        (void)nanosleep(&most, NULL);
+}
+
+void sm_bell_ring(struct sm_control_page *page)
+{
+    (void)atomic_fetch_add(&page->bell, 1);
+    (void)syscall(SYS_futex, &page->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}

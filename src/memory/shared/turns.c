@@ -1,0 +1,216 @@
+/* Turns, by Lamport's bakery. */
+#include "memory/shared/turns.h"
+
+#include "base/status.h"
+
+/* A participant reads its front so often before it sleeps. */
+enum { POLLS = 100 };
+
+static const uint64_t LONGEST_SLEEP = 50000000; /* nanoseconds; then the front may have died */
+static const uint64_t SLEEP_FOR_CHOICE = 1000000;
+
+/* The participants that a turn must come after, as far as is known. It only shrinks: one that was seen outside chooses
+ * its next place after this one has stored its own. */
+struct front {
+    uint64_t members;                  /* bit i: that of index i */
+    uint64_t choosing;                 /* those that were seen to choose */
+    uint64_t choices[SM_PARTICIPANTS]; /* the counts of their choices then */
+};
+
+/* ---- The line ---- */
+
+/* Returns whether another participant may sleep. A malformed word may be that of one. */
+static bool may_another_sleep(const struct sm_participant *participant)
+{
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+        struct sm_line_word other;
+        const bool is_well = sm_line_read(participant->page, i, &other) == SYNCED_MEM_OK;
+        if (i != participant->index && (!is_well || other.kind == SM_LINE_FILL || other.kind == SM_LINE_WRITE))
+            return true;
+    }
+    return false;
+}
+
+static void ring_if_awaited(const struct sm_participant *participant)
+{
+    if (may_another_sleep(participant))
+        sm_bell_ring(participant->page);
+}
+
+static void leave_line(struct sm_participant *participant)
+{
+    sm_participant_store(participant, SM_LINE_OUT, 0);
+    ring_if_awaited(participant);
+}
+
+static synced_mem_status choose_place(const struct sm_participant *participant, uint64_t *place)
+{
+    uint64_t highest = 0;
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+        struct sm_line_word other;
+        SM_TRY(sm_line_read(participant->page, i, &other));
+        if (other.kind != SM_LINE_CHOOSING && other.place > highest)
+            highest = other.place;
+    }
+    *place = highest + 1;
+    if (*place <= SM_MOST_PLACE)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_PEER, "another process has taken the last place in the line");
+}
+
+static bool has_lower_place(const struct sm_line_word *other, unsigned index, const struct sm_participant *participant)
+{
+    const struct sm_line_word *const mine = &participant->mine;
+    if (other->kind == SM_LINE_OUT || (other->kind == SM_LINE_READ && mine->kind != SM_LINE_WRITE))
+        return false;
+    return other->place < mine->place || (other->place == mine->place && index < participant->index);
+}
+
+/* Returns whether the participant may still be about to choose a lower place. One that has begun another choice since
+ * it was seen first chooses a higher one. */
+static bool may_choose_lower(struct front *front, unsigned index, uint64_t choice)
+{
+    const uint64_t bit = (uint64_t)1 << index;
+    if (!(front->choosing & bit))
+        front->choices[index] = choice;
+    front->choosing |= bit;
+    return front->choices[index] == choice;
+}
+
+/* Removes those that are in front no more. *choosing: one of the others chooses its place. */
+static synced_mem_status shrink_front(const struct sm_participant *participant, struct front *front, bool *choosing)
+{
+    *choosing = false;
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
+        struct sm_line_word other;
+        if (!(front->members >> i & 1))
+            continue;
+        SM_TRY(sm_line_read(participant->page, i, &other));
+        const bool chooses = other.kind == SM_LINE_CHOOSING;
+        if (chooses ? !may_choose_lower(front, i, other.place) : !has_lower_place(&other, i, participant))
+            front->members &= ~((uint64_t)1 << i);
+        else
+            *choosing = *choosing || chooses;
+    }
+    return SYNCED_MEM_OK;
+}
+
+static void clean_front(const struct sm_participant *participant, const struct front *front)
+{
+    if (sm_participant_clean_up(participant, front->members))
+        sm_bell_ring(participant->page);
+}
+
+static uint64_t get_shorter(uint64_t one, uint64_t other)
+{
+    return one < other ? one : other;
+}
+
+/* Cleans up by the clock: others may ring all the time. One more try follows the deadline, as the front may have
+ * died. */
+static synced_mem_status wait_for_front(const struct sm_participant *participant, sm_deadline deadline)
+{
+    struct front front = {.members = ~((uint64_t)1 << participant->index)};
+    sm_deadline clean_at = 0;
+    bool is_last = false;
+    for (int tries = 0;; tries++) {
+        bool choosing;
+        const unsigned bell = atomic_load(&participant->page->bell);
+        SM_TRY(shrink_front(participant, &front, &choosing));
+        if (front.members == 0)
+            return SYNCED_MEM_OK;
+        const uint64_t left = sm_deadline_left(deadline);
+        if (tries < POLLS && (choosing || left > 0))
+            continue;
+        if (is_last)
+            return sm_fail(SYNCED_MEM_ERR_TIMEOUT, "other processes have the object in use");
+        is_last = left == 0;
+        const uint64_t until_clean = sm_deadline_left(clean_at);
+        if (is_last || (clean_at > 0 && until_clean == 0)) {
+            clean_front(participant, &front);
+            clean_at = 0;
+            continue;
+        }
+        if (clean_at == 0)
+            clean_at = sm_now() + LONGEST_SLEEP;
+        const uint64_t most = get_shorter(left, choosing ? SLEEP_FOR_CHOICE : LONGEST_SLEEP);
+        sm_bell_sleep(participant->page, bell, get_shorter(most, sm_deadline_left(clean_at)));
+    }
+}
+
+static synced_mem_status stand_in_line(struct sm_participant *participant, bool writing, sm_deadline deadline)
+{
+    uint64_t place;
+    sm_participant_store(participant, SM_LINE_CHOOSING, ++participant->choices);
+    SM_TRY(choose_place(participant, &place));
+    sm_participant_store(participant, writing ? SM_LINE_WRITE : SM_LINE_FILL, place);
+    return wait_for_front(participant, deadline);
+}
+
+/* ---- Turns ---- */
+
+/* Counts the death of a writer that is not counted yet. Nobody else stores the contents meanwhile. */
+static synced_mem_status count_death(struct sm_participant *participant, struct sm_contents *contents)
+{
+    SM_TRY(sm_contents_read(participant->page, contents));
+    if (contents->head != SM_CONTENTS_WRITTEN)
+        return SYNCED_MEM_OK;
+    *contents = (struct sm_contents){.head = SYNCED_MEM_UNINITIALIZED, .deaths = contents->deaths + 1};
+    sm_contents_store(participant->page, *contents);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status tell_death(struct sm_participant *participant, const struct sm_contents *contents)
+{
+    if (contents->deaths == participant->seen_deaths)
+        return SYNCED_MEM_OK;
+    participant->seen_deaths = contents->deaths;
+    return sm_fail(SYNCED_MEM_ERR_OWNER_DIED,
+                   "a process ended while it wrote the object, since this process's last turn: the contents were lost, "
+                   "and are UNINITIALIZED unless another process has written since");
+}
+
+synced_mem_status sm_turn_wait(struct sm_participant *participant, bool writing, sm_deadline deadline, unsigned *head)
+{
+    struct sm_contents contents;
+    synced_mem_status status = stand_in_line(participant, writing, deadline);
+    if (status == SYNCED_MEM_OK)
+        status = count_death(participant, &contents);
+    if (status == SYNCED_MEM_OK)
+        status = tell_death(participant, &contents);
+    if (status != SYNCED_MEM_OK) {
+        const struct sm_detail first = sm_detail_get();
+        leave_line(participant);
+        sm_detail_set(&first);
+        return status;
+    }
+    *head = contents.head;
+    contents.head = SM_CONTENTS_WRITTEN;
+    if (writing)
+        sm_contents_store(participant->page, contents);
+    return SYNCED_MEM_OK;
+}
+
+/* The count of deaths that the participant has seen is the page's: nobody else has stored it since. */
+static void publish_head(struct sm_participant *participant, unsigned head)
+{
+    sm_contents_store(participant->page, (struct sm_contents){.head = head, .deaths = participant->seen_deaths});
+}
+
+void sm_turn_read(struct sm_participant *participant, unsigned head)
+{
+    publish_head(participant, head);
+    sm_participant_store(participant, SM_LINE_READ, participant->mine.place);
+    ring_if_awaited(participant);
+}
+
+void sm_turn_end_write(struct sm_participant *participant, unsigned head)
+{
+    publish_head(participant, head);
+    leave_line(participant);
+}
+
+void sm_turn_end_read(struct sm_participant *participant)
+{
+    leave_line(participant);
+}

@@ -1,0 +1,392 @@
+/* Turns of a shareable object. */
+#include "object/acquire.h"
+
+#include "base/process.h"
+#include "base/status.h"
+#include "object/access.h"
+#include "object/exports.h"
+#include "object/fetch.h"
+#include "object/piece.h"
+#include "object/reclaim.h"
+#include "object/span.h"
+#include "object/transaction.h"
+
+/* ---- Changes of the turn ---- */
+
+static synced_mem_status check_generation(const struct sm_sharing *sharing)
+{
+    if (sharing->mem->generation == sm_process_generation())
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
+}
+
+/* From now on this thread alone changes the turn. */
+static synced_mem_status begin_acquire(struct sm_sharing *sharing)
+{
+    SM_TRY(check_generation(sharing));
+    sm_mutex_lock(&sharing->lock);
+    const bool free = sharing->turn == SM_TURN_NONE;
+    if (free)
+        sharing->turn = SM_TURN_CHANGING;
+    sm_mutex_unlock(&sharing->lock);
+    if (free)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has a turn, or waits for one: hand over first");
+}
+
+/* *before: the turn. In a callback the calling thread may be in a call on the object, whose end would never come. */
+static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_turn *before)
+{
+    SM_TRY(check_generation(sharing));
+    sm_mutex_lock(&sharing->lock);
+    *before = sharing->turn;
+    const bool has_turn = *before == SM_TURN_READ || *before == SM_TURN_WRITE;
+    const bool inside = sharing->calls > 0 && sm_gate_is_passed();
+    if (has_turn && !inside)
+        sharing->turn = SM_TURN_CHANGING;
+    sm_mutex_unlock(&sharing->lock);
+    if (!has_turn)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "this process has no turn to hand over");
+    if (inside)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "a callback can't hand over the object of the call that it is in");
+    return SYNCED_MEM_OK;
+}
+
+static void wait_for_calls(struct sm_sharing *sharing)
+{
+    for (;;) {
+        const unsigned seen = sm_events_seen(&sharing->ended);
+        sm_mutex_lock(&sharing->lock);
+        const unsigned calls = sharing->calls;
+        sm_mutex_unlock(&sharing->lock);
+        if (calls == 0)
+            return;
+        sm_events_wait(&sharing->ended, seen);
+    }
+}
+
+static void set_turn(struct sm_sharing *sharing, enum sm_turn turn, unsigned valid)
+{
+    sm_mutex_lock(&sharing->lock);
+    sharing->turn = turn;
+    sharing->valid = valid;
+    sm_mutex_unlock(&sharing->lock);
+}
+
+/* ---- Taking over the contents ---- */
+
+/* Nothing writes a stale side in a turn to read, so valid sides alone are made read-only. */
+static void set_read_only(const struct synced_mem *record, unsigned sides)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_copy_of(record, side))
+            sm_copy_of(record, side)->read_only = (sides & sm_bit(side)) != 0;
+}
+
+static void set_heads(struct synced_mem *mem, unsigned head, bool reading)
+{
+    const unsigned read_only = reading ? head : SYNCED_MEM_UNINITIALIZED;
+    set_read_only(mem, read_only);
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
+        set_read_only(each, read_only);
+        sm_set_head(each, head);
+    }
+}
+
+/* Gives each piece a copy on the sides of the head. */
+static synced_mem_status attach_parts(const struct synced_mem *mem, unsigned head)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            if (each->kind == SM_PIECE && (head & sm_bit(side)))
+                SM_TRY(sm_attach_part(each, side));
+    return SYNCED_MEM_OK;
+}
+
+/* With the object's lock. A process that uses no device leaves the device's side out, unless it is needed. *head: as
+ * published, then as taken over. */
+static synced_mem_status take_over(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *head)
+{
+    struct synced_mem *const mem = sharing->mem;
+    const bool needed = side == SM_GPU || *head == SYNCED_MEM_AT_GPU;
+    if (needed || ((*head & sm_bit(SM_GPU)) && sm_device_in_use())) {
+        const struct sm_detail first = sm_detail_get();
+        const synced_mem_status status = sm_shareable_attach_device(sharing);
+        if (status != SYNCED_MEM_OK && needed)
+            return status;
+        if (status != SYNCED_MEM_OK)
+            sm_detail_set(&first);
+    }
+    if (!sm_copy_of(mem, SM_GPU))
+        *head &= ~sm_bit(SM_GPU);
+    sm_shareable_pin(sharing);
+    SM_TRY(attach_parts(mem, *head));
+    set_heads(mem, *head, !writing && (*head & sm_bit(side)));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status take_over_contents(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *head)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status;
+    do {
+        struct sm_transaction transaction;
+        SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+        status = sm_leave_and_reap(&transaction, take_over(sharing, side, writing, head), true);
+    } while (sm_reclaim_helps(&reclaim, status));
+    return status;
+}
+
+/* Ends all that a turn has made valid in this process. */
+static void give_up_contents(struct sm_sharing *sharing)
+{
+    struct sm_transaction transaction;
+    if (sm_enter_restoring_nothing(&transaction, sharing->mem) == SYNCED_MEM_OK) {
+        set_heads(sharing->mem, SYNCED_MEM_UNINITIALIZED, false);
+        (void)sm_leave(&transaction, SYNCED_MEM_OK);
+    }
+}
+
+/* Makes the side valid, and then the copies read-only. */
+static synced_mem_status fill_side(struct sm_sharing *sharing, enum sm_side side, unsigned *head)
+{
+    struct sm_transaction transaction;
+    SM_TRY(sm_make_valid(sharing->mem, side));
+    SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+    *head |= sm_bit(side);
+    set_heads(sharing->mem, *head, true);
+    return sm_leave(&transaction, SYNCED_MEM_OK);
+}
+
+/* ---- Acquiring ---- */
+
+static void end_shared_turn(struct sm_sharing *sharing, bool writing, unsigned head)
+{
+    struct sm_participant *const participant = &sharing->memory->participant;
+    if (writing)
+        sm_turn_end_write(participant, head);
+    else
+        sm_turn_end_read(participant);
+}
+
+/* A hostile process may publish a side that does not exist. */
+static synced_mem_status check_head(const struct sm_sharing *sharing, unsigned *head)
+{
+    if (!(*head & sm_bit(SM_GPU)) || sharing->memory->facts.device_bytes > 0)
+        return SYNCED_MEM_OK;
+    *head &= ~sm_bit(SM_GPU);
+    return sm_fail(SYNCED_MEM_ERR_PEER, "another process has written an impossible head");
+}
+
+/* With the turn to write, or to fill. *published: the head, as it is to be published if the turn is given up. */
+static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing, unsigned *published)
+{
+    unsigned head = *published;
+    SM_TRY(check_head(sharing, published));
+    SM_TRY(take_over_contents(sharing, side, writing, &head));
+    if (writing) {
+        set_turn(sharing, SM_TURN_WRITE, head);
+        return SYNCED_MEM_OK;
+    }
+    if (!(head & sm_bit(side)))
+        SM_TRY(fill_side(sharing, side, &head));
+    sm_turn_read(&sharing->memory->participant, *published | head);
+    set_turn(sharing, SM_TURN_READ, head);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing,
+                                           sm_deadline deadline)
+{
+    unsigned published;
+    if (side == SM_GPU)
+        SM_TRY(sm_shareable_find_device(sharing));
+    SM_TRY(sm_turn_wait(&sharing->memory->participant, writing, deadline, &published));
+    const synced_mem_status status = use_turn(sharing, side, writing, &published);
+    if (status == SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    const struct sm_detail first = sm_detail_get();
+    give_up_contents(sharing);
+    end_shared_turn(sharing, writing, published);
+    sm_detail_set(&first);
+    return status;
+}
+
+synced_mem_status sm_acquire(struct sm_sharing *sharing, enum sm_side side, bool writing, sm_deadline deadline)
+{
+    SM_TRY(begin_acquire(sharing));
+    const synced_mem_status status = wait_and_use_turn(sharing, side, writing, deadline);
+    if (status != SYNCED_MEM_OK)
+        set_turn(sharing, SM_TURN_NONE, 0);
+    return status;
+}
+
+/* ---- Handing over ---- */
+
+/* Finds the next fence of this process's work on the copy. *lost: the device was lost, and nothing runs there. */
+static synced_mem_status find_work_on_copy(struct sm_copy *copy, struct sm_fence **wait, synced_mem_status *lost)
+{
+    sm_inflight_note_strays(copy);
+    (void)sm_inflight_retrack(copy);
+    if (copy->untracked)
+        return sm_fail(SYNCED_MEM_ERR_CUDA, "the end of work on %p is unknown, as no event could be recorded behind it",
+                       sm_copy_data(copy));
+    SM_TRY(sm_copy_end_streamless(copy));
+    const synced_mem_status status = sm_inflight_settle(copy, true, NULL);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        *lost = status;
+    else if (status != SYNCED_MEM_OK)
+        return status;
+    *wait = sm_inflight_unfinished(copy, true);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status find_work(const struct synced_mem *mem, struct sm_fence **wait, synced_mem_status *lost)
+{
+    *wait = NULL;
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)
+            if (sm_copy_of(each, side))
+                SM_TRY(find_work_on_copy(sm_copy_of(each, side), wait, lost));
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status wait_for_own_work(struct synced_mem *mem, synced_mem_status *lost)
+{
+    struct sm_fence *wait;
+    for (;;) {
+        bool over;
+        SM_TRY(find_work(mem, &wait, lost));
+        if (!wait)
+            return SYNCED_MEM_OK;
+        const synced_mem_status status = sm_wait_unlocked(mem, wait, &over);
+        if (status != SYNCED_MEM_OK && !over)
+            return status;
+        if (status != SYNCED_MEM_OK)
+            *lost = status;
+    }
+}
+
+/* Notes the loss of the device that has contents. An earlier call may have reported it already. */
+static void notice_lost_device(const struct synced_mem *mem, unsigned head, synced_mem_status *lost)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    struct sm_pointer_facts facts;
+    if (!(head & sm_bit(SM_GPU)))
+        return;
+    const synced_mem_status status = sm_device_query_pointer(copy->device, sm_copy_data(copy), &facts);
+    if (status == SYNCED_MEM_ERR_DEVICE_LOST)
+        *lost = status;
+}
+
+static synced_mem_status check_not_exported(const struct synced_mem *mem)
+{
+    SM_TRY(sm_check_not_exported(mem, SM_CPU));
+    return sm_check_not_exported(mem, SM_GPU);
+}
+
+/* With the object's lock. Contents that are on a lost device alone are lost. *head: the sides that are valid. */
+static synced_mem_status end_contents(struct synced_mem *mem, bool writing, synced_mem_status lost, unsigned *head)
+{
+    if (writing)
+        notice_lost_device(mem, *head, &lost);
+    if (lost != SYNCED_MEM_OK && writing && *head != SYNCED_MEM_UNINITIALIZED) {
+        *head &= sm_bit(SM_CPU);
+        if (!*head)
+            return lost;
+    }
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        sm_close_write(each);
+    set_heads(mem, SYNCED_MEM_UNINITIALIZED, false);
+    return SYNCED_MEM_OK;
+}
+
+/* With the object's lock. *head: as above; MIXED: the turn to write has not ended, as the contents are on no side. */
+static synced_mem_status end_own_work(struct synced_mem *mem, bool writing, unsigned *head)
+{
+    synced_mem_status lost = SYNCED_MEM_OK;
+    SM_TRY(wait_for_own_work(mem, &lost));
+    SM_TRY(check_not_exported(mem));
+    *head = sm_head_of_records(mem);
+    return writing && *head == SYNCED_MEM_MIXED ? SYNCED_MEM_OK : end_contents(mem, writing, lost, head);
+}
+
+static synced_mem_status end_turn_of_object(struct sm_sharing *sharing, bool writing, unsigned *head)
+{
+    do {
+        struct sm_transaction transaction;
+        if (writing && sm_read_head(sharing->mem) == SYNCED_MEM_MIXED)
+            SM_TRY(sm_make_valid(sharing->mem, SM_CPU));
+        SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+        SM_TRY(sm_leave_and_reap(&transaction, end_own_work(sharing->mem, writing, head), true));
+    } while (writing && *head == SYNCED_MEM_MIXED);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_hand_over(struct sm_sharing *sharing)
+{
+    enum sm_turn before;
+    unsigned head = SYNCED_MEM_UNINITIALIZED;
+    SM_TRY(begin_hand_over(sharing, &before));
+    wait_for_calls(sharing);
+    const bool writing = before == SM_TURN_WRITE;
+    const synced_mem_status status = end_turn_of_object(sharing, writing, &head);
+    if (status != SYNCED_MEM_OK) {
+        set_turn(sharing, before, sharing->valid);
+        return status;
+    }
+    end_shared_turn(sharing, writing, head);
+    set_turn(sharing, SM_TURN_NONE, 0);
+    return SYNCED_MEM_OK;
+}
+
+void sm_sharing_end(struct sm_sharing *sharing)
+{
+    const struct sm_detail first = sm_detail_get();
+    (void)sm_hand_over(sharing);
+    sm_detail_set(&first);
+    sm_sharing_leave(sharing);
+}
+
+/* ---- Sharing ---- */
+
+/* An object gets device memory if it names a device, or the process uses one. A machine without one is no failure. */
+static synced_mem_status reserve_device(struct sm_sharing *sharing)
+{
+    const struct sm_detail first = sm_detail_get();
+    struct sm_transaction transaction;
+    int device;
+    if (sharing->memory->facts.device_bytes > 0 || (sm_device(sharing->mem) < 0 && !sm_device_in_use()))
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_device_resolve(sm_device(sharing->mem), &device);
+    if (status == SYNCED_MEM_ERR_NO_GPU || status == SYNCED_MEM_ERR_FORKED) {
+        sm_detail_set(&first);
+        return SYNCED_MEM_OK;
+    }
+    SM_TRY(status);
+    SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+    return sm_leave_and_reap(&transaction, sm_shareable_attach_device(sharing), true);
+}
+
+static synced_mem_status reserve_and_send(struct sm_sharing *sharing, int socket, sm_deadline deadline)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status = SYNCED_MEM_OK;
+    if (!atomic_load(&sharing->sent)) {
+        do
+            status = reserve_device(sharing);
+        while (sm_reclaim_helps(&reclaim, status));
+        SM_TRY(status);
+    }
+    SM_TRY(sm_shared_send(sharing->memory, socket, deadline));
+    atomic_store(&sharing->sent, true);
+    return SYNCED_MEM_OK;
+}
+
+synced_mem_status sm_share(struct sm_sharing *sharing, int socket, sm_deadline deadline)
+{
+    SM_TRY(sm_gate_pass(sharing, SM_SIDES, SM_READ));
+    const synced_mem_status status = reserve_and_send(sharing, socket, deadline);
+    sm_gate_leave(sharing);
+    return status;
+}

@@ -1,0 +1,94 @@
+/*
+ * Calls of the runtime as steps (memory/steps_kit.h): the linker replaces them with a jump that first counts the step.
+ * So each function keeps its own type. The list is runtime_step_wraps in the folder's meson.build. The driver's calls
+ * are found by name; they become steps when they are found. For x86-64; elsewhere they are no steps.
+ */
+#ifndef RUNTIME_STEPS_H
+#define RUNTIME_STEPS_H
+
+#ifdef __x86_64__
+
+#include <cuda_runtime_api.h>
+#include <string.h>
+
+void take_runtime_step(void);
+void take_runtime_step(void)
+{
+    take_step();
+}
+
+#define JUMP(name, target)                                                                                             \
+    __asm__(".text\n.globl " name "\n.type " name ", @function\n" name ":\n"                                           \
+            "push %rdi\npush %rsi\npush %rdx\npush %rcx\npush %r8\npush %r9\npush %rax\n"                              \
+            "call take_runtime_step@PLT\n"                                                                             \
+            "pop %rax\npop %r9\npop %r8\npop %rcx\npop %rdx\npop %rsi\npop %rdi\n"                                     \
+            "jmp " target "\n.size " name ", . - " name "\n");
+#define RUNTIME_STEP(name) JUMP("__wrap_" #name, "__real_" #name "@PLT")
+
+RUNTIME_STEP(cudaDeviceGetAttribute)
+RUNTIME_STEP(cudaEventCreateWithFlags)
+RUNTIME_STEP(cudaEventDestroy)
+RUNTIME_STEP(cudaEventQuery)
+RUNTIME_STEP(cudaEventRecord)
+RUNTIME_STEP(cudaEventSynchronize)
+RUNTIME_STEP(cudaGetDeviceCount)
+RUNTIME_STEP(cudaHostRegister)
+RUNTIME_STEP(cudaHostUnregister)
+RUNTIME_STEP(cudaMemcpyAsync)
+RUNTIME_STEP(cudaMemsetAsync)
+RUNTIME_STEP(cudaPointerGetAttributes)
+RUNTIME_STEP(cudaStreamCreateWithFlags)
+RUNTIME_STEP(cudaStreamDestroy)
+RUNTIME_STEP(cudaStreamSynchronize)
+RUNTIME_STEP(cudaStreamWaitEvent)
+
+#define DRIVER_STEPS(X)                                                                                                \
+    X(cuDeviceGet)                                                                                                     \
+    X(cuDeviceGetUuid)                                                                                                 \
+    X(cuMemGetAllocationGranularity)                                                                                   \
+    X(cuMemCreate)                                                                                                     \
+    X(cuMemRelease)                                                                                                    \
+    X(cuMemGetAllocationPropertiesFromHandle)                                                                          \
+    X(cuMemExportToShareableHandle)                                                                                    \
+    X(cuMemImportFromShareableHandle)                                                                                  \
+    X(cuMemAddressReserve)                                                                                             \
+    X(cuMemAddressFree)                                                                                                \
+    X(cuMemMap)                                                                                                        \
+    X(cuMemUnmap)                                                                                                      \
+    X(cuMemSetAccess)
+
+/* For each call the real function, and the one that is found in its place. */
+#define DRIVER_STEP(name)                                                                                              \
+    extern void *real_##name;                                                                                          \
+    void *real_##name;                                                                                                 \
+    void step_##name(void);                                                                                            \
+    JUMP("step_" #name, "*real_" #name "(%rip)")
+DRIVER_STEPS(DRIVER_STEP)
+
+cudaError_t __real_cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                    unsigned long long flags,
+                                                    enum cudaDriverEntryPointQueryResult *result);
+cudaError_t __wrap_cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                    unsigned long long flags,
+                                                    enum cudaDriverEntryPointQueryResult *result);
+cudaError_t __wrap_cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                    unsigned long long flags,
+                                                    enum cudaDriverEntryPointQueryResult *result)
+{
+    void (*found)(void) = NULL;
+    const cudaError_t code = __real_cudaGetDriverEntryPointByVersion(name, out, version, flags, result);
+#define REPLACE_CALL(call)                                                                                             \
+    if (code == cudaSuccess && strcmp(name, #call) == 0) {                                                             \
+        real_##call = *out;                                                                                            \
+        found = step_##call;                                                                                           \
+    }
+    DRIVER_STEPS(REPLACE_CALL)
+#undef REPLACE_CALL
+    if (found)
+        memcpy(out, &found, sizeof found);
+    return code;
+}
+
+#endif
+
+#endif

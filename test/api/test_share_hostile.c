@@ -1,0 +1,196 @@
+/*
+ * A hostile process has the object too. It writes random words into the control page and random bytes into the memory,
+ * locks bytes, and rings, while others use the object. They may get wrong bytes and errors. They get no fault, and no
+ * call that goes on beyond its timeout. SYNCED_MEM_HOSTILE_SECONDS sets the time; default: 2 seconds for all schedules.
+ */
+#include "processes_kit.h"
+
+#include "base/deadline.h"
+#include "memory/shared/shared_memory.h"
+
+#include <fcntl.h>
+
+enum { TIMEOUT_MS = 15, SLACK_MS = 3000, MOST_MS = 2000 };
+
+static uint64_t run_ns(void)
+{
+    const char *const asked = getenv("SYNCED_MEM_HOSTILE_SECONDS");
+    const uint64_t ms = asked ? strtoull(asked, NULL, 10) * 1000 : MOST_MS / (uint64_t)gpu_schedules();
+    return (ms > 300 ? ms : 300) * 1000000;
+}
+
+static uint64_t draw(void)
+{
+    static uint64_t state;
+    if (state == 0)
+        state = sm_now() | 1;
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    return state;
+}
+
+/* A word of the line: mostly one that has a kind and a place. */
+static uint64_t draw_word(void)
+{
+    const uint64_t kind = draw() % 6;
+    switch (draw() % 4) {
+    case 0:
+        return draw();
+    case 1:
+        return kind | (draw() % 100) << SM_PLACE_SHIFT;
+    case 2:
+        return kind | SM_MOST_PLACE << SM_PLACE_SHIFT;
+    default:
+        return 0;
+    }
+}
+
+static void attack(struct sm_shared_memory *memory)
+{
+    struct sm_control_page *const page = memory->participant.page;
+    struct flock lock = {.l_whence = SEEK_SET, .l_start = (off_t)(draw() % SM_PARTICIPANTS), .l_len = 1};
+    switch (draw() % 16) {
+    case 0:
+        atomic_store(&page->contents, draw());
+        break;
+    case 1:
+        atomic_store(&page->contents, draw() % 5 | (draw() % 3) << 32);
+        break;
+    case 2:
+    case 3:
+        sm_bell_ring(page);
+        break;
+    case 4:
+        lock.l_type = F_WRLCK;
+        (void)fcntl(memory->participant.lock, F_OFD_SETLK, &lock);
+        break;
+    case 5:
+    case 6:
+        lock.l_type = F_UNLCK;
+        (void)fcntl(memory->participant.lock, F_OFD_SETLK, &lock);
+        break;
+    case 7:
+        memset(&page->facts, (int)draw(), sizeof page->facts);
+        break;
+    case 8:
+        memset(memory->host, (int)draw(), BYTES);
+        break;
+    case 9:
+        for (int i = 0; i < SM_PARTICIPANTS; i++)
+            atomic_store(&page->line[i], 0);
+        break;
+    case 10:
+        (void)fallocate(memory->files.host, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, SM_MEMFD_PAGE);
+        break;
+    case 11:
+        (void)fallocate(memory->files.control, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, SM_MEMFD_PAGE);
+        break;
+    case 12:
+        ck_assert_int_ne(ftruncate(memory->files.host, 0), 0);
+        ck_assert_int_ne(ftruncate(memory->files.control, 0), 0);
+        break;
+    default:
+        atomic_store(&page->line[draw() % SM_PARTICIPANTS], draw_word());
+        break;
+    }
+}
+
+static void be_hostile(int socket)
+{
+    struct sm_shared_memory *memory;
+    ck_assert_int_eq(sm_shared_receive(socket, sm_deadline_after(LONG_MS), &memory), SYNCED_MEM_OK);
+    await_flag(2, 1); /* later nobody could receive it */
+    raise_flag(0);
+    while (atomic_load(&common->flags[1]) < 2) {
+        attack(memory);
+        if (draw() % 64 == 0)
+            (void)usleep((unsigned)(draw() % 500));
+    }
+    sm_shared_drop(memory);
+}
+
+/* Checks the time and the status of a call that began then. */
+static bool ends_well(uint64_t begin, synced_mem_status status)
+{
+    ck_assert_uint_lt(sm_now() - begin, (uint64_t)(TIMEOUT_MS + SLACK_MS) * 1000000);
+    ck_assert_msg(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT || status == SYNCED_MEM_ERR_PEER ||
+                      status == SYNCED_MEM_ERR_OWNER_DIED || status == SYNCED_MEM_ERR_INVALID_STATE,
+                  "%s: %s", synced_mem_status_name(status), synced_mem_last_error_message());
+    return status == SYNCED_MEM_OK;
+}
+
+static unsigned turns;
+
+static void use_among_enemies(synced_mem *mem, synced_mem *view)
+{
+    const synced_mem_side side = gpu_expected() && draw() % 2 ? GPU : CPU;
+    const synced_mem_turn turn = draw() % 2 ? WRITE : READ;
+    uint64_t begin = sm_now();
+    if (!ends_well(begin, synced_mem_acquire(mem, side, turn, TIMEOUT_MS)))
+        return;
+    turns++;
+    ck_assert_ptr_nonnull(side == GPU ? synced_mem_gpu_data(mem) : synced_mem_cpu_data(mem));
+    if (turn == WRITE && gpu_expected() && draw() % 2)
+        gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, 1, NULL);
+    else if (turn == WRITE)
+        memset(synced_mem_mutable_cpu_data(view), 1, synced_mem_size(view));
+    begin = sm_now();
+    ck_assert(ends_well(begin, synced_mem_hand_over(mem)));
+}
+
+static void stay_honest(synced_mem *mem)
+{
+    synced_mem *view;
+    synced_mem *const bystander = make_at_cpu(BYTES, 3);
+    OK(synced_mem_view(&view, mem, 100, 5000, NULL));
+    await_flag(0, 1);
+    const uint64_t end = sm_now() + run_ns();
+    while (sm_now() < end)
+        use_among_enemies(mem, view);
+    raise_flag(1);
+    ck_assert(host_is(synced_mem_cpu_data(bystander), BYTES, 3));
+    ck_assert_uint_gt(turns, 0);
+    OK(synced_mem_release(bystander));
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(mem));
+}
+
+/* Its own end of the second socket. */
+static int to_hostile[2];
+
+static void make_among_enemies(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    OK(synced_mem_share(mem, to_hostile[0], LONG_MS));
+    OK(synced_mem_hand_over(mem));
+    stay_honest(mem);
+}
+
+static void receive_among_enemies(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    raise_flag(2);
+    stay_honest(mem);
+}
+
+START_TEST(others_go_on)
+{
+    pid_t roles[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to_hostile), 0);
+    start_two(make_among_enemies, receive_among_enemies, roles);
+    const pid_t hostile = start_role(be_hostile, to_hostile, 1);
+    ck_assert_int_eq(end_role(roles[0]), 0);
+    ck_assert_int_eq(end_role(roles[1]), 0);
+    ck_assert_int_eq(end_role(hostile), 0);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_hostile");
+    TCase *const cases = add_case_in_children(suite, "share_hostile");
+    tcase_set_timeout(cases, 0);
+    tcase_add_test(cases, others_go_on);
+    return suite;
+}

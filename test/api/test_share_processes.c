@@ -1,0 +1,325 @@
+/* Checks objects that several processes use. */
+#include "processes_kit.h"
+
+#include <pthread.h>
+
+enum { ROUNDS = 30 };
+
+/* ---- Back and forth ---- */
+
+/* Each turn checks what the other process wrote, and writes something else, on a side that changes. */
+static void take_turns(synced_mem *mem, unsigned first)
+{
+    for (unsigned i = first; i < ROUNDS; i += 2) {
+        const bool on_device = gpu_expected() && i % 3 == 0;
+        for (;;) {
+            OK(synced_mem_acquire(mem, on_device ? GPU : CPU, WRITE, LONG_MS));
+            if (host_is(synced_mem_cpu_data(mem), BYTES, i))
+                break;
+            OK(synced_mem_hand_over(mem)); /* the other process was not there yet */
+            (void)usleep(100);
+        }
+        if (on_device)
+            gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, i + 1, NULL);
+        else
+            host_fill(synced_mem_mutable_cpu_data(mem), BYTES, i + 1);
+        OK(synced_mem_hand_over(mem));
+    }
+}
+
+static void make_and_take_turns(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 0);
+    OK(synced_mem_hand_over(mem));
+    take_turns(mem, 0);
+    OK(synced_mem_release(mem));
+}
+
+static void receive_and_take_turns(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    take_turns(mem, 1);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(two_processes_take_turns)
+{
+    run_two(make_and_take_turns, receive_and_take_turns);
+}
+END_TEST
+
+/* ---- Ends of processes ---- */
+
+static void make_and_end(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
+    OK(synced_mem_release(mem));
+    raise_flag(0);
+}
+
+static void receive_late(int socket)
+{
+    await_flag(0, 1);
+    synced_mem *const mem = receive(socket);
+    OK(synced_mem_acquire(mem, CPU, READ, 0));
+    ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(memory_outlives_its_maker)
+{
+    run_two(make_and_end, receive_late);
+}
+END_TEST
+
+/* Ends without a hand-over. */
+static void make_and_exit(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
+    _exit(0);
+}
+
+/* Told once, and then the contents are gone: they read as zeros. */
+static void receive_after_a_death(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    const bool on_device = gpu_expected();
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(mem, CPU, READ, LONG_MS));
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_cpu_data(mem));
+    OK(synced_mem_acquire(mem, on_device ? GPU : CPU, WRITE, 0));
+    HEAD_IS(mem, UNINITIALIZED);
+    if (on_device)
+        ck_assert(device_is(synced_mem_gpu_data(mem), BYTES, 0));
+    ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 0));
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(a_maker_ends_in_its_turn)
+{
+    run_two(make_and_exit, receive_after_a_death);
+}
+END_TEST
+
+static void make_and_be_killed(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
+    raise_flag(0);
+    (void)pause();
+}
+
+START_TEST(a_writer_is_killed)
+{
+    pid_t roles[2];
+    start_two(make_and_be_killed, receive_after_a_death, roles);
+    await_flag(0, 1);
+    (void)usleep(20000); /* the other one may sleep by then */
+    kill_role(roles[0]);
+    ck_assert_int_eq(end_role(roles[1]), 0);
+}
+END_TEST
+
+static void make_and_wait(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 4);
+    OK(synced_mem_hand_over(mem));
+    await_flag(1, 1);
+    OK(synced_mem_acquire(mem, CPU, WRITE, LONG_MS)); /* nothing is lost */
+    ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 4));
+    OK(synced_mem_release(mem));
+}
+
+static void receive_and_be_killed(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    OK(synced_mem_acquire(mem, gpu_expected() ? GPU : CPU, READ, LONG_MS));
+    raise_flag(0);
+    (void)pause();
+}
+
+START_TEST(a_reader_is_killed)
+{
+    pid_t roles[2];
+    start_two(make_and_wait, receive_and_be_killed, roles);
+    await_flag(0, 1);
+    kill_role(roles[1]);
+    raise_flag(1);
+    ck_assert_int_eq(end_role(roles[0]), 0);
+}
+END_TEST
+
+/* Another program has no turn. */
+static void make_and_execute(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
+    (void)execl("/bin/sleep", "sleep", "5", (char *)NULL);
+}
+
+START_TEST(a_maker_executes_another_program)
+{
+    pid_t roles[2];
+    start_two(make_and_execute, receive_after_a_death, roles);
+    ck_assert_int_eq(end_role(roles[1]), 0);
+    kill_role(roles[0]);
+}
+END_TEST
+
+/* ---- Forks ---- */
+
+static synced_mem *mine;
+static synced_mem *view;
+
+/* The pointers that the hot path would return are withdrawn, and the turn is the parent's. */
+static void check_in_child(void)
+{
+    const bool uses_gpu = gpu_expected();
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(mine));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_mutable_cpu_data(mine));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_gpu_data_on(mine, NULL));
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(view));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_hand_over(mine));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_acquire(mine, CPU, READ, 0));
+    FAILS(SYNCED_MEM_ERR_FORKED, synced_mem_share(mine, 0, 0));
+    ck_assert_uint_eq(synced_mem_size(mine), BYTES);
+    if (!uses_gpu)
+        ck_assert_int_eq(synced_mem_cpu_source(mine), SYNCED_MEM_SOURCE_SHAREABLE);
+    FAILS_NULL(SYNCED_MEM_ERR_FORKED, synced_mem_cpu_data(mine));
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(mine));
+    if (!uses_gpu)
+        ck_assert_int_eq(count_shared_mappings(), 0);
+    synced_mem *const own = make_shareable_of(BYTES, SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_SHAREABLE_ANY_USER);
+    synced_mem *const other = share_with_myself(own);
+    host_fill(synced_mem_overwrite_cpu_data(own), BYTES, 6);
+    OK(synced_mem_release(own));
+    OK(synced_mem_acquire(other, CPU, READ, 0));
+    ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 6));
+    OK(synced_mem_release(other));
+}
+
+/* The child outlives its parent, whose turn ends nevertheless. */
+static void make_fork_and_exit(int socket)
+{
+    mine = make_and_share(socket);
+    OK(synced_mem_view(&view, mine, 10, 100, NULL));
+    host_fill(synced_mem_overwrite_cpu_data(mine), BYTES, 1);
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(view));
+    const pid_t child = fork();
+    if (child == 0) {
+        leaves_memory = true;
+        check_in_child();
+        raise_flag(0);
+        await_flag(1, 1);
+        exit(EXIT_SUCCESS);
+    }
+    await_flag(0, 1);
+    ck_assert(host_is(synced_mem_cpu_data(mine), BYTES, 1));
+    OK(synced_mem_hand_over(mine));
+    OK(synced_mem_acquire(mine, CPU, WRITE, LONG_MS));
+    _exit(0);
+}
+
+static void receive_after_both(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    synced_mem_status status = SYNCED_MEM_OK;
+    while (status == SYNCED_MEM_OK) {
+        status = synced_mem_acquire(mem, CPU, READ, LONG_MS);
+        if (status == SYNCED_MEM_OK) {
+            ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
+            OK(synced_mem_hand_over(mem));
+            (void)usleep(1000);
+        }
+    }
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_OWNER_DIED);
+    OK(synced_mem_release(mem));
+    raise_flag(1);
+}
+
+START_TEST(a_process_forks)
+{
+    pid_t roles[2];
+    start_two(make_fork_and_exit, receive_after_both, roles);
+    const int made = end_role(roles[0]);
+    const int received = end_role(roles[1]);
+    raise_flag(1);
+    ck_assert_int_eq(made, 0);
+    ck_assert_int_eq(received, 0);
+}
+END_TEST
+
+/* ---- Several threads ---- */
+
+/* A hand-over waits for the calls of other threads, which are refused afterwards. */
+static atomic_bool stop;
+
+static void *access_always(void *counts)
+{
+    int *const count = counts;
+    while (!atomic_load(&stop)) {
+        const void *const data = synced_mem_cpu_data(mine);
+        if (!data)
+            SOUND(synced_mem_last_error() == SYNCED_MEM_ERR_INVALID_STATE);
+        count[data != NULL]++;
+    }
+    return NULL;
+}
+
+static void make_with_threads(int socket)
+{
+    enum { THREADS = 2 };
+    pthread_t threads[THREADS];
+    int counts[THREADS][2] = {{0}};
+    mine = make_and_share(socket);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, access_always, counts[i]), 0);
+    for (unsigned i = 0; i < 50; i++) {
+        host_fill(synced_mem_mutable_cpu_data(mine), BYTES, 2);
+        OK(synced_mem_hand_over(mine));
+        OK(synced_mem_acquire(mine, CPU, WRITE, LONG_MS));
+    }
+    atomic_store(&stop, true);
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_int_eq(unsound, 0);
+    OK(synced_mem_release(mine));
+    raise_flag(0);
+}
+
+static void receive_meanwhile(int socket)
+{
+    synced_mem *const mem = receive(socket);
+    while (atomic_load(&common->flags[0]) == 0) {
+        const synced_mem_status status = synced_mem_acquire(mem, CPU, READ, 10);
+        ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT);
+        if (status == SYNCED_MEM_OK)
+            OK(synced_mem_hand_over(mem));
+    }
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(threads_meanwhile)
+{
+    run_two(make_with_threads, receive_meanwhile);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_processes");
+    TCase *const cases = add_case_in_children(suite, "share_processes");
+    tcase_add_test(cases, two_processes_take_turns);
+    tcase_add_test(cases, memory_outlives_its_maker);
+    tcase_add_test(cases, a_maker_ends_in_its_turn);
+    tcase_add_test(cases, a_writer_is_killed);
+    tcase_add_test(cases, a_reader_is_killed);
+    tcase_add_test(cases, a_maker_executes_another_program);
+    tcase_add_test(cases, a_process_forks);
+    tcase_add_test(cases, threads_meanwhile);
+    return suite;
+}

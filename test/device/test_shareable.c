@@ -1,0 +1,132 @@
+/* Checks the seam's memory that processes share, on the emulated runtime: failures of each call, and bad files. */
+#include "fixture.h"
+
+#include "device/device.h"
+
+#include "cudart_emu.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SIZE = 3 << 20, GRANULARITY = 2 << 20, ALIGNMENT = 2 << 20 };
+
+static int count_descriptors(void)
+{
+    DIR *const folder = opendir("/proc/self/fd");
+    int count = 0;
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder))
+        count++;
+    (void)closedir(folder);
+    return count;
+}
+
+START_TEST(memory_is_shared)
+{
+    struct sm_device_shareable made;
+    void *other;
+    OK(sm_device_share(1, SIZE, ALIGNMENT, &made));
+    ck_assert_uint_eq(made.bytes, 2 * GRANULARITY);
+    ck_assert_uint_eq((uintptr_t)made.data % ALIGNMENT, 0);
+    OK(sm_device_import(1, made.file, made.bytes, ALIGNMENT, &other));
+    ck_assert_ptr_ne(other, made.data);
+    gpu_make_current(1);
+    gpu_fill(made.data, SIZE, 1, NULL);
+    ck_assert(device_is(other, SIZE, 1));
+    OK(sm_device_unmap(1, made.data, made.bytes));
+    ck_assert(device_is(other, SIZE, 1));
+    OK(sm_device_unmap(1, other, made.bytes));
+    (void)close(made.file);
+    OK(sm_device_share(0, 0, 1, &made));
+    ck_assert_uint_eq(made.bytes, GRANULARITY);
+    OK(sm_device_unmap(0, made.data, made.bytes));
+    (void)close(made.file);
+}
+END_TEST
+
+START_TEST(each_device_has_a_uuid)
+{
+    unsigned char uuids[4][SM_DEVICE_UUID_BYTES];
+    for (int i = 0; i < devices(); i++)
+        OK(sm_device_uuid(i, uuids[i]));
+    for (int i = 1; i < devices(); i++)
+        ck_assert_int_ne(memcmp(uuids[i], uuids[0], SM_DEVICE_UUID_BYTES), 0);
+    FAILS_WITHOUT_GPU(sm_device_uuid(0, uuids[0]));
+    ck_assert_int_eq(sm_device_uuid(77, uuids[0]), SYNCED_MEM_ERR_INVALID_DEVICE);
+}
+END_TEST
+
+/* Makes, imports and unmaps. Returns whether all succeeded. */
+static bool share_and_import(void)
+{
+    struct sm_device_shareable made;
+    unsigned char uuid[SM_DEVICE_UUID_BYTES];
+    void *other;
+    if (sm_device_uuid(0, uuid) != SYNCED_MEM_OK || sm_device_share(0, SIZE, 1, &made) != SYNCED_MEM_OK)
+        return false;
+    bool well = sm_device_import(0, made.file, made.bytes, 1, &other) == SYNCED_MEM_OK;
+    if (well)
+        well = sm_device_unmap(0, other, made.bytes) == SYNCED_MEM_OK;
+    well = sm_device_unmap(0, made.data, made.bytes) == SYNCED_MEM_OK && well;
+    (void)close(made.file);
+    return well;
+}
+
+START_TEST(each_call_fails)
+{
+    const cudaError_t codes[] = {cudaErrorUnknown, cudaErrorMemoryAllocation};
+    ck_assert(share_and_import());
+    for (int code = 0; code < 2; code++) {
+        unsigned nth = 1;
+        for (unsigned failures = 1; failures > 0; nth++) {
+            const int before = count_descriptors();
+            const unsigned happened = emu_failures();
+            emu_fail("*", nth, codes[code], false);
+            const bool well = share_and_import();
+            failures = emu_failures() - happened;
+            emu_fail_clear();
+            ck_assert(failures > 0 || well);
+            ck_assert_uint_eq(emu_live(EMU_MEMORY_HANDLE) + emu_live(EMU_ADDRESS_RANGE), 0);
+            ck_assert_uint_eq(emu_live(EMU_DEVICE_MEMORY), 0);
+            ck_assert_int_eq(count_descriptors(), before);
+        }
+        ck_assert_uint_gt(nth, 30);
+    }
+}
+END_TEST
+
+START_TEST(bad_files)
+{
+    struct sm_device_shareable elsewhere;
+    void *data = &elsewhere;
+    int ends[2];
+    OK(sm_device_share(1, SIZE, 1, &elsewhere));
+    ck_assert_int_eq(pipe(ends), 0);
+    const int files[] = {ends[0], open("/dev/zero", O_RDWR), memfd_create("test", 0), elsewhere.file, -1};
+    ck_assert_int_eq(ftruncate(files[2], 2 * GRANULARITY), 0);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ck_assert_int_eq(sm_device_import(0, files[i], elsewhere.bytes, 1, &data), SYNCED_MEM_ERR_PEER);
+        ck_assert_ptr_eq(data, &elsewhere);
+    }
+    ck_assert_int_eq(sm_device_import(1, elsewhere.file, 2 * elsewhere.bytes, 1, &data), SYNCED_MEM_ERR_PEER);
+    for (int i = 0; i < 3; i++)
+        (void)close(files[i]);
+    (void)close(ends[1]);
+    (void)close(elsewhere.file);
+    OK(sm_device_unmap(1, elsewhere.data, elsewhere.bytes));
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("shareable");
+    TCase *const cases = add_case(suite, "shareable");
+    tcase_add_test(cases, memory_is_shared);
+    tcase_add_test(cases, each_device_has_a_uuid);
+    tcase_add_test(cases, each_call_fails);
+    tcase_add_test(cases, bad_files);
+    return suite;
+}

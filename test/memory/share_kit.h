@@ -1,0 +1,92 @@
+/* Control pages and their participants, for suites of processes. */
+#ifndef SHARE_KIT_H
+#define SHARE_KIT_H
+
+#include "fixture.h"
+
+#include "base/deadline.h"
+#include "memory/shared/turns.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MILLISECOND = 1000000 };
+
+/* A control page with its file. */
+struct shared_page {
+    int fd;
+    struct sm_control_page *page;
+};
+
+static inline struct shared_page make_page(void)
+{
+    struct shared_page made;
+    void *data;
+    ck_assert_int_eq(sm_memfd_make(SM_MEMFD_PAGE, &made.fd), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_memfd_map(made.fd, SM_MEMFD_PAGE, SM_MEMFD_PAGE, &data), SYNCED_MEM_OK);
+    made.page = data;
+    return made;
+}
+
+static inline void drop_page(struct shared_page *made)
+{
+    sm_memfd_unmap(made->page, SM_MEMFD_PAGE);
+    sm_fd_close(&made->fd);
+}
+
+static inline struct sm_participant *join(const struct shared_page *of)
+{
+    struct sm_participant *const participant = malloc(sizeof *participant);
+    ck_assert_ptr_nonnull(participant);
+    ck_assert_int_eq(sm_participant_join(participant, of->page, of->fd), SYNCED_MEM_OK);
+    return participant;
+}
+
+static inline void leave(struct sm_participant *participant)
+{
+    sm_participant_leave(participant);
+    free(participant);
+}
+
+/* Memory that all children share, all zeros. */
+static inline void *make_common(size_t size)
+{
+    void *const data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(data, MAP_FAILED);
+    return data;
+}
+
+/* Starts a child that ends with the function's result. A child that hangs is killed. Nothing of Check's may be called in
+ * it. */
+static inline pid_t start_child(int (*function)(void *argument), void *argument)
+{
+    (void)fflush(NULL);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        (void)alarm(60);
+        exit(function(argument));
+    }
+    return child;
+}
+
+/* Waits for the end of a child. Returns its result, or 1000 and the signal that has killed it. */
+static inline int end_child(pid_t child)
+{
+    int how = 0;
+    ck_assert_int_eq(waitpid(child, &how, 0), child);
+    return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
+}
+
+static inline void await_value(const atomic_int *value, int wanted)
+{
+    const uint64_t begin = sm_now();
+    while (atomic_load(value) < wanted && sm_now() < begin + 20000ull * MILLISECOND)
+        (void)usleep(200);
+    ck_assert_int_ge(atomic_load(value), wanted);
+}
+
+#endif

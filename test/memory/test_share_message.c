@@ -1,0 +1,452 @@
+/* Shared memory over sockets: good and bad peers. A call ends in its time, and a failure leaves nothing behind. */
+#include "peer_kit.h"
+
+#include <netinet/in.h>
+#include <sys/resource.h>
+
+enum { SIZE = 10000, HOST_BYTES = 12288, SHORT_MS = 30 };
+
+static struct sm_shared_memory *make_shared(unsigned policy)
+{
+    struct sm_shared_memory *made;
+    ck_assert_int_eq(sm_shared_make(SIZE, 64, policy, &made), SYNCED_MEM_OK);
+    return made;
+}
+
+static synced_mem_status receive_in(int socket, int timeout_ms, struct sm_shared_memory **out)
+{
+    const uint64_t begin = sm_now();
+    const synced_mem_status status = sm_shared_receive(socket, sm_deadline_after(timeout_ms), out);
+    ck_assert_uint_lt(sm_now() - begin, (uint64_t)(timeout_ms + 1000) * MILLISECOND);
+    return status;
+}
+
+/* Checks a failure, and that it leaves nothing. */
+static void receive_fails(synced_mem_status status, int socket)
+{
+    struct sm_shared_memory *got;
+    const int mappings = count_mappings();
+    ck_assert_int_eq(receive_in(socket, SHORT_MS, &got), status);
+    ck_assert_ptr_null(got);
+    ck_assert_int_eq(count_mappings(), mappings);
+}
+
+/* ---- Good peers ---- */
+
+static struct {
+    int ends[2];
+} pair;
+
+static int receive_and_write(void *unused)
+{
+    struct sm_shared_memory *got;
+    unsigned head;
+    (void)unused;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(5000), &got) != SYNCED_MEM_OK)
+        return 1;
+    if (got->facts.size != SIZE || got->facts.host_bytes != HOST_BYTES || got->files.device != -1)
+        return 2;
+    if (sm_turn_wait(&got->participant, true, sm_deadline_after(5000), &head) != SYNCED_MEM_OK)
+        return 3;
+    if (!pattern_is(got->host, SIZE, 1))
+        return 4;
+    pattern_write(got->host, SIZE, 2);
+    sm_turn_end_write(&got->participant, SYNCED_MEM_AT_CPU);
+    sm_shared_drop(got);
+    return 0;
+}
+
+static const int types[] = {SOCK_STREAM, SOCK_SEQPACKET};
+
+START_TEST(memory_is_shared)
+{
+    unsigned head;
+    const int on = 1;
+    open_pair(types[_i % 2], pair.ends);
+    const int before = count_descriptors();
+    if (_i >= 2)
+        ck_assert_int_eq(setsockopt(pair.ends[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    const pid_t kid = start_child(receive_and_write, NULL);
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(5000)), SYNCED_MEM_OK);
+    pattern_write(mine->host, SIZE, 1);
+    sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
+    ck_assert_int_eq(end_child(kid), 0);
+    ck_assert_int_eq(sm_turn_wait(&mine->participant, false, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    ck_assert_uint_eq(head, SYNCED_MEM_AT_CPU);
+    ck_assert(pattern_is(mine->host, SIZE, 2));
+    sm_shared_drop(mine);
+    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(count_mappings(), 0);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* The bytes behind the message are the program's. */
+START_TEST(only_the_message_is_read)
+{
+    struct sm_shared_memory *got;
+    char rest[8] = {0};
+    open_pair(SOCK_STREAM, pair.ends);
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
+    ck_assert_int_eq(send(pair.ends[0], "and more", 8, 0), 8);
+    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
+    ck_assert_int_eq(recv(pair.ends[1], rest, sizeof rest, MSG_DONTWAIT), 8);
+    ck_assert_int_eq(memcmp(rest, "and more", 8), 0);
+    sm_shared_drop(got);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* The maker is gone before the memory is received. */
+START_TEST(memory_outlives_its_maker)
+{
+    struct sm_shared_memory *got;
+    unsigned head;
+    open_pair(SOCK_STREAM, pair.ends);
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    pattern_write(mine->host, SIZE, 3);
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
+    sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
+    sm_shared_drop(mine);
+    sm_fd_close(&pair.ends[0]);
+    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_turn_wait(&got->participant, false, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    ck_assert(pattern_is(got->host, SIZE, 3));
+    sm_shared_drop(got);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* ---- Sockets ---- */
+
+START_TEST(other_descriptors_are_no_sockets)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    int fds[5];
+    open_pair(SOCK_DGRAM, pair.ends);
+    fds[0] = pair.ends[0];
+    fds[1] = socket(AF_INET, SOCK_STREAM, 0);
+    fds[2] = open("/dev/null", O_RDWR);
+    fds[3] = -1;
+    fds[4] = 900;
+    for (int i = 0; i < 5; i++) {
+        receive_fails(SYNCED_MEM_ERR_INVALID_ARGUMENT, fds[i]);
+        ck_assert_int_eq(sm_shared_send(mine, fds[i], sm_deadline_after(0)), SYNCED_MEM_ERR_INVALID_ARGUMENT);
+    }
+    (void)close(fds[1]);
+    (void)close(fds[2]);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+START_TEST(a_socket_that_is_not_connected)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    ck_assert_int_eq(sm_shared_send(mine, fd, sm_deadline_after(0)), SYNCED_MEM_ERR_PEER);
+    struct sm_shared_memory *got;
+    const synced_mem_status status = receive_in(fd, 0, &got);
+    ck_assert(status == SYNCED_MEM_ERR_PEER || status == SYNCED_MEM_ERR_FILE);
+    sm_fd_close(&fd);
+    sm_shared_drop(mine);
+}
+END_TEST
+
+START_TEST(a_full_socket)
+{
+    static const char bytes[4096];
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    open_pair(types[_i], pair.ends);
+    while (send(pair.ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        continue;
+    while (send(pair.ends[0], bytes, 1, MSG_DONTWAIT) > 0)
+        continue;
+    const uint64_t begin = sm_now();
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(SHORT_MS)), SYNCED_MEM_ERR_TIMEOUT);
+    ck_assert_uint_ge(sm_now() - begin, SHORT_MS * MILLISECOND);
+    sm_fd_close(&pair.ends[1]);
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(-1)), SYNCED_MEM_ERR_PEER);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* ---- Users ---- */
+
+static struct {
+    struct sockaddr_un address;
+    socklen_t size;
+} server;
+
+static int connect_as_another(void *unused)
+{
+    (void)unused;
+    if (setuid(65534) != 0)
+        return 1;
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    if (connect(fd, (struct sockaddr *)&server.address, server.size) != 0)
+        return 2;
+    struct sm_shared_memory *got;
+    const synced_mem_status status = sm_shared_receive(fd, sm_deadline_after(5000), &got);
+    if (status != SYNCED_MEM_OK)
+        return 10 + (int)status;
+    pattern_write(got->host, SIZE, 4);
+    sm_shared_drop(got);
+    return 0;
+}
+
+/* Of the four: which policy, and whether the sender checks it. A sender that does not is a hostile one. */
+START_TEST(another_user)
+{
+    const unsigned policy = _i % 2 ? SYNCED_MEM_SHAREABLE_ANY_USER : SYNCED_MEM_SHAREABLE_SAME_USER;
+    const bool checked = _i < 2;
+    if (geteuid() != 0)
+        return; /* no process can become another user's */
+    int listening = listen_somewhere(&server.address, &server.size);
+    struct sm_shared_memory *const mine = make_shared(policy);
+    const pid_t kid = start_child(connect_as_another, NULL);
+    int fd = accept(listening, NULL, NULL);
+    ck_assert_int_ge(fd, 0);
+    const synced_mem_status status = checked ? sm_shared_send(mine, fd, sm_deadline_after(1000))
+                                             : sm_share_send(fd, &mine->files, sm_deadline_after(1000));
+    const bool any = policy == SYNCED_MEM_SHAREABLE_ANY_USER;
+    ck_assert_int_eq(status, checked && !any ? SYNCED_MEM_ERR_PEER : SYNCED_MEM_OK);
+    sm_fd_close(&fd);
+    ck_assert_int_eq(end_child(kid), any ? 0 : 10 + SYNCED_MEM_ERR_PEER);
+    ck_assert(!any || pattern_is(mine->host, SIZE, 4));
+    sm_shared_drop(mine);
+    sm_fd_close(&listening);
+}
+END_TEST
+
+/* ---- Bad messages ---- */
+
+START_TEST(nothing_comes)
+{
+    open_pair(types[_i], pair.ends);
+    const int before = count_descriptors();
+    receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
+    send_raw(pair.ends[0], &good_message, 3, NULL, 0);
+    receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
+    int null = open("/dev/null", O_RDWR);
+    const int own[] = {null, null};
+    send_raw(pair.ends[0], &good_message, 7, own, 2); /* descriptors that came with a half are closed */
+    receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
+    ck_assert_int_eq(count_descriptors(), before + 1);
+    send_raw(pair.ends[0], &good_message, 7, own, 2);
+    sm_fd_close(&null);
+    sm_fd_close(&pair.ends[0]);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    ck_assert_int_eq(count_descriptors(), before - 1);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* Sends the message with so many descriptors of a good object, and more of /dev/null. */
+static void send_with(const struct peer_message *message, const struct sm_shared_memory *mine, size_t count)
+{
+    int files[MOST_PEER_FILES];
+    int more = open("/dev/null", O_RDWR);
+    for (size_t i = 0; i < count; i++)
+        files[i] = i == 0 ? mine->files.control : i == 1 ? mine->files.host : more;
+    send_raw(pair.ends[0], message, sizeof *message, files, count);
+    sm_fd_close(&more);
+}
+
+START_TEST(malformed_messages)
+{
+    const struct {
+        struct peer_message message;
+        size_t files;
+    } bad[] = {{{good_message.magic + 1, 1, 2}, 2}, {{good_message.magic, 2, 2}, 2},
+               {{good_message.magic, 0, 2}, 2},     {{good_message.magic, 1, 2}, 0},
+               {{good_message.magic, 1, 2}, 1},     {{good_message.magic, 1, 2}, 3},
+               {{good_message.magic, 1, 3}, 2},     {{good_message.magic, 1, 3}, 3},
+               {{good_message.magic, 1, 0}, 0},     {{good_message.magic, 1, 1}, 1},
+               {{good_message.magic, 1, 4}, 4},     {{good_message.magic, 1, 60}, 60},
+               {{good_message.magic, 1, ~0u}, 2},   {{0, 0, 0}, 0}};
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    open_pair(types[_i], pair.ends);
+    const int before = count_descriptors();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        send_with(&bad[i].message, mine, bad[i].files);
+        receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+        ck_assert_int_eq(count_descriptors(), before);
+    }
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+START_TEST(descriptors_with_each_byte)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    open_pair(SOCK_STREAM, pair.ends);
+    const int before = count_descriptors();
+    for (size_t i = 0; i < sizeof good_message; i++)
+        send_raw(pair.ends[0], (const char *)&good_message + i, 1, &mine->files.control, 1);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    ck_assert_int_eq(count_descriptors(), before);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* A descriptor of another kind than said. */
+static int open_bad_file(int kind, size_t bytes)
+{
+    int ends[2];
+    int fd = -1;
+    char path[64];
+    switch (kind) {
+    case 0:
+        ck_assert_int_eq(pipe(ends), 0);
+        (void)close(ends[1]);
+        return ends[0];
+    case 1:
+        return open("/dev/zero", O_RDWR | O_CLOEXEC);
+    case 2: /* not sealed */
+        fd = memfd_create("test", MFD_ALLOW_SEALING);
+        ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+        return fd;
+    case 3: /* it can shrink */
+        fd = memfd_create("test", MFD_ALLOW_SEALING);
+        ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SEAL), 0);
+        return fd;
+    case 4: /* of another size */
+        ck_assert_int_eq(sm_memfd_make(bytes + SM_MEMFD_PAGE, &fd), SYNCED_MEM_OK);
+        return fd;
+    case 5:
+        ck_assert_int_eq(sm_memfd_make(0, &fd), SYNCED_MEM_OK);
+        return fd;
+    case 6: /* it can't be written */
+        ck_assert_int_eq(sm_memfd_make(bytes, &ends[0]), SYNCED_MEM_OK);
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);
+        fd = open(path, O_RDONLY);
+        (void)close(ends[0]);
+        return fd;
+    case 7: /* nobody can write it */
+        fd = memfd_create("test", MFD_ALLOW_SEALING);
+        ck_assert_int_eq(ftruncate(fd, (off_t)bytes), 0);
+        ck_assert_int_eq(fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL), 0);
+        return fd;
+    case 8: /* of huge pages, if the system has them */
+        fd = memfd_create("test", MFD_ALLOW_SEALING | MFD_HUGETLB);
+        if (fd >= 0) {
+            (void)ftruncate(fd, 2 << 20);
+            (void)fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
+        }
+        return fd >= 0 ? fd : open("/dev/null", O_RDWR);
+    default:
+        return open("/proc/self/exe", O_RDONLY);
+    }
+}
+
+START_TEST(other_files_than_said)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    open_pair(SOCK_STREAM, pair.ends);
+    const int before = count_descriptors();
+    int bad = open_bad_file(_i / 2, _i % 2 ? HOST_BYTES : SM_MEMFD_PAGE);
+    ck_assert_int_ge(bad, 0);
+    const int files[] = {_i % 2 ? mine->files.control : bad, _i % 2 ? bad : mine->files.host};
+    send_raw(pair.ends[0], &good_message, sizeof good_message, files, 2);
+    sm_fd_close(&bad);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    ck_assert_int_eq(count_descriptors(), before);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+START_TEST(impossible_facts)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    struct sm_share_facts *const facts = &mine->participant.page->facts;
+    const struct sm_share_facts good = *facts;
+    struct sm_share_facts bad[16];
+    int count = 0;
+    for (int i = 0; i < 16; i++)
+        bad[i] = good;
+    bad[count++].magic++;
+    bad[count++].version++;
+    bad[count++].policy = 0;
+    bad[count++].policy = 3;
+    bad[count++].size = 0;
+    bad[count++].size = HOST_BYTES + 1;
+    bad[count++].size = UINT64_MAX;
+    bad[count++].alignment = 0;
+    bad[count++].alignment = 3;
+    bad[count++].alignment = 1 << 30;
+    bad[count++].host_bytes = 0;
+    bad[count++].host_bytes = UINT64_MAX;
+    bad[count++].device_bytes = 1 << 20; /* no descriptor */
+    bad[count++].device_bytes = 1;
+    bad[count++].device_bytes = UINT64_MAX;
+    open_pair(SOCK_STREAM, pair.ends);
+    for (int i = 0; i < count; i++) {
+        *facts = bad[i];
+        send_with(&good_message, mine, 2);
+        receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    }
+    *facts = good;
+    atomic_store(&mine->participant.page->contents, 77);
+    send_with(&good_message, mine, 2);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* This process can't have the descriptors. */
+START_TEST(no_descriptor_is_left)
+{
+    struct rlimit before;
+    struct rlimit little;
+    struct sm_shared_memory *got;
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    open_pair(SOCK_STREAM, pair.ends);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const int first = dup(0);
+    (void)close(first);
+    for (int room = 0; room < 3; room++) {
+        ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
+        little = (struct rlimit){.rlim_cur = (rlim_t)(first + room), .rlim_max = before.rlim_max};
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &little), 0);
+        const synced_mem_status status = sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got);
+        ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_FILE);
+        const int next = dup(0);
+        ck_assert_int_eq(next, first);
+        (void)close(next);
+    }
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_message");
+    TCase *const cases = add_case(suite, "share_message");
+    tcase_add_loop_test(cases, memory_is_shared, 0, 4);
+    tcase_add_test(cases, only_the_message_is_read);
+    tcase_add_test(cases, memory_outlives_its_maker);
+    tcase_add_test(cases, other_descriptors_are_no_sockets);
+    tcase_add_test(cases, a_socket_that_is_not_connected);
+    tcase_add_loop_test(cases, a_full_socket, 0, 2);
+    tcase_add_loop_test(cases, another_user, 0, 4);
+    tcase_add_loop_test(cases, nothing_comes, 0, 2);
+    tcase_add_loop_test(cases, malformed_messages, 0, 2);
+    tcase_add_test(cases, descriptors_with_each_byte);
+    tcase_add_loop_test(cases, other_files_than_said, 0, 20);
+    tcase_add_test(cases, impossible_facts);
+    tcase_add_test(cases, no_descriptor_is_left);
+    return suite;
+}
