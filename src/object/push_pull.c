@@ -237,20 +237,14 @@ static synced_mem_status check_object_move(struct batch *batch, size_t which, sy
                                             : find_stream(batch, batch->mems[which], handle);
 }
 
-/* Polls the fence, so that a record comes to rest. Many records have the same one. */
-static void poll_once(struct batch *batch, struct sm_fence *fence)
-{
-    if (fence && fence != batch->polled)
-        (void)sm_fence_pending(fence);
-    batch->polled = fence;
-}
-
-/* The stream comes after the arrival of contents that need no transfer. */
+/* The stream comes after the arrival of contents that need no transfer. The fence is polled, so that a piece comes to
+ * rest. Many pieces have the same one. */
 static synced_mem_status follow_record(struct batch *batch, struct synced_mem *record)
 {
     struct sm_copy *const copy = sm_copy_of(record, batch->side);
-    if (record->kind == SM_PIECE)
-        poll_once(batch, copy->write);
+    if (record->kind == SM_PIECE && copy->write && copy->write != batch->polled)
+        (void)sm_fence_pending(copy->write);
+    batch->polled = copy->write;
     return sm_inflight_order(copy, false, batch->stream);
 }
 
