@@ -50,11 +50,7 @@ static synced_mem_status check_export(const synced_mem *mem, const synced_mem_dl
     SM_TRY(check_enums(options));
     SM_TRY(sm_dl_check_type(get_type(options)));
     SM_TRY(sm_dl_count_bytes(get_type(options), false, options->ndim, options->shape, bytes));
-    if (*bytes > sm_size(mem))
-        return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                       "the tensor's elements have %llu bytes, but the object has %zu bytes",
-                       (unsigned long long)*bytes, sm_size(mem));
-    return SYNCED_MEM_OK;
+    return sm_export_check(mem, *bytes);
 }
 
 /* ---- Access ---- */
@@ -76,8 +72,9 @@ static synced_mem_status access_side(synced_mem *mem, const synced_mem_dlpack_op
     return sm_access_on(mem, mode, options->stream, data);
 }
 
-/* Accesses the object and exports its memory. Another thread may replace the memory in between. */
-static synced_mem_status export_memory(struct export *export, const synced_mem_dlpack_options *options, void **data)
+/* Accesses the object and exports its memory. Another thread may replace the memory, or resize the object, in between. */
+static synced_mem_status export_memory(struct export *export, const synced_mem_dlpack_options *options, uint64_t bytes,
+                                       void **data)
 {
     const enum sm_side side = options->side == SYNCED_MEM_DLPACK_CPU ? SM_CPU : SM_GPU;
     bool begun = false;
@@ -86,7 +83,7 @@ static synced_mem_status export_memory(struct export *export, const synced_mem_d
     while (status == SYNCED_MEM_OK && !begun) {
         status = access_side(export->mem, options, data);
         if (status == SYNCED_MEM_OK)
-            status = sm_export_begin(&export->memory, export->mem, side, *data, &begun);
+            status = sm_export_begin(&export->memory, export->mem, side, *data, bytes, &begun);
     }
     sm_gate_end(export->mem);
     return status;
@@ -129,11 +126,11 @@ static void delete_legacy(struct DLManagedTensor *self)
 }
 
 static synced_mem_status retain_and_export(struct export *export, synced_mem *mem,
-                                           const synced_mem_dlpack_options *options, void **data)
+                                           const synced_mem_dlpack_options *options, uint64_t bytes, void **data)
 {
     SM_TRY(sm_retain(mem));
     export->mem = mem;
-    const synced_mem_status status = export_memory(export, options, data);
+    const synced_mem_status status = export_memory(export, options, bytes, data);
     if (status == SYNCED_MEM_OK)
         return SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
@@ -152,7 +149,7 @@ static synced_mem_status make_export(struct export **out, synced_mem *mem, const
     struct export *const export = calloc(1, sizeof *export + 2 * (size_t)options->ndim * sizeof *export->numbers);
     if (!export)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a tensor");
-    const synced_mem_status status = retain_and_export(export, mem, options, &data);
+    const synced_mem_status status = retain_and_export(export, mem, options, bytes, &data);
     if (status != SYNCED_MEM_OK) {
         free(export);
         return status;

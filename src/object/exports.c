@@ -33,20 +33,30 @@ static void add_export(struct sm_export *export)
     sm_unlock(&exports.lock);
 }
 
+synced_mem_status sm_export_check(const struct synced_mem *mem, uint64_t bytes)
+{
+    if (bytes <= sm_size(mem))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
+                   "the tensor's elements have %llu bytes, but the object has %zu bytes", (unsigned long long)bytes,
+                   sm_size(mem));
+}
+
 synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *mem, enum sm_side side, const void *data,
-                                  bool *begun)
+                                  uint64_t bytes, bool *begun)
 {
     const struct synced_mem *const owner = sm_owner(mem);
     SM_TRY(sm_lock_first(mem));
+    const synced_mem_status status = sm_export_check(mem, bytes);
     const struct sm_copy *const memory = sm_copy_of(owner, side);
-    *begun = memory && (const char *)sm_copy_data(memory) + sm_begin_of(mem) == data;
+    *begun = status == SYNCED_MEM_OK && memory && (const char *)sm_copy_data(memory) + sm_begin_of(mem) == data;
     if (*begun) {
         export->owner = owner;
         export->side = side;
         add_export(export);
     }
     sm_unlock_last(sm_root(mem));
-    return SYNCED_MEM_OK;
+    return status;
 }
 
 void sm_export_end(struct sm_export *export)

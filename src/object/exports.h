@@ -15,9 +15,12 @@ struct sm_export {
 
 /* Begins an export of the object's memory on the side, if that is where the object's data is. Returns whether it is:
  * another thread may have replaced the memory since an access returned the pointer. The object stays until the export
- * ends. Waits only for the lock, which it takes. ERR_FORKED. */
+ * ends. Waits only for the lock, which it takes. ERR_FORKED. ERR_INVALID_ARGUMENT: the object has fewer bytes. */
 synced_mem_status sm_export_begin(struct sm_export *export, struct synced_mem *mem, enum sm_side side, const void *data,
-                                  bool *begun);
+                                  uint64_t bytes, bool *begun);
+
+/* Fails with ERR_INVALID_ARGUMENT if the object has fewer bytes. */
+synced_mem_status sm_export_check(const struct synced_mem *mem, uint64_t bytes);
 
 /* Ends it. Any thread may call this. Takes no lock of an object. */
 void sm_export_end(struct sm_export *export);

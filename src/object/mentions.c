@@ -46,6 +46,7 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
     last->place = (unsigned)mentions->count++;
     last->ready = false;
     last->moves = false;
+    last->writes = 0;
     if (record->kind == SM_PIECE)
         record->entered |= SM_MENTIONED;
     return SYNCED_MEM_OK;
@@ -109,8 +110,9 @@ static synced_mem_status list_records_of(struct sm_mentions *mentions, struct sy
                                          synced_mem_state *head)
 {
     if (!sm_is_divided(object)) {
+        SM_TRY(list_record(mentions, object, object)); /* takes lost contents out of the head */
         *head = (synced_mem_state)sm_head(object);
-        return list_record(mentions, object, object);
+        return SYNCED_MEM_OK;
     }
     const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)

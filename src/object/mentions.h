@@ -45,7 +45,7 @@ void sm_mentions_end(struct sm_mentions *mentions);
 /* Notes the state and the size of a mentioned record before all locks are released. */
 void sm_mention_keep(struct sm_mention *mention);
 /* Views may cut such a record while nothing is locked. Returns the next record of its bytes; NULL: there is none. The
- * first one is the mentioned record itself. */
+ * first one is the mentioned record itself, or the first piece of an object that was divided. */
 struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record);
 /* Returns whether such a record has no bytes behind those of the mention. */
 bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record);

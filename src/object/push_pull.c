@@ -420,7 +420,7 @@ static void reenter_records(const struct batch *batch, synced_mem_status status)
     for (const struct sm_mention *mention = batch->mentions.list; mention < get_end_of_list(batch); mention++) {
         struct synced_mem *const record = mention->record;
         if (sm_lock_first(record) == SYNCED_MEM_OK) {
-            for (struct synced_mem *each = record; each; each = sm_mention_next(mention, each))
+            for (struct synced_mem *each = sm_first_record(record); each; each = sm_mention_next(mention, each))
                 leave_again(batch, mention, each, status);
             sm_unlock_last(sm_root(record));
         }

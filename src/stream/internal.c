@@ -34,11 +34,15 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
     return status;
 }
 
-void sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence *fence)
+/* The last fence is stored in the order of the events: it stands for all that is queued. */
+synced_mem_status sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence **out)
 {
-    const ptrdiff_t nth = internal - internals.stream[internal->device];
-    if (nth >= SM_INTERNAL_MOVE_BEHIND && nth < SM_INTERNAL_MOVE_BEHIND + SM_INTERNALS_BEHIND)
-        sm_fence_drop(atomic_exchange_explicit(&internal->last, sm_fence_hold(fence), memory_order_acq_rel));
+    sm_mutex_lock(&internal->lock);
+    const synced_mem_status status = sm_fence_record(internal->device, internal->handle, internal->serial, out);
+    struct sm_fence *const last = status == SYNCED_MEM_OK ? sm_fence_hold(*out) : NULL;
+    sm_fence_drop(atomic_exchange_explicit(&internal->last, last, memory_order_acq_rel));
+    sm_mutex_unlock(&internal->lock);
+    return status;
 }
 
 /* Takes the fence of the stream's last work, which no longer stands for what the caller is about to queue. Returns

@@ -317,10 +317,8 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
 
 synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out)
 {
-    SM_TRY(sm_fence_record(stream->device, stream->handle, stream->serial, out));
-    if (stream->kind == SM_STREAM_INTERNAL)
-        sm_internal_stream_queued(stream, *out);
-    return SYNCED_MEM_OK;
+    return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_queued(stream, out)
+                                              : sm_fence_record(stream->device, stream->handle, stream->serial, out);
 }
 
 /* Returns the stream whose event covers the stream's work. A thread cannot record an event on another thread's default

@@ -59,8 +59,9 @@ struct sm_stream {
     /* Once the stream is done: for all work that it was given. Of an internal stream that sm_internal_stream_behind()
      * finds: for all work queued there, or NULL if some has no fence yet. */
     _Atomic(struct sm_fence *) last;
-    atomic_uint holders;             /* of created and per-thread streams; a bucket that keeps the record is one */
-    /* Of created and per-thread streams. Held from a read of the state until the work that depends on it is queued. */
+    atomic_uint holders; /* of created and per-thread streams; a bucket that keeps the record is one */
+    /* Of created and per-thread streams: held from a read of the state until the work that depends on it is queued. Of
+     * internal streams: held while an event is recorded. */
     struct sm_mutex lock;
     int device;
     unsigned number; /* of a created or per-thread stream: counts these records of the device */
@@ -81,8 +82,8 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
  * sm_internal_stream() and sm_device_stream_query(). */
 synced_mem_status sm_internal_stream_behind(int device, enum sm_internal first, struct sm_stream **out);
 
-/* Notes that the fence stands for all work that is queued on the internal stream. Adds a holder. Does not block. */
-void sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence *fence);
+/* sm_stream_queued() for an internal stream, which keeps the fence. */
+synced_mem_status sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence **out);
 
 /* Returns the internal stream, or NULL if sm_internal_stream() has not created it yet. Does not block. */
 struct sm_stream *sm_internal_stream_if_made(int device, enum sm_internal internal);

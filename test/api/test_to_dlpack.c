@@ -15,6 +15,21 @@ void *__wrap_calloc(size_t count, size_t size)
     return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
 }
 
+static bool shrinks; /* the object shrinks before the next export retains it */
+static char few[64];
+
+synced_mem_status __real_sm_retain(struct synced_mem *mem);
+synced_mem_status __wrap_sm_retain(struct synced_mem *mem);
+synced_mem_status __wrap_sm_retain(struct synced_mem *mem)
+{
+    if (shrinks) {
+        shrinks = false;
+        OK(synced_mem_resize_discard(mem, sizeof few));
+        OK(synced_mem_set_cpu_data(mem, few));
+    }
+    return __real_sm_retain(mem);
+}
+
 /* ---- Descriptions ---- */
 
 START_TEST(the_host_copy)
@@ -208,6 +223,20 @@ START_TEST(bad_arguments)
         FAILS(SYNCED_MEM_ERR_NO_GPU, synced_mem_to_dlpack(&out, mem, OPTIONS(DEVICE(READ, NULL))));
     check_unchanged(mem, &before);
     OK(synced_mem_release(mem));
+}
+END_TEST
+
+/* Another thread resizes the object after the first check. */
+START_TEST(resized_meanwhile)
+{
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    struct DLManagedTensorVersioned *out;
+    shrinks = true;
+    FAILS(SYNCED_MEM_ERR_INVALID_ARGUMENT, synced_mem_to_dlpack(&out, mem, OPTIONS(HOST(READ))));
+    SAYS("but the object has 64 bytes");
+    ck_assert_ptr_null(out);
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(stats_now().objects, 0);
 }
 END_TEST
 
@@ -557,6 +586,7 @@ Suite *suite(void)
     tcase_add_test(tcase, shapes);
     tcase_add_test(tcase, a_view);
     tcase_add_test(tcase, bad_arguments);
+    tcase_add_test(tcase, resized_meanwhile);
     tcase_add_loop_test(tcase, no_memory, 0, 2);
     tcase = add_case(all, "memory");
     tcase_add_test(tcase, memory_of_the_host_stays);

@@ -144,7 +144,6 @@ START_TEST(idle_stream_without_query)
 }
 END_TEST
 
-
 /* One thread waits for the kernel that writes a. b is read on the host meanwhile. */
 START_TEST(contents_for_the_host)
 {
