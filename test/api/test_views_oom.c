@@ -418,6 +418,81 @@ START_TEST(no_memory_for_facts)
 }
 END_TEST
 
+/* A read of a root fills the parts without contents. Without memory for the fill's records it fails, and what the other
+ * parts have stays. */
+START_TEST(no_memory_for_zeros)
+{
+    int failures = 0;
+    for (int nth = 1; nth < 10; nth++) {
+        synced_mem *const root = make_root(false);
+        synced_mem *const views[] = {view_of(root, 0, 5000), view_of(root, 5000, 3000)};
+        host_writes(views[0], 1);
+        fail_in = nth;
+        const void *const data = synced_mem_cpu_data(root);
+        fail_in = 0;
+        failures += data == NULL;
+        if (!data)
+            ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+        ck_assert(host_reads_right(views[0]));
+        ck_assert(host_reads_right(root));
+        release_all(views, 2);
+        OK(synced_mem_release(root));
+        OK(synced_mem_shutdown());
+    }
+    ck_assert_int_gt(failures, 1);
+}
+END_TEST
+
+static unsigned handed_back;
+
+static void count_hand_back(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    handed_back++;
+}
+
+static bool is_all(const char *data, size_t size, char value)
+{
+    size_t i = 0;
+    while (i < size && data[i] == value)
+        i++;
+    return i == size;
+}
+
+/* A write to a part replaces read-only memory of the root. The other parts are copied by the host. */
+START_TEST(no_memory_for_a_copy_of_read_only_memory)
+{
+    static char memory[ROOT];
+    int failures = 0;
+    memset(memory, 5, sizeof memory);
+    for (int nth = 1; nth < 16; nth++) {
+        synced_mem *const root = make_root(false);
+        synced_mem *const views[] = {view_of(root, 0, 5000), view_of(root, 5000, 3000)};
+        handed_back = 0;
+        OK(USE(root, .cpu_data = memory, .flags = SYNCED_MEM_MEMORY_READ_ONLY, .callback = count_hand_back));
+        fail_in = nth;
+        char *data = synced_mem_mutable_cpu_data(views[0]);
+        fail_in = 0;
+        if (!data) {
+            failures++;
+            ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+            ck_assert_uint_eq(handed_back, 0);
+            ck_assert_ptr_eq(synced_mem_cpu_data(root), memory);
+            data = synced_mem_mutable_cpu_data(views[0]);
+        }
+        ck_assert_ptr_nonnull(data);
+        ck_assert(is_all(data, 5000, 5));
+        data[0] = 6;
+        ck_assert(is_all((const char *)given(synced_mem_cpu_data(root)) + 1, ROOT - 1, 5));
+        ck_assert(is_all(memory, ROOT, 5));
+        release_all(views, 2);
+        OK(synced_mem_release(root));
+        OK(synced_mem_shutdown());
+    }
+    ck_assert_int_gt(failures, 2);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("views without memory");
@@ -427,6 +502,8 @@ Suite *suite(void)
     tcase_add_loop_test(memory, no_memory_for_a_call, 0, 2 * CALLS);
     tcase_add_loop_test(memory, no_memory_for_a_copy, 0, COPIES);
     tcase_add_test(memory, no_memory_for_facts);
+    tcase_add_test(memory, no_memory_for_zeros);
+    tcase_add_test(memory, no_memory_for_a_copy_of_read_only_memory);
     tcase_add_test(memory, no_memory_for_a_resize);
     tcase_add_test(memory, no_memory_for_larger_device_memory);
     return made;
