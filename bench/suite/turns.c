@@ -16,7 +16,7 @@
 enum { BYTES = 4096, FREE_TURNS = 20000, ROUNDS = 5000, TIMEOUT_MS = 20000 };
 enum job { NOTHING, TAKE_TURNS, PLAY_PING_PONG, END };
 
-/* What both processes have. */
+/* The words that both processes map. */
 struct common {
     _Alignas(64) atomic_uint job; /* of the other process */
     _Alignas(64) atomic_uint ball;

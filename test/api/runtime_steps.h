@@ -1,7 +1,7 @@
 /*
  * Calls of the runtime as steps (memory/steps_kit.h): the linker replaces them with a jump that first counts the step.
- * So each function keeps its own type. The list is runtime_step_wraps in the folder's meson.build. The driver's calls
- * are found by name; they become steps when they are found. For x86-64; elsewhere they are no steps.
+ * Each function then keeps its own type. The folder's meson.build lists the calls (runtime_step_wraps). A call of the
+ * driver is found by its name, and becomes a step when it is found. For x86-64; elsewhere they are no steps.
  */
 #ifndef RUNTIME_STEPS_H
 #define RUNTIME_STEPS_H

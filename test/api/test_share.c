@@ -438,7 +438,7 @@ START_TEST(mixed_contents_are_handed_over)
 }
 END_TEST
 
-/* What nobody has written reads as zeros, on both sides. */
+/* Bytes that nobody has written read as zeros, on both sides. */
 START_TEST(zeros)
 {
     if (!gpu_expected())

@@ -496,7 +496,7 @@ START_TEST(a_thread_replaces_the_memory)
 }
 END_TEST
 
-/* What the child does with the parent's tensor. */
+/* The child's use of the parent's tensor. */
 static void end_in_child(const void *argument)
 {
     struct DLManagedTensorVersioned *const *const out = argument;

@@ -54,7 +54,7 @@ extern void (*const process_tests_once[])(void);
 extern void (*const race_tests[])(void);
 extern void (*const race_tests_once[])(void);
 
-/* What the program does if it is started with "take_part" and an exported descriptor. Returns its exit status. */
+/* The part of a program that is started with "take_part" and an exported descriptor. Returns its exit status. */
 int selftest_process(int file);
 
 /* ---- Helpers ---- */

@@ -15,7 +15,7 @@
 
 enum { MOST_PEER_FILES = 64 };
 
-/* What a message says, as the library writes it. */
+/* The contents of a message, as the library writes it. */
 struct peer_message {
     uint64_t magic;
     uint32_t version;

@@ -1,4 +1,4 @@
-/* What the stand-ins for NCCL share. */
+/* The memory that the stand-ins for NCCL share. */
 #ifndef NCCL_MEMORY_H
 #define NCCL_MEMORY_H
 
