@@ -126,7 +126,7 @@ static synced_mem_status make_shareable(struct synced_mem **out, size_t size, co
 
 synced_mem_status sm_create_received(synced_mem **out, struct sm_shared_memory *memory)
 {
-    struct synced_mem *mem;
+    struct synced_mem *mem = NULL;
     synced_mem_options options;
     synced_mem_options_init(&options);
     options.alignment = (size_t)memory->facts.alignment;
