@@ -630,8 +630,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * unknown, is never handed back (synced_mem_stats.quarantined).
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
- * @param stream  NULL: all work of the library on the memory for this object, and the caller's on streams of accesses,
- *                has finished. Not NULL: unfinished work has been ordered before that stream */
+ * @param stream  NULL in this version: all work of the library on the memory for this object, and the caller's on streams
+ *                of accesses, has finished */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
 
 /** Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
