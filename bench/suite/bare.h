@@ -26,6 +26,7 @@ void bare_device_free(void *data);
 size_t bare_device_room(void); /* free bytes: cudaMemGetInfo */
 
 synced_mem_stream bare_stream_create(void); /* non-blocking */
+synced_mem_stream bare_stream_create_on(int device);
 void bare_stream_destroy(synced_mem_stream stream);
 void bare_wait(synced_mem_stream stream); /* cudaStreamSynchronize */
 void bare_wait_all(void);                 /* cudaDeviceSynchronize */

@@ -92,6 +92,16 @@ synced_mem_stream bare_stream_create(void)
     return stream;
 }
 
+synced_mem_stream bare_stream_create_on(int device)
+{
+    int current = 0;
+    check(cudaGetDevice(&current), "cudaGetDevice");
+    check(cudaSetDevice(device), "cudaSetDevice");
+    const synced_mem_stream stream = bare_stream_create();
+    check(cudaSetDevice(current), "cudaSetDevice");
+    return stream;
+}
+
 void bare_stream_destroy(synced_mem_stream stream)
 {
     check(cudaStreamDestroy(stream), "cudaStreamDestroy");

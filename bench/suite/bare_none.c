@@ -74,6 +74,12 @@ synced_mem_stream bare_stream_create(void)
     return none();
 }
 
+synced_mem_stream bare_stream_create_on(int device)
+{
+    (void)device;
+    return none();
+}
+
 void bare_stream_destroy(synced_mem_stream stream)
 {
     (void)stream;
