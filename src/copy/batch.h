@@ -36,9 +36,11 @@ struct sm_batch {
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
+    bool is_open; /* it may collect copies; set by sm_batch_begin() */
     size_t count;
     enum sm_direction direction;
-    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). */
+    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). high 0: there is
+     * none. */
     struct sm_target_range {
         uintptr_t low;
         uintptr_t high;
@@ -47,11 +49,14 @@ struct sm_batch {
     struct sm_use *reads; /* reservations for the transfers, linked by next; NULL: each gets one of its own */
 };
 
+/* Prepares the batch to collect copies for the stream. It collects none if the runtime has no batches on the stream, or
+ * while a trace runs, since the copies of a batch have no times. */
+void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream);
+
 /* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
-static inline bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host,
-                                  size_t size, bool pinned)
+static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host, size_t size, bool pinned)
 {
-    return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
+    return batch->is_open && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D);
 }
 
 /* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
