@@ -12,6 +12,7 @@
 
 #include "stream/stream.h"
 #include "base/side.h"
+#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -59,14 +60,43 @@ static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host
     return batch->is_open && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D);
 }
 
-/* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
- * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
-synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
-                                   const struct sm_batch_copy *copy);
-
 /* Queues the collected copies, and counts them as transfers. Does not block. On failure any of them may be queued, and
  * none is counted. */
 synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream);
+
+/* Returns whether bytes lie outside the range of the targets in user memory, or in the library's. */
+static inline bool sm_batch_is_apart(const struct sm_batch *batch, bool of_user, uintptr_t begin, uintptr_t end)
+{
+    return begin >= batch->ranges[of_user].high || end <= batch->ranges[of_user].low;
+}
+
+/* Steps of sm_batch_collect(). The first sends the batch if it is full, or if the target may overlap one in it. The
+ * second makes the last copy longer if the copy lies behind it on both sides. */
+synced_mem_status sm_batch_make_way(struct sm_batch *batch, const struct sm_stream *stream, struct sm_batch_copy copy);
+bool sm_batch_extend_last(struct sm_batch *batch, struct sm_batch_copy copy);
+
+/* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
+ * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
+static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
+                                                 struct sm_batch_copy copy)
+{
+    struct sm_target_range *const range = &batch->ranges[copy.of_user];
+    const uintptr_t begin = (uintptr_t)copy.to;
+    const uintptr_t end = begin + copy.size;
+    if (batch->count == batch->room || copy.of_user || !sm_batch_is_apart(batch, true, begin, end))
+        SM_TRY(sm_batch_make_way(batch, stream, copy));
+    if (range->high == 0 || begin < range->low)
+        range->low = begin;
+    if (end > range->high)
+        range->high = end;
+    if (batch->memory && batch->memory == copy.memory && sm_batch_extend_last(batch, copy))
+        return SYNCED_MEM_OK;
+    batch->to[batch->count] = copy.to;
+    batch->from[batch->count] = copy.from;
+    batch->sizes[batch->count++] = copy.size;
+    batch->memory = copy.memory;
+    return SYNCED_MEM_OK;
+}
 
 /* Forgets the collected copies. */
 void sm_batch_empty(struct sm_batch *batch);

@@ -75,11 +75,11 @@ static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer,
 {
     if (can_collect(transfer))
         return sm_batch_collect(transfer->batch, stream,
-                                &(struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                        .from = sm_copy_data(transfer->from),
-                                                        .size = transfer->size,
-                                                        .memory = transfer->memory,
-                                                        .of_user = sm_copy_is_of_user(transfer->to)});
+                                (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
+                                                       .from = sm_copy_data(transfer->from),
+                                                       .size = transfer->size,
+                                                       .memory = transfer->memory,
+                                                       .of_user = sm_copy_is_of_user(transfer->to)});
     transfer->batch = NULL;
     return queue_traced_transfer(transfer, stream);
 }
