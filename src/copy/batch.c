@@ -3,20 +3,21 @@
 
 #include "base/stats.h"
 #include "base/status.h"
+#include "trace/trace.h"
 
 /* The most targets that one target is compared with. */
 enum { MOST_COMPARED = 64 };
 
-static bool is_apart(const struct sm_target_range *range, uintptr_t from, uintptr_t to)
+void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream)
 {
-    return from >= range->high || to <= range->low;
+    batch->is_open = batch->room > 0 && !sm_trace_on() && sm_device_has_batches(stream->handle);
 }
 
 /* Compares a target with the batch's targets. The caller may give one memory to several objects, also memory that the
  * library has obtained for another object. Two targets in the library's memory do not overlap. */
 static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t to, bool of_user)
 {
-    if (is_apart(&batch->ranges[true], from, to) && (!of_user || is_apart(&batch->ranges[false], from, to)))
+    if (sm_batch_is_apart(batch, true, from, to) && (!of_user || sm_batch_is_apart(batch, false, from, to)))
         return false;
     bool overlaps = batch->count > MOST_COMPARED;
     for (size_t i = 0; i < batch->count && !overlaps; i++) {
@@ -26,43 +27,25 @@ static bool may_overlap(const struct sm_batch *batch, uintptr_t from, uintptr_t 
     return overlaps;
 }
 
-static void extend_range(struct sm_target_range *range, uintptr_t from, uintptr_t to)
+/* Returns false: the copy does not lie behind the last one on both sides, or the runtime needs a copy for each. */
+bool sm_batch_extend_last(struct sm_batch *batch, struct sm_batch_copy copy)
 {
-    const bool first = range->low == range->high;
-    range->low = first || from < range->low ? from : range->low;
-    range->high = first || to > range->high ? to : range->high;
-}
-
-/* Extends the last copy by one that lies behind it on both sides. Returns false: it does not, or the runtime needs a
- * copy for each. */
-static bool extend_last_copy(struct sm_batch *batch, const struct sm_stream *stream, const struct sm_batch_copy *copy)
-{
-    if (batch->count == 0 || !copy->memory || copy->memory != batch->memory)
-        return false;
     const size_t last = batch->count - 1;
     const size_t size = batch->sizes[last];
-    if ((char *)batch->to[last] + size != copy->to || (const char *)batch->from[last] + size != copy->from)
+    if ((char *)batch->to[last] + size != copy.to || (const char *)batch->from[last] + size != copy.from)
         return false;
     const void *const host = batch->direction == SM_H2D ? batch->from[last] : batch->to[last];
-    if (!sm_batch_takes(batch, stream, host, size + copy->size, true))
+    if (!sm_batch_takes(batch, host, size + copy.size, true))
         return false;
-    batch->sizes[last] += copy->size;
+    batch->sizes[last] += copy.size;
     return true;
 }
 
-synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
-                                   const struct sm_batch_copy *copy)
+synced_mem_status sm_batch_make_way(struct sm_batch *batch, const struct sm_stream *stream, struct sm_batch_copy copy)
 {
-    const uintptr_t begin = (uintptr_t)copy->to;
-    if (batch->count == batch->room || may_overlap(batch, begin, begin + copy->size, copy->of_user))
-        SM_TRY(sm_batch_send(batch, stream));
-    extend_range(&batch->ranges[copy->of_user], begin, begin + copy->size);
-    if (extend_last_copy(batch, stream, copy))
-        return SYNCED_MEM_OK;
-    batch->to[batch->count] = copy->to;
-    batch->from[batch->count] = copy->from;
-    batch->sizes[batch->count++] = copy->size;
-    batch->memory = copy->memory;
+    const uintptr_t begin = (uintptr_t)copy.to;
+    if (batch->count == batch->room || may_overlap(batch, begin, begin + copy.size, copy.of_user))
+        return sm_batch_send(batch, stream);
     return SYNCED_MEM_OK;
 }
 
@@ -79,6 +62,7 @@ static void count_transfers(const struct sm_batch *batch)
 void sm_batch_empty(struct sm_batch *batch)
 {
     batch->count = 0;
+    batch->memory = NULL;
     batch->ranges[false] = batch->ranges[true] = (struct sm_target_range){.low = 0};
 }
 

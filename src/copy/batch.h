@@ -12,6 +12,7 @@
 
 #include "stream/stream.h"
 #include "base/side.h"
+#include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -36,9 +37,11 @@ struct sm_batch {
     /* Pageable memory of any size is staged: the call holds the lock of an object in parts, and another transfer may
      * block. */
     bool stages_all;
+    bool is_open; /* it may collect copies; set by sm_batch_begin() */
     size_t count;
     enum sm_direction direction;
-    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). */
+    /* The range of the targets in the library's memory ([0]), and of those in user memory ([1]). high 0: there is
+     * none. */
     struct sm_target_range {
         uintptr_t low;
         uintptr_t high;
@@ -47,21 +50,53 @@ struct sm_batch {
     struct sm_use *reads; /* reservations for the transfers, linked by next; NULL: each gets one of its own */
 };
 
-/* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
-static inline bool sm_batch_takes(const struct sm_batch *batch, const struct sm_stream *stream, const void *host,
-                                  size_t size, bool pinned)
-{
-    return batch->room > 0 && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D, stream->handle);
-}
+/* Prepares the batch to collect copies for the stream. It collects none if the runtime has no batches on the stream, or
+ * while a trace runs, since the copies of a batch have no times. */
+void sm_batch_begin(struct sm_batch *batch, const struct sm_stream *stream);
 
-/* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
- * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
-synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
-                                   const struct sm_batch_copy *copy);
+/* Returns whether the batch can collect a copy of these bytes. pinned: the host's memory is page-locked. */
+static inline bool sm_batch_takes(const struct sm_batch *batch, const void *host, size_t size, bool pinned)
+{
+    return batch->is_open && pinned && sm_device_batch_takes(host, size, batch->direction == SM_H2D);
+}
 
 /* Queues the collected copies, and counts them as transfers. Does not block. On failure any of them may be queued, and
  * none is counted. */
 synced_mem_status sm_batch_send(struct sm_batch *batch, const struct sm_stream *stream);
+
+/* Returns whether bytes lie outside the range of the targets in user memory, or in the library's. */
+static inline bool sm_batch_is_apart(const struct sm_batch *batch, bool of_user, uintptr_t begin, uintptr_t end)
+{
+    return begin >= batch->ranges[of_user].high || end <= batch->ranges[of_user].low;
+}
+
+/* Steps of sm_batch_collect(). The first sends the batch if it is full, or if the target may overlap one in it. The
+ * second makes the last copy longer if the copy lies behind it on both sides. */
+synced_mem_status sm_batch_make_way(struct sm_batch *batch, const struct sm_stream *stream, struct sm_batch_copy copy);
+bool sm_batch_extend_last(struct sm_batch *batch, struct sm_batch_copy copy);
+
+/* Collects the copy, which sm_batch_takes() has accepted. The batch is sent first if it is full, or if the target may
+ * overlap one in it. Errors: as sm_batch_send(); the copy is then not collected. */
+static inline synced_mem_status sm_batch_collect(struct sm_batch *batch, const struct sm_stream *stream,
+                                                 struct sm_batch_copy copy)
+{
+    struct sm_target_range *const range = &batch->ranges[copy.of_user];
+    const uintptr_t begin = (uintptr_t)copy.to;
+    const uintptr_t end = begin + copy.size;
+    if (batch->count == batch->room || copy.of_user || !sm_batch_is_apart(batch, true, begin, end))
+        SM_TRY(sm_batch_make_way(batch, stream, copy));
+    if (range->high == 0 || begin < range->low)
+        range->low = begin;
+    if (end > range->high)
+        range->high = end;
+    if (batch->memory && batch->memory == copy.memory && sm_batch_extend_last(batch, copy))
+        return SYNCED_MEM_OK;
+    batch->to[batch->count] = copy.to;
+    batch->from[batch->count] = copy.from;
+    batch->sizes[batch->count++] = copy.size;
+    batch->memory = copy.memory;
+    return SYNCED_MEM_OK;
+}
 
 /* Forgets the collected copies. */
 void sm_batch_empty(struct sm_batch *batch);

@@ -29,11 +29,6 @@ static bool is_transfer(const struct sm_use *use)
     return !use->by;
 }
 
-static bool is_use_open(const struct sm_use *use)
-{
-    return sm_use_is_by_stream(use) && !use->fence;
-}
-
 static void free_uses(struct sm_use **list)
 {
     while (*list) {
@@ -109,7 +104,7 @@ synced_mem_status sm_inflight_settle(struct sm_copy *copy, bool conflicting, con
     struct sm_use **link = &copy->reads;
     while (conflicting && *link && status == SYNCED_MEM_OK) {
         struct sm_use *const use = *link;
-        if (is_use_open(use) && use->by != by)
+        if (sm_use_is_open(use) && use->by != by)
             status = settle_reader(copy, use, just_recorded);
         if (untrack_if_vanished(copy, status)) {
             *link = use->next;
@@ -239,7 +234,7 @@ bool sm_inflight_is_idle(const struct sm_copy *copy)
 {
     bool idle = !copy->writer && !sm_fence_pending(copy->write) && !sm_fence_pending(copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && idle; use = use->next)
-        idle = !is_use_open(use) && !sm_fence_pending(use->fence);
+        idle = !sm_use_is_open(use) && !sm_fence_pending(use->fence);
     return idle;
 }
 
@@ -247,7 +242,7 @@ bool sm_inflight_is_quiet(const struct sm_copy *copy)
 {
     bool quiet = !copy->writer && !sm_fence_is_open(copy->write) && !sm_fence_is_open(copy->writer_fence);
     for (const struct sm_use *use = copy->reads; use && quiet; use = use->next)
-        quiet = !is_use_open(use) && !sm_fence_is_open(use->fence);
+        quiet = !sm_use_is_open(use) && !sm_fence_is_open(use->fence);
     return quiet;
 }
 
@@ -338,7 +333,7 @@ static void free_earlier_uses(struct sm_copy *copy, const struct sm_fence *than)
 static void poll_uses(struct sm_copy *copy, struct sm_use *list)
 {
     for (struct sm_use *use = list; use; use = use->next) {
-        if (is_use_open(use) && sm_stream_is_over(use->by) &&
+        if (sm_use_is_open(use) && sm_stream_is_over(use->by) &&
             sm_stream_end_use(use->by, &use->fence) == SYNCED_MEM_OK) {
             sm_stream_drop(use->by);
             use->by = sm_ended_use;
@@ -357,12 +352,19 @@ static unsigned count_uses(const struct sm_use *list)
     return count;
 }
 
-static void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
+/* Rare work is not inlined, so that an entry without it saves few registers. */
+static __attribute__((noinline)) void poll_both_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
 {
     if (reads >= MANY_USES)
         poll_uses(copy, copy->reads);
     if (covered >= MANY_USES)
         poll_uses(copy, copy->covered);
+}
+
+static inline void poll_long_lists(struct sm_copy *copy, unsigned reads, unsigned covered)
+{
+    if (reads >= MANY_USES || covered >= MANY_USES)
+        poll_both_lists(copy, reads, covered);
 }
 
 void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_fence *fence, struct sm_use **earlier)
@@ -377,7 +379,7 @@ void sm_inflight_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_f
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle)
 {
     struct sm_use **link = &copy->reads;
-    while (*link && !(is_use_open(*link) && sm_stream_can_be_hot((*link)->by) &&
+    while (*link && !(sm_use_is_open(*link) && sm_stream_can_be_hot((*link)->by) &&
                       atomic_load_explicit(&(*link)->by->hot, memory_order_relaxed) == handle))
         link = &(*link)->next;
     struct sm_use *const use = *link;
@@ -460,24 +462,6 @@ bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream,
     while (use && use->by != stream)
         use = use->next;
     return use && !use->fence;
-}
-
-bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing)
-{
-    if (writing)
-        return copy->writer && copy->writer->kind == SM_STREAM_ANY && !copy->writer_fence;
-    const struct sm_use *use = copy->reads;
-    while (use && !(use->by && use->by->kind == SM_STREAM_ANY))
-        use = use->next;
-    return use && !use->fence;
-}
-
-struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
-{
-    const struct sm_use *use = copy->reads;
-    while (use && !is_use_open(use))
-        use = use->next;
-    return use ? use->by : NULL;
 }
 
 synced_mem_status sm_inflight_end(struct sm_copy *copy, struct sm_stream *stream)

@@ -38,6 +38,12 @@ static inline bool sm_use_is_by_stream(const struct sm_use *use)
     return use->by && use->by != sm_ended_use;
 }
 
+/* Returns whether the use is open: by a stream, and without a fence. */
+static inline bool sm_use_is_open(const struct sm_use *use)
+{
+    return !use->fence && sm_use_is_by_stream(use);
+}
+
 /* Returns whether the copy has neither a use nor a fence. It may still have untracked work. */
 static inline bool sm_inflight_is_none(const struct sm_copy *copy)
 {
@@ -152,10 +158,24 @@ bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
 
 /* Returns whether the pointer was given out in this mode without a stream, and that use is still open. */
-bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing);
+static inline bool sm_inflight_has_streamless(const struct sm_copy *copy, bool writing)
+{
+    if (writing)
+        return copy->writer && copy->writer->kind == SM_STREAM_ANY && !copy->writer_fence;
+    const struct sm_use *use = copy->reads;
+    while (use && !(use->by && use->by->kind == SM_STREAM_ANY))
+        use = use->next;
+    return use && !use->fence;
+}
 
 /* Returns the stream that was given the pointer to read last; NULL: none has it. The caller does not hold it. */
-struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy);
+static inline struct sm_stream *sm_inflight_last_reader(const struct sm_copy *copy)
+{
+    const struct sm_use *use = copy->reads;
+    while (use && !sm_use_is_open(use))
+        use = use->next;
+    return use ? use->by : NULL;
+}
 
 /* Ends the stream's uses with an event on it. Does not block. On failure they are open again. Errors: as
  * sm_stream_end_use(). */
@@ -177,8 +197,28 @@ void sm_inflight_reopen(struct sm_copy *copy);
  * the pool. */
 void sm_inflight_poll_write(const struct sm_copy *copy);
 
+/* The part of sm_inflight_prune() for a copy with work whose end is known. */
+void sm_inflight_forget_ended(struct sm_copy *copy);
+
+/* Returns whether the end of a use in the list is known. */
+static inline bool sm_uses_have_ended(const struct sm_use *list)
+{
+    const struct sm_use *use = list;
+    while (use && (!use->fence || sm_fence_is_open(use->fence)))
+        use = use->next;
+    return use != NULL;
+}
+
 /* Forgets work that is over. Queries no device. */
-void sm_inflight_prune(struct sm_copy *copy);
+static inline void sm_inflight_prune(struct sm_copy *copy)
+{
+    if ((copy->write && !sm_fence_is_open(copy->write)) ||
+        (copy->writer_fence && !sm_fence_is_open(copy->writer_fence)) || sm_uses_have_ended(copy->reads) ||
+        sm_uses_have_ended(copy->covered))
+        sm_inflight_forget_ended(copy);
+    else if (copy->arriving && !sm_inflight_arrival(copy))
+        copy->arriving = false;
+}
 /* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);
 

@@ -39,29 +39,8 @@ static void forget_write(struct sm_copy *copy, struct sm_fence **slot)
     *slot = NULL;
 }
 
-static bool has_ended_use(const struct sm_use *list)
+void sm_inflight_forget_ended(struct sm_copy *copy)
 {
-    const struct sm_use *use = list;
-    while (use && (!use->fence || sm_fence_is_open(use->fence)))
-        use = use->next;
-    return use != NULL;
-}
-
-/* Returns whether the end of any work on the copy is known. */
-static bool has_ended_work(const struct sm_copy *copy)
-{
-    return (copy->write && !sm_fence_is_open(copy->write)) ||
-           (copy->writer_fence && !sm_fence_is_open(copy->writer_fence)) || has_ended_use(copy->reads) ||
-           has_ended_use(copy->covered);
-}
-
-void sm_inflight_prune(struct sm_copy *copy)
-{
-    if (!has_ended_work(copy)) {
-        if (copy->arriving)
-            copy->arriving = sm_inflight_arrival(copy) != NULL;
-        return;
-    }
     sm_inflight_note_strays(copy);
     copy->arriving = sm_fence_state(sm_inflight_arrival(copy)) != SM_FENCE_DONE;
     if (!must_keep_fence(copy, copy->write))

@@ -50,15 +50,16 @@ static synced_mem_status queue_transfer(const struct sm_transfer *transfer, cons
     return sm_device_copy_d2d(stream->device, to, from, transfer->size, stream->handle);
 }
 
-/* While a trace runs, each transfer is a call of its own, since the copies of a batch have no times. */
-static bool can_collect(const struct sm_transfer *transfer, const struct sm_stream *stream)
+static bool can_collect(const struct sm_transfer *transfer)
 {
     const struct sm_copy *const host = transfer->direction == SM_H2D ? transfer->from : transfer->to;
-    return transfer->batch && !transfer->bounce && !sm_trace_on() &&
-           sm_batch_takes(transfer->batch, stream, sm_copy_data(host), transfer->size, host->pinned);
+    return transfer->batch && !transfer->bounce &&
+           sm_batch_takes(transfer->batch, sm_copy_data(host), transfer->size, host->pinned);
 }
 
-static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
+/* Rare work is not inlined, so that a transfer that a batch collects saves few registers. */
+static __attribute__((noinline)) synced_mem_status queue_traced_transfer(const struct sm_transfer *transfer,
+                                                                         const struct sm_stream *stream)
 {
     const struct sm_trace_moved moved = {.direction = transfer->direction,
                                          .bytes = transfer->size,
@@ -72,13 +73,13 @@ static synced_mem_status queue_traced_transfer(const struct sm_transfer *transfe
 
 static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer, const struct sm_stream *stream)
 {
-    if (can_collect(transfer, stream))
+    if (can_collect(transfer))
         return sm_batch_collect(transfer->batch, stream,
-                                &(struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                        .from = sm_copy_data(transfer->from),
-                                                        .size = transfer->size,
-                                                        .memory = transfer->memory,
-                                                        .of_user = sm_copy_is_of_user(transfer->to)});
+                                (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
+                                                       .from = sm_copy_data(transfer->from),
+                                                       .size = transfer->size,
+                                                       .memory = transfer->memory,
+                                                       .of_user = sm_copy_is_of_user(transfer->to)});
     transfer->batch = NULL;
     return queue_traced_transfer(transfer, stream);
 }
@@ -125,11 +126,16 @@ static struct sm_use *take_reservation(struct sm_batch *batch)
     return use;
 }
 
+static __attribute__((noinline)) struct sm_bounce *take_bounce(const struct sm_transfer *transfer, int device)
+{
+    return sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size);
+}
+
 /* Gets a bounce buffer, or else a reservation for the read. */
-static synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, bool is_pageable, int device)
+static inline synced_mem_status reserve_bounce_or_read(struct sm_transfer *transfer, bool is_pageable, int device)
 {
     transfer->read = NULL;
-    transfer->bounce = is_pageable ? sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size) : NULL;
+    transfer->bounce = is_pageable ? take_bounce(transfer, device) : NULL;
     if (!transfer->bounce)
         transfer->read = take_reservation(transfer->batch);
     return transfer->bounce || transfer->read ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
@@ -143,7 +149,8 @@ static void untrack_copies(const struct sm_transfer *transfer, struct sm_stream 
 }
 
 /* Without a bounce buffer the source has been read only when the copy is done. */
-static synced_mem_status wait_for_source_read(const struct sm_transfer *transfer, struct sm_stream *stream)
+static __attribute__((noinline)) synced_mem_status wait_for_source_read(const struct sm_transfer *transfer,
+                                                                        struct sm_stream *stream)
 {
     const synced_mem_status status = sm_device_stream_sync(stream->device, stream->handle);
     if (status != SYNCED_MEM_OK && status != SYNCED_MEM_ERR_DEVICE_LOST)
@@ -169,6 +176,13 @@ synced_mem_status sm_transfer_order(struct sm_copy *to, struct sm_stream *stream
     return status == SYNCED_MEM_OK ? sm_inflight_order(to, true, stream) : status;
 }
 
+static __attribute__((noinline)) synced_mem_status give_back_source(struct sm_transfer *transfer,
+                                                                    synced_mem_status status)
+{
+    release_source(transfer, NULL, NULL);
+    return status;
+}
+
 synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stream *stream)
 {
     const bool is_pageable = has_pageable_source(transfer);
@@ -182,8 +196,8 @@ synced_mem_status sm_transfer_queue(struct sm_transfer *transfer, struct sm_stre
     if (is_pageable && !transfer->bounce && status == SYNCED_MEM_OK)
         status = wait_for_source_read(transfer, stream);
     if (status != SYNCED_MEM_OK)
-        release_source(transfer, NULL, NULL);
-    return status;
+        return give_back_source(transfer, status);
+    return SYNCED_MEM_OK;
 }
 
 /* Returns the holds on the fence that the transfers take over: each has one for its write, and one for its read. */
@@ -195,10 +209,36 @@ static size_t count_holds(const struct sm_transfer *transfers, size_t count)
     return holds;
 }
 
-static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct sm_use **earlier)
+/* The earlier work that entered transfers replace: the records of reads, and holds on the fence of writes. Most targets
+ * of a call have the same fence, which is then dropped once. */
+struct replaced {
+    struct sm_use *reads;
+    struct sm_fence *write;
+    size_t writes;
+};
+
+static void drop_replaced_writes(const struct replaced *replaced)
+{
+    if (replaced->write)
+        sm_fence_drop_often(replaced->write, replaced->writes);
+}
+
+static void take_write(struct sm_copy *copy, struct replaced *replaced)
+{
+    if (copy->write != replaced->write) {
+        drop_replaced_writes(replaced);
+        replaced->write = copy->write;
+        replaced->writes = 0;
+    }
+    replaced->writes++;
+    copy->write = NULL;
+}
+
+static void enter_transfer(struct sm_transfer *transfer, struct sm_fence *fence, struct replaced *replaced)
 {
     count_transfer(transfer);
-    release_source(transfer, fence, earlier);
+    release_source(transfer, fence, &replaced->reads);
+    take_write(transfer->to, replaced);
     record_write(transfer->to, fence);
 }
 
@@ -216,18 +256,19 @@ static void give_up_transfer(struct sm_transfer *transfer, bool untracked, struc
 synced_mem_status sm_transfer_enter(struct sm_transfer *transfers, size_t count, struct sm_stream *stream)
 {
     struct sm_fence *fence;
-    struct sm_use *earlier = NULL;
+    struct replaced replaced = {.reads = NULL};
     bool untracked;
     const synced_mem_status status = sm_transfer_follow(stream, &fence, &untracked);
     if (fence)
         sm_fence_hold_often(fence, count_holds(transfers, count));
     for (size_t i = 0; i < count; i++) {
         if (status == SYNCED_MEM_OK)
-            enter_transfer(&transfers[i], fence, &earlier);
+            enter_transfer(&transfers[i], fence, &replaced);
         else
             give_up_transfer(&transfers[i], untracked, stream);
     }
-    sm_uses_free(earlier);
+    sm_uses_free(replaced.reads);
+    drop_replaced_writes(&replaced);
     sm_fence_drop(fence);
     return status;
 }

@@ -214,9 +214,11 @@ synced_mem_status sm_device_copy_peer(int device, void *to, int to_device, const
                                       size_t size, synced_mem_stream stream);
 synced_mem_status sm_device_fill(int device, void *data, unsigned char value, size_t size, synced_mem_stream stream);
 
-/* Returns whether a copy may be part of a batch, and is faster there. The host's memory must be page-locked.
- * A batch needs runtime and driver 12.8, and another stream than the legacy one. */
-bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream);
+/* Returns whether the stream takes batches of copies. They need runtime and driver 12.8, and another stream than the
+ * legacy one. */
+bool sm_device_has_batches(synced_mem_stream stream);
+/* Returns whether a copy may be part of a batch, and is faster there. The host's memory must be page-locked. */
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device);
 /* Queues copies that sm_device_batch_takes() has accepted, in no order among themselves. No target may overlap another
  * one. On failure any of the copies may be queued. */
 synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *const *from, const size_t *sizes,

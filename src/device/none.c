@@ -270,9 +270,15 @@ synced_mem_status sm_device_fill(int device, void *data, unsigned char value, si
     return fail_without_gpu();
 }
 
-bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream)
+bool sm_device_has_batches(synced_mem_stream stream)
 {
-    (void)host, (void)size, (void)to_device, (void)stream;
+    (void)stream;
+    return false;
+}
+
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
+{
+    (void)host, (void)size, (void)to_device;
     return false;
 }
 

@@ -204,21 +204,6 @@ static bool is_write_behind_kernels(const struct synced_mem *record, enum sm_sid
     return memory && memory->streamless;
 }
 
-static inline void describe_move(const struct synced_mem *mem, enum sm_side side, bool staged, struct sm_batch *batch,
-                                 struct sm_transfer *transfer)
-{
-    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
-                                     .to = sm_copy_of(mem, side),
-                                     .from = sm_copy_of(mem, sm_other(side)),
-                                     .size = sm_size(mem),
-                                     .memory = sm_owner(mem),
-                                     .batch = batch,
-                                     .staged = staged};
-    assert(!transfer->to->read_only);
-    if (side == SM_CPU)
-        sm_guard_open(transfer->to);
-}
-
 static __attribute__((noinline)) synced_mem_status queue_staged_or_first_move(struct synced_mem *mem, enum sm_side side,
                                                                               struct sm_stream *stream, bool staged,
                                                                               struct sm_batch *batch,
@@ -234,7 +219,7 @@ static __attribute__((noinline)) synced_mem_status queue_staged_or_first_move(st
         status = make_device_memory(mem, on, &fresh);
     if (status != SYNCED_MEM_OK)
         return status;
-    describe_move(mem, side, staged, batch, transfer);
+    sm_describe_move(mem, side, staged, batch, transfer);
     status = staged ? begin_staged_move(transfer, on, stream) : sm_transfer_queue(transfer, stream);
     return fresh ? keep_fresh_copy(mem, on, status) : status;
 }
@@ -245,7 +230,7 @@ static synced_mem_status queue_ready_move(struct synced_mem *mem, enum sm_side s
 {
     if (staged || !sm_copy_of(mem, side))
         return queue_staged_or_first_move(mem, side, stream, staged, batch, transfer);
-    describe_move(mem, side, false, batch, transfer);
+    sm_describe_move(mem, side, false, batch, transfer);
     return sm_transfer_queue(transfer, stream);
 }
 
@@ -260,13 +245,6 @@ synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struc
         SM_TRY(make_host_memory(mem, false, &fresh));
     SM_TRY(sm_find_move_wait(mem, side, stream->kind != SM_STREAM_INTERNAL, batch, wait, &staged));
     return *wait ? SYNCED_MEM_OK : queue_ready_move(mem, side, stream, staged, batch, transfer);
-}
-
-synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                       struct sm_batch *batch, struct sm_transfer *transfer)
-{
-    sm_note_object(mem);
-    return queue_ready_move(mem, side, stream, false, batch, transfer);
 }
 
 static synced_mem_status move_contents(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,

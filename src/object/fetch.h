@@ -7,6 +7,9 @@
 #include "object/transaction.h"
 #include "object/unified.h"
 #include "copy/transfer.h"
+#include "memory/guard.h"
+
+#include <assert.h>
 
 /* Makes sure that no untracked transfer may still write the side's copy. A copy without contents is quarantined. Waits
  * for no work. ERR_CUDA: the copy holds contents or is the caller's, so it stays, and the access fails. */
@@ -27,18 +30,27 @@ synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side sid
 static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
                                                   const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {
-    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
-    const struct sm_copy *const to = sm_copy_of(mem, side);
+    const struct sm_copy *const from = sm_slot_of(mem, sm_other(side));
+    const struct sm_copy *const to = sm_slot_of(mem, side);
+    const struct sm_copy *const host = side == SM_GPU ? from : to;
+    const bool is_shared = sm_copy_is_shared(host);
     *wait = NULL;
     *staged = false;
-    if (side == SM_GPU || sm_shared_copy(mem)) /* the host may still copy the contents */
-        *wait = sm_inflight_queueing(sm_copy_of(mem, sm_other(side)), false);
-    if (*wait || sm_shared_copy(mem))
+    if (side == SM_GPU || is_shared) /* the host may still copy the contents */
+        *wait = sm_inflight_queueing(from, false);
+    if (*wait || is_shared)
         return SYNCED_MEM_OK;
-    if (!host || !host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
+    if (!host->pinned || sm_copy_is_of_user(host)) /* memory of the caller's may have become page-locked */
         return sm_find_any_move_wait(mem, side, callers, batch, wait, staged);
-    *wait = to ? sm_inflight_queueing(to, true) : NULL;
+    *wait = sm_inflight_queueing(to, true);
     return SYNCED_MEM_OK;
+}
+
+/* Returns whether the side has a tracked, writable copy, which is not shared. */
+static inline bool sm_has_memory_to_write(const struct synced_mem *mem, enum sm_side side)
+{
+    const struct sm_copy *const copy = sm_copy_of(mem, side);
+    return copy && !sm_copy_is_shared(copy) && !copy->untracked && !copy->read_only;
 }
 
 /* Obtains device memory for size bytes, or memory that both sides use. The object's copies are unchanged. The caller
@@ -46,16 +58,39 @@ static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum s
 synced_mem_status sm_obtain_device(const struct synced_mem *mem, size_t size, const struct sm_stream *stream,
                                    struct sm_copy **out);
 
+/* Describes the transfer of the contents of a record with two copies, and makes the host copy writable if it is the
+ * target. */
+static inline void sm_describe_move(const struct synced_mem *mem, enum sm_side side, bool staged,
+                                    struct sm_batch *batch, struct sm_transfer *transfer)
+{
+    *transfer = (struct sm_transfer){.direction = side == SM_GPU ? SM_H2D : SM_D2H,
+                                     .to = sm_slot_of(mem, side),
+                                     .from = sm_slot_of(mem, sm_other(side)),
+                                     .size = sm_size(mem),
+                                     .memory = sm_owner(mem),
+                                     .batch = batch,
+                                     .staged = staged};
+    assert(sm_copy_of(mem, SM_CPU) && sm_copy_of(mem, SM_GPU) && !transfer->to->read_only);
+    if (side == SM_CPU)
+        sm_guard_open(transfer->to);
+}
+
 /* Queues the transfer of the contents to the side in the stream's order, or begins it if it is staged. Gives the side's
  * copy memory if it has none. Fills in transfer, which the caller enters unless it is staged. batch: may collect the
  * copy; NULL: none. On failure new memory stays as capacity. Blocks as sm_transfer_queue(). *wait: as above. */
 synced_mem_status sm_queue_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                 struct sm_batch *batch, struct sm_transfer *transfer, struct sm_fence **wait);
 
-/* Does the same for a record with a host copy, if sm_find_move_wait() has found no wait and no staged transfer since
- * the lock was taken. */
-synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
-                                       struct sm_batch *batch, struct sm_transfer *transfer);
+/* Does the same for a record with memory to write on the side, if sm_find_move_wait() has found no wait and no staged
+ * transfer since the lock was taken. */
+static inline synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enum sm_side side,
+                                                     struct sm_stream *stream, struct sm_batch *batch,
+                                                     struct sm_transfer *transfer)
+{
+    sm_note_object(mem);
+    sm_describe_move(mem, side, false, batch, transfer);
+    return sm_transfer_queue(transfer, stream);
+}
 
 /* Queries whether a record's host copy is page-locked. Of a piece its root's memory counts. Errors: as
  * sm_pin_query(). */

@@ -199,6 +199,7 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
     if (!stream)
         SM_TRY(sm_fetch_stream(mem, side, SM_MOVE, &moves.stream));
     SM_TRY(make_room(&moves, count));
+    sm_batch_begin(&moves.copies, moves.stream);
     const synced_mem_status status = queue_and_enter(mem, mode, &moves, wait);
     free(moves.transfers);
     return status;

@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "object/concerned.h"
+#include "object/piece.h"
 #include "object/several.h"
 #include "object/span.h"
 
@@ -36,7 +37,8 @@ static __attribute__((noinline)) synced_mem_status make_more_room(struct sm_ment
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
+static inline synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem *record,
+                                        struct synced_mem *object)
 {
     if (mentions->count == mentions->room)
         SM_TRY(make_more_room(mentions));
@@ -47,8 +49,6 @@ static synced_mem_status mention(struct sm_mentions *mentions, struct synced_mem
     last->ready = false;
     last->moves = false;
     last->writes = 0;
-    if (record->kind == SM_PIECE)
-        record->entered |= SM_MENTIONED;
     return SYNCED_MEM_OK;
 }
 
@@ -57,15 +57,24 @@ static bool has_something_to_move(synced_mem_state head, enum sm_side side)
     return head == SYNCED_MEM_SYNCED || head == SYNCED_MEM_MIXED || (unsigned)head == sm_bit(sm_other(side));
 }
 
-/* A piece that several of the objects have is listed for the first one alone. So the list has no more mentions than
- * there are pieces and objects. */
-static synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record, struct synced_mem *object)
+static inline synced_mem_status list_record(struct sm_mentions *mentions, struct synced_mem *record,
+                                            struct synced_mem *object)
 {
-    if (record->kind == SM_PIECE && (record->entered & SM_MENTIONED))
-        return SYNCED_MEM_OK;
     if (sm_is_arriving(record, SM_CPU) || sm_is_arriving(record, SM_GPU))
         sm_drop_lost(record);
     return mention(mentions, record, object);
+}
+
+/* A piece that several of the objects have is listed for the first one alone. So the list has no more mentions than
+ * there are pieces and objects. */
+static synced_mem_status list_piece(struct sm_mentions *mentions, struct synced_mem *piece, struct synced_mem *object)
+{
+    if (piece->entered & SM_MENTIONED)
+        return SYNCED_MEM_OK;
+    SM_TRY(list_record(mentions, piece, object));
+    mentions->has_pieces = true;
+    piece->entered |= SM_MENTIONED;
+    return SYNCED_MEM_OK;
 }
 
 /* Visits all pieces. Of a piece that is left out only one cache line is read. */
@@ -77,7 +86,7 @@ static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synce
     size_t left = sm_size(object);
     for (;;) {
         if (sm_is_concerned(each, side))
-            SM_TRY(list_record(mentions, each, object));
+            SM_TRY(list_piece(mentions, each, object));
         sm_add_head(&heads, sm_head(each));
         left -= sm_size(each);
         if (left == 0)
@@ -95,28 +104,33 @@ static synced_mem_status list_concerned(struct sm_mentions *mentions, struct syn
 {
     bool moves = false;
     if (sm_is_concerned(root->at.first, side)) {
-        SM_TRY(list_record(mentions, root->at.first, root));
+        SM_TRY(list_piece(mentions, root->at.first, root));
         moves = sm_is_to_be_moved(root->at.first, side);
     }
     for (struct synced_mem *each = sm_concerned_list(root, side); each; each = each->next_entered[side]) {
-        SM_TRY(list_record(mentions, each, root));
+        SM_TRY(list_piece(mentions, each, root));
         moves = moves || sm_is_to_be_moved(each, side);
     }
     *head = (synced_mem_state)(moves ? (unsigned)SYNCED_MEM_MIXED : sm_head_of_records(root));
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
-                                         synced_mem_state *head)
+static __attribute__((noinline)) synced_mem_status
+list_pieces_of(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side, synced_mem_state *head)
 {
-    if (!sm_is_divided(object)) {
-        SM_TRY(list_record(mentions, object, object)); /* takes lost contents out of the head */
-        *head = (synced_mem_state)sm_head(object);
-        return SYNCED_MEM_OK;
-    }
     const bool whole = object->kind == SM_WHOLE && !sm_has_one_record(object);
     return whole && sm_concerned_begin(object) ? list_concerned(mentions, object, side, head)
                                                : list_by_walk(mentions, object, side, head);
+}
+
+static inline synced_mem_status list_records_of(struct sm_mentions *mentions, struct synced_mem *object,
+                                                enum sm_side side, synced_mem_state *head)
+{
+    if (sm_is_divided(object))
+        return list_pieces_of(mentions, object, side, head);
+    SM_TRY(list_record(mentions, object, object)); /* takes lost contents out of the head */
+    *head = (synced_mem_state)sm_head(object);
+    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status list_all_records(struct sm_mentions *mentions, struct synced_mem *const *mems, size_t count,
@@ -137,12 +151,23 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
                                    enum sm_side side)
 {
     mentions->count = 0;
+    mentions->has_pieces = false;
     mentions->refused = count;
     const synced_mem_status status = list_all_records(mentions, mems, count, side);
-    for (size_t i = 0; i < mentions->count; i++)
+    for (size_t i = 0; mentions->has_pieces && i < mentions->count; i++)
         if (mentions->list[i].record->kind == SM_PIECE)
             mentions->list[i].record->entered &= (unsigned char)~SM_MENTIONED;
     return status;
+}
+
+synced_mem_status sm_mentions_refuse(const struct sm_mentions *mentions, enum sm_side side)
+{
+    const bool pulls = side == SM_CPU;
+    if (mentions->refused_head == SYNCED_MEM_UNINITIALIZED)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to %s",
+                       pulls ? "pull" : "push");
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is %s copy is stale",
+                   pulls ? "AT_CPU: the device" : "AT_GPU: the host");
 }
 
 /* ---- Repeated mentions ---- */
@@ -181,10 +206,28 @@ void sm_mentions_remove_repeated(struct sm_mentions *mentions)
 
 /* ---- Around a wait ---- */
 
-void sm_mention_keep(struct sm_mention *mention)
+void sm_mentions_keep(struct sm_mentions *mentions)
 {
-    mention->before = sm_state_of(mention->record);
-    mention->size = sm_size(mention->record);
+    for (size_t i = 0; i < mentions->count; i++) {
+        struct sm_mention *const each = &mentions->list[i];
+        each->before = sm_state_of(each->record);
+        each->size = sm_size(each->record);
+        sm_keep_record(each->record);
+    }
+}
+
+void sm_mentions_release(const struct sm_mentions *mentions)
+{
+    for (size_t i = 0; i < mentions->count; i++) {
+        struct synced_mem *const record = mentions->list[i].record;
+        struct synced_mem *const owner = sm_owner(record);
+        if (record == owner)
+            continue;
+        sm_lock_object(owner);
+        sm_release_record(record);
+        sm_undivide(owner);
+        sm_unlock_last(owner);
+    }
 }
 
 static size_t get_end(const struct sm_mention *mention)

@@ -13,7 +13,7 @@ struct sm_mention {
     struct synced_mem *record;
     struct synced_mem *object; /* the caller's object that has it */
     unsigned place;            /* in the list */
-    bool ready;                /* it has a host copy, its transfer is not staged, and the host need not wait */
+    bool ready;                /* it moves, has two copies, its transfer is not staged, and the host need not wait */
     bool moves;                /* its transfer is queued */
     unsigned writes;           /* writes to the device copy when the head was set */
     /* Of a record that is kept while nothing is locked: the state before the call changed the head, and the size, as
@@ -26,6 +26,7 @@ struct sm_mentions {
     struct sm_mention *list; /* in the order given */
     size_t count;
     size_t room;
+    bool has_pieces;          /* one of the records is a piece */
     struct sm_mention *given; /* the caller's memory, which the list uses first */
     size_t refused;           /* the index of the first object that has nothing to move; the number of objects: none */
     synced_mem_state refused_head;
@@ -42,8 +43,13 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
 void sm_mentions_remove_repeated(struct sm_mentions *mentions);
 void sm_mentions_end(struct sm_mentions *mentions);
 
-/* Notes the state and the size of a mentioned record before all locks are released. */
-void sm_mention_keep(struct sm_mention *mention);
+/* Fails because the first object that was refused has nothing to move to the side. */
+synced_mem_status sm_mentions_refuse(const struct sm_mentions *mentions, enum sm_side side);
+
+/* Keeps the records before all locks are released, and notes the state and the size of each. */
+void sm_mentions_keep(struct sm_mentions *mentions);
+/* Ends that, with no lock held. */
+void sm_mentions_release(const struct sm_mentions *mentions);
 /* Views may cut such a record while nothing is locked. Returns the next record of its bytes; NULL: there is none. The
  * first one is the mentioned record itself, or the first piece of an object that was divided. */
 struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record);

@@ -237,10 +237,17 @@ static inline size_t sm_size(const struct synced_mem *mem)
     return atomic_load_explicit(&mem->size, memory_order_relaxed);
 }
 
-static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
+/* Returns the side's copy, or sm_no_copy, which has no source and no work in flight. */
+static inline struct sm_copy *sm_slot_of(const struct synced_mem *mem, enum sm_side side)
 {
     assert(mem->kind != SM_VIEW || !mem->at.first);
-    struct sm_copy *const copy = atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+    return atomic_load_explicit(&mem->copy[side], memory_order_relaxed);
+}
+
+/* Returns the side's copy; NULL: there is none. */
+static inline struct sm_copy *sm_copy_of(const struct synced_mem *mem, enum sm_side side)
+{
+    struct sm_copy *const copy = sm_slot_of(mem, side);
     return copy == &sm_no_copy ? NULL : copy;
 }
 
@@ -265,8 +272,7 @@ static inline struct sm_copy *sm_take_copy(struct synced_mem *mem, enum sm_side 
 /* Returns the bits of the sides that use the side's copy. */
 static inline unsigned sm_bits_of(const struct synced_mem *mem, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    return copy && sm_copy_is_shared(copy) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
+    return sm_copy_is_shared(sm_slot_of(mem, side)) ? sm_bit(SM_CPU) | sm_bit(SM_GPU) : sm_bit(side);
 }
 
 static inline void sm_put_device(struct synced_mem *mem, int device)

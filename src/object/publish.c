@@ -29,7 +29,7 @@ struct published {
  *
  * The open write ends where the head gets the host's bit, so no stream has it then.
  */
-static void *choose_host_pointer(const struct synced_mem *mem, bool writing)
+static inline void *choose_host_pointer(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
     if (writing && (sm_head(mem) != sm_bit(SM_CPU) || copy->read_only || sm_inflight_last_reader(copy)))
@@ -39,7 +39,7 @@ static void *choose_host_pointer(const struct synced_mem *mem, bool writing)
 
 /* Returns the device's pointer to publish for the mode, or NULL. An access without a stream must have returned it in
  * this mode. Only then is there a use to wait for later. */
-static void *choose_device_pointer(const struct synced_mem *mem, bool writing)
+static inline void *choose_device_pointer(const struct synced_mem *mem, bool writing)
 {
     const struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
     if (!sm_inflight_has_streamless(copy, writing) || sm_inflight_is_blocked(copy, writing))
@@ -71,7 +71,7 @@ static inline void choose_published(const struct synced_mem *record, bool writin
     }
 }
 
-static void store_published(struct synced_mem *mem, const struct published *chosen)
+static inline void store_published(struct synced_mem *mem, const struct published *chosen)
 {
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         for (int writing = 0; writing < 2; writing++)
@@ -101,21 +101,19 @@ static bool is_at_rest(const struct synced_mem *record)
     return rests;
 }
 
-void sm_publish(struct synced_mem *record)
+/* In debug mode each overwrite fills its memory. */
+static inline struct published choose_all_published(const struct synced_mem *record)
 {
-    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        if (sm_copy_of(record, side))
-            sm_inflight_prune(sm_copy_of(record, side));
-    if (sm_guard_on()) /* before any thread gets a pointer */
-        sm_protect(record);
     struct published chosen = {.on = {&no_stream, &no_stream}};
     choose_published(record, false, &chosen);
-    if (sm_head(record) != SYNCED_MEM_SYNCED && !sm_guard_on()) /* in debug mode each overwrite fills its memory */
+    if (sm_head(record) != SYNCED_MEM_SYNCED && !sm_guard_on())
         choose_published(record, true, &chosen);
-    if (record->kind != SM_PIECE) {
-        store_published(record, &chosen);
-        return;
-    }
+    return chosen;
+}
+
+static __attribute__((noinline)) void publish_piece(struct synced_mem *record)
+{
+    const struct published chosen = choose_all_published(record);
     record->at_rest = is_at_rest(record);
     sm_concerned_enter(record);
     for (struct synced_mem *each = record->beside.hot; each; each = each->at.next_hot) {
@@ -124,6 +122,25 @@ void sm_publish(struct synced_mem *record)
         store_published(each, &chosen);
         store_head(each, sm_head(record));
     }
+}
+
+/* An undivided object keeps in registers what is chosen. */
+static inline void publish_object(struct synced_mem *object)
+{
+    const struct published chosen = choose_all_published(object);
+    store_published(object, &chosen);
+}
+
+void sm_publish(struct synced_mem *record)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        sm_inflight_prune(sm_slot_of(record, side));
+    if (sm_guard_on()) /* before any thread gets a pointer */
+        sm_protect(record);
+    if (record->kind == SM_PIECE)
+        publish_piece(record);
+    else
+        publish_object(record);
 }
 
 void sm_publish_from_piece(struct synced_mem *mem)

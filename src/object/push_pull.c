@@ -27,6 +27,7 @@ struct batch {
     struct sm_shared_ends ends;
     const struct sm_fence *polled; /* the fence that was polled last; never read */
     bool keeps;                    /* the records are kept while nothing is locked */
+    bool has_parts;                /* one of the owners is divided */
     struct sm_transfer *transfers; /* queued */
     size_t queued;
     struct sm_batch copies;     /* the queued transfers that go to the runtime in one call */
@@ -101,7 +102,8 @@ static synced_mem_status list_records(struct batch *batch)
     SM_TRY(sm_mentions_list(&batch->mentions, batch->mems, batch->count, batch->side));
     if (batch->owners.count < batch->count) /* only objects of one owner have records in common */
         sm_mentions_remove_repeated(&batch->mentions);
-    batch->copies.stages_all = batch->owners.count > 1 && sm_owners_have_parts(&batch->owners);
+    batch->has_parts = sm_owners_have_parts(&batch->owners);
+    batch->copies.stages_all = batch->owners.count > 1 && batch->has_parts;
     return make_room(batch, batch->mentions.count);
 }
 
@@ -128,9 +130,11 @@ static void set_head(const struct batch *batch, struct sm_mention *mention)
         return;
     if (is_pull(batch) && sm_shared_copy(record))
         sm_unified_arrive(sm_shared_copy(record), NULL);
-    mention->writes = sm_copy_of(record, SM_GPU)->writes;
     sm_count_given(record, batch->side);
-    mention->before.given[batch->side] = sm_copy_of(record, batch->side)->given;
+    if (batch->keeps) {
+        mention->writes = sm_copy_of(record, SM_GPU)->writes;
+        mention->before.given[batch->side] = sm_copy_of(record, batch->side)->given;
+    }
     sm_set_head(record, sm_head(record) | sm_bit(batch->side));
 }
 
@@ -155,56 +159,33 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
 {
     const struct sm_mention *const end = get_end_of_list(batch);
     batch->keeps = batch->wait || batch->staged > 0;
-    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++) {
-        sm_mention_keep(each);
-        sm_keep_record(each->record);
-    }
+    if (batch->keeps)
+        sm_mentions_keep(&batch->mentions);
     for (struct sm_mention *each = batch->mentions.list; each < end; each++)
         leave_record(batch, each, status);
-    for (size_t i = 0; i < batch->count; i++)
+    for (size_t i = 0; batch->has_parts && i < batch->count; i++)
         if (sm_is_divided(batch->mems[i]))
             sm_publish_joined(batch->mems[i]);
     sm_owners_unlock(&batch->owners);
 }
 
-/* Ends what leave_objects() has begun. */
 static void release_records(struct batch *batch)
 {
-    const struct sm_mention *const end = get_end_of_list(batch);
-    for (struct sm_mention *each = batch->mentions.list; each < end && batch->keeps; each++) {
-        struct synced_mem *const owner = sm_owner(each->record);
-        if (each->record == owner)
-            continue;
-        sm_lock_object(owner);
-        sm_release_record(each->record);
-        sm_undivide(owner);
-        sm_unlock_last(owner);
-    }
+    if (batch->keeps)
+        sm_mentions_release(&batch->mentions);
     batch->keeps = false;
 }
 
 /* ---- One object ---- */
 
-static synced_mem_status fail_nothing_to_move(const struct batch *batch, synced_mem_state head)
+/* Rare work is not inlined, so that the loop over ready records keeps its values in registers. */
+static __attribute__((noinline)) synced_mem_status queue_record_move(struct batch *batch, struct synced_mem *mem)
 {
-    if (head == SYNCED_MEM_UNINITIALIZED)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is UNINITIALIZED: there is nothing to %s",
-                       is_pull(batch) ? "pull" : "push");
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the head is %s copy is stale",
-                   is_pull(batch) ? "AT_CPU: the device" : "AT_GPU: the host");
-}
-
-static synced_mem_status queue_record_move(struct batch *batch, const struct sm_mention *mention)
-{
-    struct synced_mem *const mem = mention->record;
     struct sm_transfer *const transfer = &batch->transfers[batch->queued];
     struct sm_fence *wait = NULL;
     if (sm_shared_copy(mem))
         return sm_unified_move(mem, batch->side, batch->stream);
-    if (mention->ready)
-        SM_TRY(sm_queue_direct_move(mem, batch->side, batch->stream, &batch->copies, transfer));
-    else
-        SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
+    SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
         batch->wait = sm_fence_hold(wait);
     else if (transfer->staged)
@@ -233,7 +214,7 @@ static synced_mem_status find_stream(struct batch *batch, const struct synced_me
 /* Checks everything that can be checked before a transfer is queued. */
 static synced_mem_status check_object_move(struct batch *batch, size_t which, synced_mem_stream handle)
 {
-    return which == batch->mentions.refused ? fail_nothing_to_move(batch, batch->mentions.refused_head)
+    return which == batch->mentions.refused ? sm_mentions_refuse(&batch->mentions, batch->side)
                                             : find_stream(batch, batch->mems[which], handle);
 }
 
@@ -249,7 +230,7 @@ static synced_mem_status follow_record(struct batch *batch, struct synced_mem *r
 }
 
 /* A SYNCED record whose copy is still queueing needs nothing: no stream can come after a staged pull. */
-static synced_mem_status move_record(struct batch *batch, struct sm_mention *mention)
+static synced_mem_status move_any_record(struct batch *batch, struct sm_mention *mention)
 {
     struct synced_mem *const record = mention->record;
     if (sm_head(record) == SYNCED_MEM_SYNCED && !sm_inflight_queueing(sm_copy_of(record, batch->side), false))
@@ -257,7 +238,18 @@ static synced_mem_status move_record(struct batch *batch, struct sm_mention *men
     if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
     mention->moves = true;
-    return queue_record_move(batch, mention);
+    return queue_record_move(batch, record);
+}
+
+static synced_mem_status move_record(struct batch *batch, struct sm_mention *mention)
+{
+    if (!mention->ready)
+        return move_any_record(batch, mention);
+    mention->moves = true;
+    SM_TRY(sm_queue_direct_move(mention->record, batch->side, batch->stream, &batch->copies,
+                                &batch->transfers[batch->queued]));
+    batch->queued++;
+    return SYNCED_MEM_OK;
 }
 
 /* ---- All ---- */
@@ -309,7 +301,6 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
     if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(record, batch->side));
-    mention->ready = mention->ready && sm_copy_of(record, SM_CPU);
     if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
         *without = sm_owner(record);
         return SYNCED_MEM_OK;
@@ -329,10 +320,13 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     const struct sm_mention *const end = get_end_of_list(batch);
     for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !*without; each++) {
         batch->failed = each->object;
-        status = find_missing_memory(batch, each, without);
+        if (!each->ready)
+            status = find_missing_memory(batch, each, without);
     }
     if (*without)
         return SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        sm_batch_begin(&batch->copies, batch->stream);
     batch->copies.reads = batch->mentions.count > 1 ? sm_inflight_reserve_many(batch->mentions.count) : NULL;
     for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !batch->wait;
          each++) {
@@ -349,7 +343,7 @@ static synced_mem_status find_wait_of_move(const struct batch *batch, struct sm_
 {
     bool staged;
     SM_TRY(sm_find_move_wait(mention->record, batch->side, true, &batch->copies, wait, &staged));
-    mention->ready = !*wait && !staged && sm_copy_of(mention->record, SM_CPU);
+    mention->ready = !*wait && !staged && sm_has_memory_to_write(mention->record, batch->side);
     return SYNCED_MEM_OK;
 }
 

@@ -41,9 +41,11 @@ static void unlock_owners(const struct sm_owners *owners, size_t locked)
 
 synced_mem_status sm_owners_lock(const struct sm_owners *owners, struct synced_mem **failed)
 {
+    const unsigned generation = sm_process_generation();
     sm_process_enter();
     for (size_t i = 0; i < owners->count; i++) {
-        const synced_mem_status status = sm_check_first(owners->list[i]);
+        const bool passes = owners->list[i]->generation == generation && !sm_caller_is_wanted();
+        const synced_mem_status status = passes ? SYNCED_MEM_OK : sm_check_first(owners->list[i]);
         if (status != SYNCED_MEM_OK) {
             *failed = owners->list[i];
             unlock_owners(owners, i);

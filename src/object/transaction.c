@@ -52,13 +52,19 @@ static void trace_head(const struct synced_mem *record, unsigned head)
 }
 
 /* A copy without the contents has none arriving. */
+static void forget_arrivals(struct synced_mem *mem, unsigned head)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
+            sm_copy_of(mem, side)->arriving = false;
+}
+
 void sm_set_head(struct synced_mem *mem, unsigned head)
 {
     if (sm_trace_on())
         trace_head(mem, head);
-    for (enum sm_side side = SM_CPU; head != SYNCED_MEM_SYNCED && side < SM_SIDES; side++)
-        if (sm_is_arriving(mem, side) && !(head & sm_bits_of(mem, side)))
-            sm_copy_of(mem, side)->arriving = false;
+    if (head != SYNCED_MEM_SYNCED)
+        forget_arrivals(mem, head);
     atomic_store_explicit(&mem->head, (unsigned char)head, memory_order_relaxed);
 }
 

@@ -84,8 +84,7 @@ void sm_reopen_object(struct synced_mem *mem);
  * does so: the fence may be another call's that can still fail. */
 static inline void sm_close_write(struct synced_mem *record)
 {
-    if (sm_copy_of(record, SM_GPU))
-        sm_inflight_close(sm_copy_of(record, SM_GPU));
+    sm_inflight_close(sm_slot_of(record, SM_GPU));
 }
 
 /* Reaps retired copies and bounce buffers without a wait for work. Returns status; a failure keeps its detail. No lock
@@ -123,8 +122,7 @@ synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fenc
 /* Returns whether contents of a record are arriving on the side. */
 static inline bool sm_is_arriving(const struct synced_mem *record, enum sm_side side)
 {
-    const struct sm_copy *const copy = sm_copy_of(record, side);
-    return copy && copy->arriving;
+    return sm_slot_of(record, side)->arriving;
 }
 
 /* Takes contents that were lost on arrival out of the heads. */

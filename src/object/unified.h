@@ -12,8 +12,8 @@
 /* Returns the copy that both sides of the object share; NULL: none. */
 static inline struct sm_copy *sm_shared_copy(const struct synced_mem *mem)
 {
-    struct sm_copy *const copy = sm_copy_of(mem, SM_CPU);
-    return copy && sm_copy_is_shared(copy) ? copy : NULL;
+    struct sm_copy *const copy = sm_slot_of(mem, SM_CPU);
+    return sm_copy_is_shared(copy) ? copy : NULL;
 }
 
 /* Returns the placement in effect, or before it is decided the one in the options. */

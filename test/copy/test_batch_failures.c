@@ -172,7 +172,6 @@ START_TEST(a_driver_without)
     make_all(mems, SIZE, false, stream);
     OK(synced_mem_async_gpu_push(mems[3], stream)); /* the pool queries the version too */
     emu_fail("cudaDriverGetVersion", 1, cudaErrorUnknown, false);
-    emu_fail("cudaDriverGetVersion", 2, cudaErrorUnknown, false);
     struct calls before = calls_now();
     OK(move_n(false, mems, 2, stream));
     expect_calls(before, 0, 2);
@@ -192,6 +191,29 @@ START_TEST(a_driver_without)
     check_all(mems, 2);
     release_all(mems);
     close_stream(stream);
+}
+END_TEST
+
+/* After the refusal the same call sends no second batch either, for targets that overlap those of the first one. */
+START_TEST(a_driver_without_in_one_call)
+{
+    synced_mem *mems[COUNT];
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    char *const device = gpu_alloc(0, (size_t)2 * SIZE);
+    make_all(mems, SIZE, false, stream);
+    for (unsigned i = 0; i < COUNT; i++) {
+        OK(synced_mem_set_gpu_data(mems[i], device + i % 2 * SIZE));
+        write_one(false, mems[i], i + 1, stream);
+    }
+    emu_fail("cudaMemcpyBatchAsync", 1, cudaErrorNotSupported, false);
+    const struct calls before = calls_now();
+    OK(move_n(false, mems, COUNT, stream));
+    expect_calls(before, 1, COUNT);
+    for (unsigned i = 0; i < 2; i++)
+        ck_assert(device_is(device + i * SIZE, SIZE, i + 3));
+    release_all(mems);
+    close_stream(stream);
+    gpu_free(device);
 }
 END_TEST
 
@@ -469,6 +491,7 @@ Suite *suite(void)
     tcase_add_test(tests, by_number_and_memory);
     tcase_add_loop_test(tests, an_older_driver, 0, 2);
     tcase_add_loop_test(tests, a_driver_without, 0, 2);
+    tcase_add_test(tests, a_driver_without_in_one_call);
     tcase_add_test(tests, a_trace);
     tcase_add_test(tests, one_memory_for_two);
     TCase *const refused = add_case(made, "refused");

@@ -28,7 +28,7 @@ static bool is_legacy_stream(synced_mem_stream stream)
     return !stream || stream == SM_HANDLE_LEGACY;
 }
 
-static bool has_batches(void)
+static bool has_driver_batches(void)
 {
     int driver;
     const int known = atomic_load_explicit(&batches, memory_order_relaxed);
@@ -41,11 +41,15 @@ static bool has_batches(void)
     return has;
 }
 
-/* Memory that was registered in pieces needs a copy for each piece. */
-bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream)
+bool sm_device_has_batches(synced_mem_stream stream)
 {
-    return size > 0 && is_batch_faster(size, to_device) && !is_legacy_stream(stream) &&
-           sm_cuda_in_piece(host, size) == size && has_batches();
+    return !is_legacy_stream(stream) && has_driver_batches();
+}
+
+/* Memory that was registered in pieces needs a copy for each piece. */
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
+{
+    return size > 0 && is_batch_faster(size, to_device) && sm_cuda_in_piece(host, size) == size;
 }
 
 /* Page-locked sources may be read in the stream's order. CUDA 12 has one more argument than CUDA 13, and other
@@ -79,12 +83,12 @@ static bool means_missing(cudaError_t code)
     return code == cudaErrorCallRequiresNewerDriver || code == cudaErrorNotSupported;
 }
 
-/* Queues one copy without a batch, which would cost more. */
+/* Queues one copy without a batch, which would cost more. An earlier batch of the call may have found them missing. */
 static synced_mem_status queue_batch_or_copies(int device, void *const *to, const void *const *from,
                                                const size_t *sizes, size_t count, enum cudaMemcpyKind kind,
                                                cudaStream_t stream)
 {
-    if (count == 1)
+    if (count == 1 || atomic_load_explicit(&batches, memory_order_relaxed) == BATCHES_MISSING)
         return queue_copies(device, to, from, sizes, count, kind, stream);
     const cudaError_t code = queue_batch(to, from, sizes, count, stream);
     if (!means_missing(code))
@@ -105,9 +109,15 @@ synced_mem_status sm_device_copy_batch(int device, void *const *to, const void *
 
 #else
 
-bool sm_device_batch_takes(const void *host, size_t size, bool to_device, synced_mem_stream stream)
+bool sm_device_has_batches(synced_mem_stream stream)
 {
-    (void)host, (void)size, (void)to_device, (void)stream;
+    (void)stream;
+    return false;
+}
+
+bool sm_device_batch_takes(const void *host, size_t size, bool to_device)
+{
+    (void)host, (void)size, (void)to_device;
     return false;
 }
 
