@@ -350,37 +350,51 @@ void sm_sharing_end(struct sm_sharing *sharing)
 
 /* ---- Sharing ---- */
 
-/* An object gets device memory if it names a device, or the process uses one. A machine without one is no failure. */
-static synced_mem_status reserve_device(struct sm_sharing *sharing)
+/* Returns whether the object gets device memory: it names a device, or the process uses one. A machine without one is no
+ * failure. */
+static synced_mem_status wants_device(const struct sm_sharing *sharing, bool *wants)
 {
     const struct sm_detail first = sm_detail_get();
-    struct sm_transaction transaction;
     int device;
-    if (sharing->memory->facts.device_bytes > 0 || (sm_device(sharing->mem) < 0 && !sm_device_in_use()))
-        return SYNCED_MEM_OK;
-    const synced_mem_status status = sm_device_resolve(sm_device(sharing->mem), &device);
-    if (status == SYNCED_MEM_ERR_NO_GPU || status == SYNCED_MEM_ERR_FORKED) {
-        sm_detail_set(&first);
-        return SYNCED_MEM_OK;
-    }
-    SM_TRY(status);
-    SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
-    return sm_leave_and_reap(&transaction, sm_shareable_attach_device(sharing), true);
+    *wants = sm_device(sharing->mem) >= 0 || sm_device_in_use();
+    const synced_mem_status status = *wants ? sm_device_resolve(sm_device(sharing->mem), &device) : SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_ERR_NO_GPU && status != SYNCED_MEM_ERR_FORKED)
+        return status;
+    *wants = false;
+    sm_detail_set(&first);
+    return SYNCED_MEM_OK;
+}
+
+/* With the object's lock. From now on no device memory can be added, which the message would not name. */
+static synced_mem_status reserve_device(struct sm_sharing *sharing, bool wants)
+{
+    if (wants && atomic_load(&sharing->shares) == 0 && sharing->memory->facts.device_bytes == 0)
+        SM_TRY(sm_shareable_attach_device(sharing));
+    atomic_fetch_add(&sharing->shares, 1);
+    return SYNCED_MEM_OK;
+}
+
+static synced_mem_status begin_share(struct sm_sharing *sharing)
+{
+    struct sm_reclaim reclaim = {.handler_calls = 0};
+    synced_mem_status status;
+    bool wants;
+    SM_TRY(wants_device(sharing, &wants));
+    do {
+        struct sm_transaction transaction;
+        SM_TRY(sm_enter_restoring_nothing(&transaction, sharing->mem));
+        status = sm_leave_and_reap(&transaction, reserve_device(sharing, wants), true);
+    } while (sm_reclaim_helps(&reclaim, status));
+    return status;
 }
 
 static synced_mem_status reserve_and_send(struct sm_sharing *sharing, int socket, sm_deadline deadline)
 {
-    struct sm_reclaim reclaim = {.handler_calls = 0};
-    synced_mem_status status = SYNCED_MEM_OK;
-    if (!atomic_load(&sharing->sent)) {
-        do
-            status = reserve_device(sharing);
-        while (sm_reclaim_helps(&reclaim, status));
-        SM_TRY(status);
-    }
-    SM_TRY(sm_shared_send(sharing->memory, socket, deadline));
-    atomic_store(&sharing->sent, true);
-    return SYNCED_MEM_OK;
+    SM_TRY(begin_share(sharing));
+    const synced_mem_status status = sm_shared_send(sharing->memory, socket, deadline);
+    if (status != SYNCED_MEM_OK)
+        atomic_fetch_sub(&sharing->shares, 1);
+    return status;
 }
 
 synced_mem_status sm_share(struct sm_sharing *sharing, int socket, sm_deadline deadline)

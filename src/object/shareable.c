@@ -89,9 +89,10 @@ static void drop_host_memory(void *data, void *memory, synced_mem_stream stream)
 static void drop_device_memory(void *data, void *user, synced_mem_stream stream)
 {
     struct sm_shared_memory *const memory = user;
+    const int device = atomic_load(&memory->device);
     (void)stream;
-    (void)sm_device_unmap(memory->device, data, (size_t)memory->facts.device_bytes);
-    sm_gpu_freed(memory->device, (size_t)memory->facts.device_bytes);
+    (void)sm_device_unmap(device, data, (size_t)memory->facts.device_bytes);
+    sm_gpu_freed(device, (size_t)memory->facts.device_bytes);
     sm_shared_drop(memory);
 }
 
@@ -110,7 +111,8 @@ synced_mem_status sm_sharing_begin(struct synced_mem *mem, struct sm_shared_memo
     sharing->memory = memory;
     sharing->mem = mem;
     sharing->turn = turn;
-    atomic_init(&sharing->sent, turn == SM_TURN_NONE);
+    sharing->received = turn == SM_TURN_NONE;
+    atomic_init(&sharing->shares, sharing->received);
     sm_put_copy(mem, SM_CPU, host);
     mem->extras->sharing = sharing;
     add_sharing(sharing);
@@ -133,6 +135,45 @@ void sm_sharing_free(struct sm_sharing *sharing)
     sm_sharing_leave(sharing);
     sm_shared_drop(sharing->memory);
     free(sharing);
+}
+
+/* ---- The device ---- */
+
+static synced_mem_status find_device_by_uuid(const unsigned char uuid[SM_UUID_BYTES], int *device)
+{
+    const int count = sm_device_count();
+    for (int i = 0; i < count; i++) {
+        unsigned char found[SM_DEVICE_UUID_BYTES];
+        SM_TRY(sm_device_uuid(i, found));
+        if (memcmp(found, uuid, sizeof found) == 0)
+            return sm_device_resolve(i, device);
+    }
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                   "the device with the object's memory is none of the %d devices of this "
+                   "process",
+                   count);
+}
+
+static synced_mem_status check_has_device(const struct sm_sharing *sharing)
+{
+    if (atomic_load(&sharing->shares) == 0)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was shared without device memory: name a device in its "
+                                                 "options, or use it on one before it is shared");
+}
+
+synced_mem_status sm_shareable_find_device(struct sm_sharing *sharing)
+{
+    struct sm_shared_memory *const memory = sharing->memory;
+    if (memory->facts.device_bytes == 0)
+        return check_has_device(sharing);
+    if (atomic_load(&memory->device) < 0) {
+        int device;
+        SM_TRY(find_device_by_uuid(memory->facts.uuid, &device));
+        atomic_store(&memory->device, device);
+        sm_put_device(sharing->mem, device);
+    }
+    return SYNCED_MEM_OK;
 }
 
 /* ---- The gate ---- */
@@ -161,15 +202,28 @@ static synced_mem_status check_turn(const struct sm_sharing *sharing, enum sm_si
     return SYNCED_MEM_OK;
 }
 
+/* Streams are chosen by the object's device, so a receiver finds the device before. Host memory needs none. */
+static synced_mem_status find_device_for(struct sm_sharing *sharing, enum sm_side side)
+{
+    const bool needed = side == SM_GPU || (side == SM_SIDES && sm_device_in_use());
+    return needed && sharing->received && sharing->memory->facts.device_bytes > 0 ? sm_shareable_find_device(sharing)
+                                                                                  : SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode)
 {
     if (sharing->mem->generation != sm_process_generation())
         return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
     sm_mutex_lock(&sharing->lock);
-    const synced_mem_status status = check_turn(sharing, side, mode);
+    synced_mem_status status = check_turn(sharing, side, mode);
     sharing->calls += status == SYNCED_MEM_OK;
     sm_mutex_unlock(&sharing->lock);
-    gates_passed += status == SYNCED_MEM_OK;
+    if (status != SYNCED_MEM_OK)
+        return status;
+    gates_passed++;
+    status = find_device_for(sharing, side);
+    if (status != SYNCED_MEM_OK)
+        sm_gate_leave(sharing);
     return status;
 }
 
@@ -212,48 +266,14 @@ synced_mem_status sm_check_not_shareable(const struct synced_mem *mem)
 
 /* ---- Device memory ---- */
 
-static synced_mem_status find_device_by_uuid(const unsigned char uuid[SM_UUID_BYTES], int *device)
-{
-    const int count = sm_device_count();
-    for (int i = 0; i < count; i++) {
-        unsigned char found[SM_DEVICE_UUID_BYTES];
-        SM_TRY(sm_device_uuid(i, found));
-        if (memcmp(found, uuid, sizeof found) == 0)
-            return sm_device_resolve(i, device);
-    }
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                   "the device with the object's memory is none of the %d devices of this "
-                   "process",
-                   count);
-}
-
-static synced_mem_status check_has_device(const struct sm_sharing *sharing)
-{
-    if (!atomic_load(&sharing->sent))
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "the object was shared without device memory: name a device in its "
-                                                 "options, or use it on one before it is shared");
-}
-
-synced_mem_status sm_shareable_find_device(struct sm_sharing *sharing)
-{
-    struct sm_shared_memory *const memory = sharing->memory;
-    if (memory->facts.device_bytes == 0)
-        return check_has_device(sharing);
-    if (memory->device < 0) {
-        SM_TRY(find_device_by_uuid(memory->facts.uuid, &memory->device));
-        sm_put_device(sharing->mem, memory->device);
-    }
-    return SYNCED_MEM_OK;
-}
-
 static synced_mem_status import_memory(struct sm_sharing *sharing, int device, void **data)
 {
     const struct sm_shared_memory *const memory = sharing->memory;
     SM_TRY(sm_shareable_find_device(sharing));
-    if (device != memory->device)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the object's memory is on device %d, not on device %d",
-                       memory->device, device);
+    const int where = atomic_load(&memory->device);
+    if (device != where)
+        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the object's memory is on device %d, not on device %d", where,
+                       device);
     return sm_device_import(device, memory->files.device, (size_t)memory->facts.device_bytes,
                             (size_t)memory->facts.alignment, data);
 }
@@ -272,7 +292,7 @@ static synced_mem_status make_memory(struct sm_sharing *sharing, int device, voi
         return status;
     }
     sm_shared_add_device(memory, made.file, made.bytes, uuid);
-    memory->device = device;
+    atomic_store(&memory->device, device);
     *data = made.data;
     return SYNCED_MEM_OK;
 }

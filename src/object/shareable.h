@@ -24,8 +24,9 @@ struct sm_sharing {
     unsigned valid; /* in a turn to read: the bits of the sides that may be read */
     unsigned calls; /* that have passed the gate and not ended */
     struct sm_events ended;
-    atomic_bool sent; /* another process may have the object */
-    bool pin_tried;   /* guarded by the object's lock */
+    bool received;      /* the object is another process's; constant */
+    atomic_uint shares; /* grows with the object's lock held. While it is not 0, no device memory can be added */
+    bool pin_tried;     /* guarded by the object's lock */
     struct sm_sharing *next;
     struct sm_sharing **link;
 };
@@ -51,7 +52,7 @@ void sm_sharing_free(struct sm_sharing *sharing);
 
 /* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is not
  * shareable. Calls nest. ERR_INVALID_STATE: the process has no turn, or one to read, which does not allow this call.
- * ERR_FORKED: the object is the parent process's. */
+ * ERR_FORKED: the object is the parent process's. For the device's side also as sm_shareable_find_device(). */
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode);
 void sm_gate_leave(struct sm_sharing *sharing);
 

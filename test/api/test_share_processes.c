@@ -122,6 +122,66 @@ START_TEST(a_writer_is_killed)
 }
 END_TEST
 
+/* On a GPU the work that is queued at the end takes some 50 ms. */
+enum { WORK = 256 << 20, WORK_EMULATED = 1 << 16, QUEUED = 50, PAUSED_US = 300000 };
+
+static size_t get_work_size(void)
+{
+    return gpu_is_emulated() ? WORK_EMULATED : WORK;
+}
+
+static void make_and_work(int socket)
+{
+    const size_t half = get_work_size() / 2;
+    synced_mem *const mem = make_shareable(2 * half);
+    const synced_mem_stream stream = gpu_stream_create(0, false);
+    OK(synced_mem_share(mem, socket, LONG_MS));
+    char *const data = synced_mem_overwrite_gpu_data_on(mem, stream);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, half, 1, stream);
+    for (int i = 0;; i++) {
+        gpu_copy(data + half, data, half, stream);
+        if (i == QUEUED)
+            raise_flag(0);
+        if (gpu_is_emulated())
+            (void)usleep(100);
+    }
+}
+
+/* The work of the dead process writes nothing after the next turn has come. */
+static void write_after_a_death(int socket)
+{
+    const size_t size = get_work_size();
+    synced_mem *const mem = receive(socket);
+    void *const own = gpu_alloc(0, size);
+    gpu_fill(own, size, 2, NULL);
+    gpu_sync_device(0);
+    raise_flag(1);
+    FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(mem, GPU, READ, LONG_MS));
+    OK(synced_mem_acquire(mem, GPU, WRITE, 0));
+    void *const data = synced_mem_overwrite_gpu_data(mem);
+    ck_assert_ptr_nonnull(data);
+    gpu_copy(data, own, size, NULL);
+    gpu_sync_device(0);
+    (void)usleep(PAUSED_US);
+    ck_assert(device_is(data, size, 2));
+    OK(synced_mem_release(mem));
+    gpu_free(own);
+}
+
+START_TEST(a_writer_is_killed_at_work)
+{
+    pid_t roles[2];
+    if (!gpu_expected())
+        return;
+    start_two(make_and_work, write_after_a_death, roles);
+    await_flag(0, 1);
+    await_flag(1, 1);
+    kill_role(roles[0]);
+    ck_assert_int_eq(end_role(roles[1]), 0);
+}
+END_TEST
+
 static void make_and_wait(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
@@ -317,6 +377,7 @@ Suite *suite(void)
     tcase_add_test(cases, memory_outlives_its_maker);
     tcase_add_test(cases, a_maker_ends_in_its_turn);
     tcase_add_test(cases, a_writer_is_killed);
+    tcase_add_test(cases, a_writer_is_killed_at_work);
     tcase_add_test(cases, a_reader_is_killed);
     tcase_add_test(cases, a_maker_executes_another_program);
     tcase_add_test(cases, a_process_forks);

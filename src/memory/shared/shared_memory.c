@@ -13,7 +13,7 @@ static synced_mem_status create_memory(struct sm_shared_memory **out)
     if (!memory)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of shared memory");
     memory->files = SM_NO_FILES;
-    memory->device = -1;
+    atomic_init(&memory->device, -1);
     memory->participant.lock = -1;
     atomic_init(&memory->holders, 1);
     return SYNCED_MEM_OK;
