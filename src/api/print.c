@@ -105,8 +105,8 @@ static void print_host_pool(FILE *file)
     print_size(file, "held", pool.held_bytes);
     print_size(file, "held at most", pool.peak_held_bytes);
     print_size(file, "held and not in use", pool.free_bytes);
-    print_number(file, "slabs", pool.slabs);
-    print_number(file, "slabs ever page-locked", pool.registrations);
+    print_number(file, "segments", pool.slabs);
+    print_number(file, "segments ever page-locked", pool.registrations);
     print_number(file, "allocations of memory page-locked before", pool.reused_allocations);
     print_number(file, "allocations that page-locked more memory", pool.fresh_allocations);
 }

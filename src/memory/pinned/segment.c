@@ -72,7 +72,7 @@ synced_mem_status sm_segment_create(int device, unsigned place, size_t bytes, st
 {
     struct sm_segment *const segment = calloc(1, sizeof *segment);
     if (!segment)
-        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a slab's record");
+        return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for a segment's record");
     *segment = (struct sm_segment){.device = device, .place = place, .bytes = bytes};
     const synced_mem_status status = map_and_lock_segment(segment);
     if (status != SYNCED_MEM_OK) {
