@@ -232,7 +232,7 @@ SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
  *    conflicts    Accesses to a root and its views conflict only if their bytes overlap, and then as accesses to one
  *                 object. Otherwise they wait for one another only as separate objects do (docs/guide/threads.md), and
  *                 for the lock of their root. No call holds it while the host copies or fills bytes, or while the
- *                 call waits for work. Only debug mode fills an overwrite on the host with the lock held.
+ *                 call waits for work, but for synced_mem_resize(), and debug mode, which fills overwrites.
  *    threads      May write through pointers to views of one root at the same time, if no other uses the bytes that one
  *                 writes. Otherwise it is the caller's race, as with one object.
  *    accesses     An access to an object in parts is that access to each of them, by the table below.
@@ -403,7 +403,7 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * on a non-blocking stream must finish before the next conflicting call, or use synced_mem_gpu_data_on(). Among
  * themselves the caller orders kernels that use pointers of an access without a stream. The memory stays marked, also
  * after a host access: its reuse, and the library's transfers and fills into it, come after such kernels, on any
- * stream. While a blocking stream of the device captures, these return ERR_CAPTURING, and released memory is kept.
+ * stream. Writes of unified memory by the host do not. While a blocking stream of the device captures, these return ERR_CAPTURING, and released memory is kept.
  * @return synced_mem_size() bytes of device memory
  * Blocking: until the contents have arrived, and work on a stream of an access that writes them is done. Ownership: the
  * object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */

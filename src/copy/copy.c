@@ -17,6 +17,17 @@ static struct sm_slab copies = SM_SLAB_INITIALIZER(struct sm_copy);
 static_assert(offsetof(struct sm_copy, writes) + sizeof(unsigned) <= sizeof(struct sm_copy) - sizeof(void *),
               "a free record keeps its count: the slab's link takes the last word");
 
+/* Each thread takes several at a time. */
+unsigned sm_copy_first_given(void)
+{
+    enum { AT_A_TIME = 64 };
+    static atomic_uint taken;
+    static _Thread_local unsigned next;
+    if (next % AT_A_TIME == 0)
+        next = atomic_fetch_add_explicit(&taken, AT_A_TIME, memory_order_relaxed);
+    return next++ * SM_FIRST_GIVEN;
+}
+
 struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
 {
     struct sm_copy *const copy = sm_slab_take(&copies);
@@ -30,6 +41,7 @@ struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
     copy->writes = writes;
+    copy->given = sm_copy_first_given();
     return copy;
 }
 

@@ -86,7 +86,8 @@ struct sm_copy {
     union {
         struct {
             /* Counts the calls that gave out its pointer, or succeeded in bringing contents. A call that fails takes
-             * nothing back that others count on. */
+             * nothing back that others count on. New memory begins at another multiple of SM_FIRST_GIVEN, so that its
+             * count is not taken for that of the memory before. */
             unsigned given;
             unsigned arrivals; /* counts the transfers to it; those of parts are not among them */
         };
@@ -109,6 +110,22 @@ static inline void *sm_copy_data(const struct sm_copy *copy)
 static inline size_t sm_copy_capacity(const struct sm_copy *copy)
 {
     return copy->bytes - (size_t)((char *)sm_copy_data(copy) - (char *)copy->base);
+}
+
+enum { SM_FIRST_GIVEN = 1 << 16 };
+
+/* Returns the count of new memory, which no call has counted on. */
+unsigned sm_copy_first_given(void);
+
+static inline bool sm_copy_is_first_given(unsigned given)
+{
+    return given % SM_FIRST_GIVEN == 0;
+}
+
+/* Returns the count after one more call. */
+static inline unsigned sm_copy_next_given(unsigned given)
+{
+    return given + 1 + sm_copy_is_first_given(given + 1);
 }
 
 /* Returns a record without memory, in which only the arguments are set. NULL: the system has no memory. */

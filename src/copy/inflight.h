@@ -214,10 +214,8 @@ static inline void sm_inflight_prune(struct sm_copy *copy)
 {
     if ((copy->write && !sm_fence_is_open(copy->write)) ||
         (copy->writer_fence && !sm_fence_is_open(copy->writer_fence)) || sm_uses_have_ended(copy->reads) ||
-        sm_uses_have_ended(copy->covered))
+        sm_uses_have_ended(copy->covered) || (copy->arriving && !sm_inflight_arrival(copy)))
         sm_inflight_forget_ended(copy);
-    else if (copy->arriving && !sm_inflight_arrival(copy))
-        copy->arriving = false;
 }
 /* Forgets all work. */
 void sm_inflight_forget(struct sm_copy *copy);

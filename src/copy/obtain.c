@@ -118,7 +118,7 @@ synced_mem_status sm_copy_obtain_device(size_t size, size_t alignment, const str
     SM_TRY(cached ? SYNCED_MEM_OK : obtain_fresh_copy(stream, bytes, &copy));
     set_allocation(copy, copy->base, bytes, alignment);
     copy->is_cached = false;
-    copy->given = 0;
+    copy->given = sm_copy_first_given();
     copy->arrivals = 0;
     sm_gpu_obtained(stream->device, bytes);
     if (sm_trace_on()) {

@@ -181,6 +181,7 @@ void sm_part_return(struct sm_copy *owner, const struct sm_copy *part)
 {
     owner->streamless = owner->streamless || part->streamless;
     owner->given = get_larger(owner->given, part->given);
+    owner->writes = get_larger(owner->writes, part->writes);
     owner->arrivals += part->arrivals;
 }
 

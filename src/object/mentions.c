@@ -237,8 +237,7 @@ static size_t get_end(const struct sm_mention *mention)
 
 struct synced_mem *sm_mention_next(const struct sm_mention *mention, const struct synced_mem *record)
 {
-    struct synced_mem *const next = record->kind == SM_PIECE ? record->beside.after : NULL;
-    return next && next->offset < get_end(mention) ? next : NULL;
+    return sm_next_before(record, get_end(mention));
 }
 
 bool sm_mention_has(const struct sm_mention *mention, const struct synced_mem *record)

@@ -9,6 +9,7 @@
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
 #include "object/piece.h"
+#include "object/publish.h"
 #include "object/renew.h"
 #include "object/span.h"
 #include "object/unified.h"
@@ -253,21 +254,37 @@ void sm_give_up_contents(struct synced_mem *mem)
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
 }
 
-static bool is_copy_untouched(const struct sm_copy *copy, const struct sm_copy *then, unsigned writes)
+/* Returns the next record of the pair's bytes, of to or from, which views may have cut. */
+static struct synced_mem *next_record_of(const struct sm_pair *pair, const struct synced_mem *of,
+                                         const struct synced_mem *each)
 {
-    return copy == then && copy->writes == writes;
+    return sm_next_before(each, sm_begin_of(of) + pair->size);
+}
+
+/* Returns whether nobody has written the copy, or the part of it, since it was read. Parts inherit the counts. */
+static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_copy *gpu)
+{
+    return pair->reads_gpu && (gpu == pair->source || gpu->is_part) && gpu->writes == pair->source_writes;
 }
 
 /* If another call has let a stream write meanwhile, that open write is not this call's to end. */
-void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
+static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair *pair, struct synced_mem *record)
 {
-    struct sm_copy *const gpu = sm_copy_of(pair->from, SM_GPU);
-    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_copy_untouched(gpu, pair->source, pair->source_writes))
+    struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
+    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_source_unwritten(pair, gpu))
         return;
     if (gpu->writer == pairs->stream)
         sm_inflight_reopen(gpu);
     else
-        sm_close_write(pair->from);
+        sm_close_write(record);
+    if (record != pair->from)
+        sm_publish(record);
+}
+
+void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
+{
+    for (struct synced_mem *each = sm_first_record(pair->from); each; each = next_record_of(pair, pair->from, each))
+        end_record_write(pairs, pair, each);
 }
 
 static void complete_pair(const struct sm_pairs *pairs, struct sm_pair *pair)
@@ -308,13 +325,14 @@ static void begin_pair(const struct sm_pairs *pairs, struct sm_pair *pair, const
     const unsigned before = sm_head(pair->to);
     const unsigned rest = before & ~sm_bits_of(pair->to, pairs->side);
     pair->kept = rest == SYNCED_MEM_UNINITIALIZED && before != SYNCED_MEM_UNINITIALIZED;
-    if (!pair->kept)
+    if (pair->kept)
+        sm_count_given(pair->to, pairs->side); /* a call that fails meanwhile must not take the head back */
+    else
         sm_set_head(pair->to, rest);
     pair->arrival = sm_fence_hold(route->target->write);
     pair->target = route->target;
     pair->target_writes = route->target->writes;
     pair->target_given = route->target->given;
-    pair->size = route->size;
     pair->head = sm_head(pair->to);
     pair->fresh = NULL;
 }
@@ -330,9 +348,19 @@ static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy
 /* Takes the target out of the heads, except of parts that another call has used since. */
 static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = sm_next_record(pair->to, each))
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_record_of(pair, pair->to, each))
         if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
             sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
+}
+
+static void leave_target(const struct sm_pair *pair)
+{
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_record_of(pair, pair->to, each)) {
+        if (pair->done)
+            sm_close_write(each);
+        if (each != pair->to)
+            sm_publish(each);
+    }
 }
 
 /* If an object has become divided meanwhile, the pair is copied once more, unless the head counted on the contents. If
@@ -365,8 +393,7 @@ void sm_pair_finish(const struct sm_pairs *pairs, struct sm_pair *pair, synced_m
 {
     lock_record(pair->to);
     end_pair(pairs, pair, status);
-    if (pair->done)
-        sm_close_write(pair->to);
+    leave_target(pair);
     sm_unlock_object(pair->to);
     sm_fence_drop(pair->arrival);
     pair->arrival = NULL;
@@ -503,5 +530,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
     assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;
+    pair->reads_gpu = route.source == sm_copy_of(pair->from, SM_GPU);
+    pair->size = route.size;
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
 }

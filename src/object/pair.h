@@ -25,16 +25,17 @@ struct sm_pair {
     bool queued;   /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
-    /* The copy that was read; NULL: none. With its count of writes then. */
+    /* The copy that was read; NULL: none. With its count of writes, and the size, then. */
     struct sm_copy *source;
     unsigned source_writes;
+    bool reads_gpu; /* it is the device copy, or shared */
+    size_t size;
     /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
      * meanwhile. */
     struct sm_fence *arrival;
     struct sm_copy *target;
     unsigned target_writes;
     unsigned target_given;
-    size_t size;   /* of to at the begin */
     unsigned head; /* of to after the begin */
     bool kept;     /* this head counts on the arriving contents */
 };

@@ -95,6 +95,8 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
                 pairs->done = true;
                 pairs->source = before->source;
                 pairs->source_writes = before->source_writes;
+                pairs->reads_gpu = before->reads_gpu;
+                pairs->size = before->size;
             }
             sm_keep_record(target);
             sm_keep_record(source);

@@ -110,6 +110,7 @@ static synced_mem_status release_side_once(struct synced_mem *mem, enum sm_side 
         for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
             sm_close_write(each);
             sm_set_head(each, sm_head(each) & ~sm_bit(side));
+            sm_count_valid(each); /* the other side alone has the contents now */
         }
         give_up_side(&transaction, side);
     }
@@ -176,10 +177,10 @@ static bool owns_memory(const struct synced_mem *mem, enum sm_side side, const s
 }
 
 /* Counts this call on incoming memory, as on the memory that it replaces. */
-static void count_on_incoming(const struct synced_mem *mem, enum sm_side side, struct sm_copy *incoming)
+static void count_on_incoming(const struct synced_mem *mem, struct sm_copy *incoming)
 {
-    const struct sm_copy *const copy = sm_copy_of(mem, side);
-    incoming->given = sm_is_divided(mem) ? ++mem->at.first->given : copy ? copy->given + 1 : 1;
+    unsigned *const latest = sm_is_divided(mem) ? &mem->at.first->given : &incoming->given;
+    *latest = incoming->given = sm_copy_next_given(*latest > incoming->given ? *latest : incoming->given);
 }
 
 /* Does all for the pieces of a divided root that can fail. */
@@ -229,7 +230,7 @@ static synced_mem_status replace_copies(struct sm_transaction *transaction, stru
     SM_TRY(check_incoming(mem, incoming));
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (incoming[side])
-            count_on_incoming(mem, side, incoming[side]);
+            count_on_incoming(mem, incoming[side]);
     if (sm_is_divided(mem))
         SM_TRY(prepare_parts(mem, going, incoming, parts));
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))

@@ -55,6 +55,7 @@ static void set_size(struct sm_transaction *transaction, size_t size, unsigned h
             sm_detach_copy(transaction, side);
     atomic_store_explicit(&mem->size, size, memory_order_relaxed);
     sm_set_head(mem, head);
+    sm_count_valid(mem);
 }
 
 /* Larger memory for a copy's contents, which is not the object's yet. Borrowed memory is read out before it is handed

@@ -11,6 +11,7 @@
 #include "object/span.h"
 #include "object/transaction.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -269,11 +270,7 @@ synced_mem_status sm_check_not_shareable(const struct synced_mem *mem)
 static synced_mem_status import_memory(struct sm_sharing *sharing, int device, void **data)
 {
     const struct sm_shared_memory *const memory = sharing->memory;
-    SM_TRY(sm_shareable_find_device(sharing));
-    const int where = atomic_load(&memory->device);
-    if (device != where)
-        return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE, "the object's memory is on device %d, not on device %d", where,
-                       device);
+    assert(device == atomic_load(&memory->device));
     return sm_device_import(device, memory->files.device, (size_t)memory->facts.device_bytes,
                             (size_t)memory->facts.alignment, data);
 }

@@ -28,6 +28,14 @@ static inline struct synced_mem *sm_next_record(const struct synced_mem *mem, co
     return next && next->offset < sm_begin_of(mem) + sm_size(mem) ? next : NULL;
 }
 
+/* Views may cut a record that a call keeps while nothing is locked. Returns the next record that begins before end; NULL:
+ * there is none. */
+static inline struct synced_mem *sm_next_before(const struct synced_mem *record, size_t end)
+{
+    struct synced_mem *const next = record->kind == SM_PIECE ? record->beside.after : NULL;
+    return next && next->offset < end ? next : NULL;
+}
+
 /* Returns the record of the object that has the byte at the offset in the object. */
 struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset);
 
@@ -42,7 +50,20 @@ static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_si
 static inline void sm_count_given(const struct synced_mem *record, enum sm_side side)
 {
     struct sm_copy *const copy = sm_copy_of(record, side);
-    copy->given = record->kind == SM_PIECE ? ++record->root->at.first->given : copy->given + 1;
+    if (record->kind != SM_PIECE) {
+        copy->given = sm_copy_next_given(copy->given);
+        return;
+    }
+    unsigned *const latest = &record->root->at.first->given;
+    *latest = copy->given = sm_copy_next_given(*latest > copy->given ? *latest : copy->given);
+}
+
+/* Counts a call that counts on all valid sides of the record. */
+static inline void sm_count_valid(const struct synced_mem *record)
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (sm_head(record) & sm_bit(side))
+            sm_count_given(record, side);
 }
 
 /* Returns whether the object has one record. */

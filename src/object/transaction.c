@@ -336,6 +336,12 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
     return SYNCED_MEM_OK;
 }
 
+/* Returns whether no other call has counted on a copy. On new memory none has. */
+static bool is_uncounted(unsigned before, unsigned now)
+{
+    return now == before || sm_copy_is_first_given(now);
+}
+
 /* Restores the head after a failed call. The call may have made another side valid, but a side that had the contents
  * before still has them. A side stays valid if another thread's call has given out its pointer or brought its contents
  * meanwhile. Without copy threads nobody would work on a transfer that no head counts on, so it is cancelled. */
@@ -344,7 +350,7 @@ static void restore_head(struct synced_mem *record, const struct sm_before *befo
     unsigned head = sm_head(record);
     const bool still = (head & before->head) == before->head;
     for (enum sm_side side = SM_CPU; still && side < SM_SIDES; side++)
-        if (!(before->head & sm_bit(side)) && before->given[side] == count_given(record, side))
+        if (!(before->head & sm_bit(side)) && is_uncounted(before->given[side], count_given(record, side)))
             head &= ~sm_bit(side);
     const unsigned taken_back = sm_head(record) & ~head;
     sm_set_head(record, head);
@@ -369,21 +375,29 @@ static bool find_before(const struct synced_mem *record, const struct sm_before 
     return alike;
 }
 
+static void reopen_uses(const struct synced_mem *mem)
+{
+    for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
+        if (sm_copy_of(each, SM_GPU))
+            sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+}
+
 /* A record that was cut meanwhile has the state that the whole had. Device pointers that were returned earlier are
  * still good, so their uses are open again. */
 static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     drop_lost_contents(mem, NULL);
+    if (transaction->renewal.from) /* a renewal settles the uses of all parts of the memory */
+        reopen_uses(sm_owner(mem));
     if (transaction->restores_nothing)
         return;
+    reopen_uses(mem);
     const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
     const struct sm_before *const last = before + transaction->records - 1;
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {
         while (before < last && before[1].offset <= sm_begin_of(each))
             before++;
-        if (sm_copy_of(each, SM_GPU))
-            sm_inflight_reopen(sm_copy_of(each, SM_GPU));
         struct sm_before whole;
         if (find_before(each, before, last, &whole))
             restore_head(each, &whole);
@@ -408,9 +422,7 @@ void sm_reopen_object(struct synced_mem *mem)
     const struct sm_detail first = sm_detail_get();
     if (sm_lock_first(mem) == SYNCED_MEM_OK) {
         drop_lost_contents(mem, NULL);
-        for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each))
-            if (sm_copy_of(each, SM_GPU))
-                sm_inflight_reopen(sm_copy_of(each, SM_GPU));
+        reopen_uses(mem);
         sm_unlock_object(mem);
     }
     sm_detail_set(&first);
