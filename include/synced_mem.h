@@ -403,7 +403,8 @@ SYNCED_MEM_API void *synced_mem_overwrite_cpu_data(synced_mem *mem);
  * on a non-blocking stream must finish before the next conflicting call, or use synced_mem_gpu_data_on(). Among
  * themselves the caller orders kernels that use pointers of an access without a stream. The memory stays marked, also
  * after a host access: its reuse, and the library's transfers and fills into it, come after such kernels, on any
- * stream. Writes of unified memory by the host do not. While a blocking stream of the device captures, these return ERR_CAPTURING, and released memory is kept.
+ * stream, but not what the host writes into unified memory. While a blocking stream of the device captures, these
+ * transfers and fills return ERR_CAPTURING, and released memory is kept.
  * @return synced_mem_size() bytes of device memory
  * Blocking: until the contents have arrived, and work on a stream of an access that writes them is done. Ownership: the
  * object's. Threads: safe. Errors: ERR_INVALID_ARGUMENT; GPU errors. @since 0.1 */
@@ -630,8 +631,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_release_data(synced_mem *mem);
  * unknown, is never handed back (synced_mem_stats.quarantined).
  * @param data    the pointer that was adopted
  * @param user    the user pointer that was adopted with it
- * @param stream  NULL in this version: all work of the library on the memory for this object, and the caller's on streams
- *                of accesses, has finished */
+ * @param stream  NULL in this version: all work of the library on the memory for this object, and the caller's on
+ *                streams of accesses, has finished */
 typedef void (*synced_mem_release_callback)(void *data, void *user, synced_mem_stream stream);
 
 /** Makes data the host copy and the head AT_CPU; the object borrows the memory. The device copy becomes stale and keeps
