@@ -65,31 +65,26 @@ static bool inherit_work(struct sm_copy *to, const struct sm_copy *from)
     return clone_uses(&to->reads, from->reads) && clone_uses(&to->covered, from->covered);
 }
 
-static struct sm_copy *make_part(const struct sm_copy *of, size_t offset, size_t size)
+struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
 {
-    struct sm_copy *const part = sm_copy_take_record(of->device, (synced_mem_source)of->source);
+    struct sm_copy *const part = sm_copy_take_record(owner->device, (synced_mem_source)owner->source);
     if (!part)
         return NULL;
     part->is_part = true;
-    part->read_only = of->read_only;
-    part->base = (char *)sm_copy_data(of) + offset;
+    part->read_only = owner->read_only;
+    part->base = (char *)sm_copy_data(owner) + offset;
     part->bytes = size;
-    sm_part_take_pin(part, of);
+    sm_part_take_pin(part, owner);
     atomic_store_explicit(&part->data, part->base, memory_order_relaxed);
-    if (inherit_work(part, of))
+    if (inherit_work(part, owner))
         return part;
     sm_part_give(part);
     return NULL;
 }
 
-struct sm_copy *sm_part_make(const struct sm_copy *owner, size_t offset, size_t size)
-{
-    return make_part(owner, offset, size);
-}
-
 struct sm_copy *sm_part_cut(const struct sm_copy *part, size_t at)
 {
-    return make_part(part, at, part->bytes - at);
+    return sm_part_make(part, at, part->bytes - at);
 }
 
 void sm_part_end_at(struct sm_copy *part, size_t size)

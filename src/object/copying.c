@@ -363,17 +363,6 @@ static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
     return over && !wait->of_source ? SYNCED_MEM_OK : status;
 }
 
-/* Renews read-only memory of the target, or gets it memory from an allocator. */
-static synced_mem_status obtain_alone(const struct batch *batch)
-{
-    struct sm_transaction transaction;
-    struct sm_fence *again;
-    struct synced_mem *const to = sm_owner(batch->without->to);
-    SM_TRY(sm_make_writable(to, batch->common.side));
-    SM_TRY(sm_enter_restoring_nothing(&transaction, to));
-    return sm_leave(&transaction, sm_user_allocator_obtain(to, batch->common.side, batch->allocates, &again));
-}
-
 /* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */
 static synced_mem_status follow_arrival(const struct batch *batch, struct sm_fence *arrival)
 {
@@ -429,7 +418,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     if (status == SYNCED_MEM_OK && batch->wait.fence)
         status = wait_for_fence(&batch->wait);
     else if (status == SYNCED_MEM_OK && batch->without)
-        status = obtain_alone(batch);
+        status = sm_obtain_alone(sm_owner(batch->without->to), batch->common.side, batch->allocates);
     status = follow_arrivals(batch, status);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
         enter_and_end_source_writes(batch);

@@ -218,16 +218,8 @@ void sm_mentions_keep(struct sm_mentions *mentions)
 
 void sm_mentions_release(const struct sm_mentions *mentions)
 {
-    for (size_t i = 0; i < mentions->count; i++) {
-        struct synced_mem *const record = mentions->list[i].record;
-        struct synced_mem *const owner = sm_owner(record);
-        if (record == owner)
-            continue;
-        sm_lock_object(owner);
-        sm_release_record(record);
-        sm_undivide(owner);
-        sm_unlock_last(owner);
-    }
+    for (size_t i = 0; i < mentions->count; i++)
+        sm_release_kept(mentions->list[i].record);
 }
 
 static size_t get_end(const struct sm_mention *mention)

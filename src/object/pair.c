@@ -36,7 +36,8 @@ static bool is_copy_mapped(const struct sm_copy *copy)
     return copy->source == SYNCED_MEM_SOURCE_MAPPED;
 }
 
-struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
+/* Returns the copy of from to read: the one on the targets' side if it is valid, else the other. */
+static struct sm_copy *get_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     const bool is_there = (sm_head(pair->from) & sm_bit(pairs->side)) != 0;
     struct sm_copy *const shared = sm_shared_copy(pair->from);
@@ -45,13 +46,13 @@ struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pai
 
 static enum sm_side get_source_side(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    return sm_pair_source(pairs, pair) == sm_copy_of(pair->from, SM_CPU) ? SM_CPU : SM_GPU;
+    return get_source(pairs, pair) == sm_copy_of(pair->from, SM_CPU) ? SM_CPU : SM_GPU;
 }
 
 /* Returns whether the source is read as host memory. A shared source can be both. */
 static bool is_read_by_host(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    const struct sm_copy *const source = sm_pair_source(pairs, pair);
+    const struct sm_copy *const source = get_source(pairs, pair);
     if (pairs->side == SM_CPU)
         return get_source_side(pairs, pair) == SM_CPU;
     return sm_copy_is_shared(source) ? is_copy_mapped(source) : get_source_side(pairs, pair) == SM_CPU;
@@ -75,9 +76,8 @@ static bool is_route_staged(const struct sm_pairs *pairs, const struct route *ro
 /* The target must exist. It must be known whether user memory is page-locked. */
 static struct route choose_route(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    struct route route = {.source = sm_pair_source(pairs, pair),
-                          .target = sm_copy_of(pair->to, pairs->side),
-                          .size = sm_size(pair->from)};
+    struct route route = {
+        .source = get_source(pairs, pair), .target = sm_copy_of(pair->to, pairs->side), .size = sm_size(pair->from)};
     const bool from_host = is_read_by_host(pairs, pair);
     const bool to_host = pairs->side == SM_CPU || is_copy_mapped(route.target);
     route.direction = from_host ? SM_H2D : to_host ? SM_D2H : SM_D2D;
@@ -93,14 +93,14 @@ static synced_mem_status query_pin_of_source(const struct sm_pairs *pairs, const
 {
     if (pairs->side == SM_CPU || get_source_side(pairs, pair) == SM_GPU)
         return SYNCED_MEM_OK;
-    return sm_query_pin(pair->from, sm_pair_source(pairs, pair), pairs->stream->device);
+    return sm_query_pin(pair->from, get_source(pairs, pair), pairs->stream->device);
 }
 
 static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     if (pairs->side == SM_GPU || get_source_side(pairs, pair) == SM_CPU)
         return SYNCED_MEM_OK;
-    return sm_query_pin(pair->to, sm_copy_of(pair->to, SM_CPU), sm_pair_source(pairs, pair)->device);
+    return sm_query_pin(pair->to, sm_copy_of(pair->to, SM_CPU), get_source(pairs, pair)->device);
 }
 
 /* ---- Memory ---- */
@@ -108,7 +108,7 @@ static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const
 static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     return pairs->side == SM_GPU && is_read_by_host(pairs, pair) &&
-           is_host_end_staged(pairs, sm_pair_source(pairs, pair), sm_size(pair->from), true);
+           is_host_end_staged(pairs, get_source(pairs, pair), sm_size(pair->from), true);
 }
 
 /* It is the transfer's stream if that is on the target's device, or if the transfer is staged. */
@@ -189,10 +189,7 @@ void sm_pair_keep_fresh(const struct sm_pairs *pairs, struct sm_pair *pair)
 static synced_mem_status check_contents(const struct sm_pair *pair)
 {
     const struct sm_copy *const shared = sm_shared_copy(pair->from);
-    if (!shared || sm_head(pair->from) != SYNCED_MEM_AT_GPU || !sm_inflight_is_lost(shared))
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_DEVICE_LOST, "device %d was lost before it had written the contents at %p",
-                   shared->device, sm_copy_data(shared));
+    return shared && sm_head(pair->from) == SYNCED_MEM_AT_GPU ? sm_unified_check_contents(shared) : SYNCED_MEM_OK;
 }
 
 /* For a source that the host or a copy thread reads. */

@@ -60,9 +60,6 @@ static inline bool sm_pair_moves(const struct sm_pair *pair)
     return sm_head(pair->from) != SYNCED_MEM_UNINITIALIZED;
 }
 
-/* Returns the copy of from to read: the one on the targets' side if it is valid, else the other. */
-struct sm_copy *sm_pair_source(const struct sm_pairs *pairs, const struct sm_pair *pair);
-
 /* Stores the stream in whose order new memory for the target is usable. NULL: host memory. Does not block. */
 synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                             struct sm_stream **stream);

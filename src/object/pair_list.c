@@ -133,24 +133,11 @@ synced_mem_status sm_pair_list_fill(struct sm_pair_list *list)
     return SYNCED_MEM_OK;
 }
 
-static void release_kept(struct synced_mem *record)
-{
-    struct synced_mem *const root = sm_owner(record);
-    if (record->kind != SM_PIECE)
-        return;
-    sm_lock_object(root);
-    sm_release_record(record);
-    if (root->holders == 0)
-        sm_join_records(root);
-    sm_undivide(root);
-    sm_unlock_last(root);
-}
-
 void sm_pair_list_end(struct sm_pair_list *list)
 {
     for (size_t i = 0; i < list->length; i++) {
-        release_kept(list->pairs[i].to);
-        release_kept(list->pairs[i].from);
+        sm_release_kept(list->pairs[i].to);
+        sm_release_kept(list->pairs[i].from);
     }
     free(list->block);
 }

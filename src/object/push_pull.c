@@ -470,16 +470,6 @@ static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem
     return status;
 }
 
-/* Renews read-only memory of one object, or gets it memory from an allocator, with no other object locked. */
-static synced_mem_status obtain_alone(const struct batch *batch, struct synced_mem *mem)
-{
-    struct sm_transaction transaction;
-    struct sm_fence *again;
-    SM_TRY(sm_make_writable(mem, batch->side));
-    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
-    return sm_leave(&transaction, sm_user_allocator_obtain(mem, batch->side, batch->stream, &again));
-}
-
 static synced_mem_status wait_for_fence(struct batch *batch, synced_mem_status status)
 {
     if (status == SYNCED_MEM_OK)
@@ -520,7 +510,7 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         if (batch->wait)
             status = wait_for_fence(batch, status);
         else if (without)
-            status = obtain_alone(batch, without);
+            status = sm_obtain_alone(without, batch->side, batch->stream);
         if (status != SYNCED_MEM_OK || (!batch->wait && !without))
             return status;
         reset_batch(batch);

@@ -340,10 +340,18 @@ static synced_mem_status renew_and_wait(struct sm_transaction *transaction, enum
     }
 }
 
-synced_mem_status sm_make_writable(struct synced_mem *mem, enum sm_side side)
+static synced_mem_status make_writable(struct synced_mem *mem, enum sm_side side)
 {
     struct sm_transaction transaction;
-    SM_TRY(sm_enter(&transaction, mem));
-    transaction.restores_nothing = true;
+    SM_TRY(sm_enter_restoring_nothing(&transaction, mem));
     return sm_leave(&transaction, renew_and_wait(&transaction, side));
+}
+
+synced_mem_status sm_obtain_alone(struct synced_mem *owner, enum sm_side side, struct sm_stream *stream)
+{
+    struct sm_transaction transaction;
+    struct sm_fence *again;
+    SM_TRY(make_writable(owner, side));
+    SM_TRY(sm_enter_restoring_nothing(&transaction, owner));
+    return sm_leave(&transaction, sm_user_allocator_obtain(owner, side, stream, &again));
 }

@@ -34,9 +34,9 @@ bool sm_access_needs_renewal(const struct synced_mem *mem, enum sm_side side, en
 synced_mem_status sm_renew(struct sm_transaction *transaction, enum sm_side side, bool overwrites,
                            struct sm_stream *stream, struct sm_fence **wait);
 
-/* Renews the side of an object if its memory is read-only, in a transaction of its own. Keeps all contents. Blocks
- * until contents that are copied have arrived, and until the library's work on borrowed memory has ended. No lock may
- * be held. */
-synced_mem_status sm_make_writable(struct synced_mem *mem, enum sm_side side);
+/* Does for a call on several objects what is done with no other object locked: renews the side's memory if it is
+ * read-only, or gets it from a user allocator, in the order of the stream. Keeps all contents. Blocks until contents
+ * that are copied have arrived, and until the library's work on borrowed memory has ended. No lock may be held. */
+synced_mem_status sm_obtain_alone(struct synced_mem *owner, enum sm_side side, struct sm_stream *stream);
 
 #endif

@@ -122,6 +122,19 @@ static void publish_records(struct synced_mem *mem)
     assert(sm_object_is_valid(mem));
 }
 
+void sm_release_kept(struct synced_mem *record)
+{
+    struct synced_mem *const root = sm_owner(record);
+    if (record->kind != SM_PIECE)
+        return;
+    sm_lock_object(root);
+    sm_release_record(record);
+    if (root->holders == 0)
+        sm_join_records(root);
+    sm_undivide(root);
+    sm_unlock_last(root);
+}
+
 /* A call that fails later takes back what it has made valid. So it joins nothing before its end. */
 void sm_publish_object(struct synced_mem *mem)
 {

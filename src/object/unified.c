@@ -103,7 +103,7 @@ synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem)
 
 /* ---- Order in place of transfers ---- */
 
-static synced_mem_status check_contents(const struct sm_copy *shared)
+synced_mem_status sm_unified_check_contents(const struct sm_copy *shared)
 {
     if (!sm_inflight_is_lost(shared))
         return SYNCED_MEM_OK;
@@ -135,7 +135,7 @@ synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, str
     if (side == SM_CPU)
         status = sm_inflight_settle(shared, false, NULL);
     if (status == SYNCED_MEM_OK && side == SM_CPU)
-        status = check_contents(shared);
+        status = sm_unified_check_contents(shared);
     if (status == SYNCED_MEM_OK && stream)
         status = sm_inflight_order(shared, false, stream);
     if (status == SYNCED_MEM_OK && shared->source == SYNCED_MEM_SOURCE_MANAGED)

@@ -34,6 +34,9 @@ synced_mem_status sm_unified_check_user_memory(const struct synced_mem *mem);
  * work ended, or it cannot use the memory any more. */
 synced_mem_status sm_unified_move(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream);
 
+/* Fails with ERR_DEVICE_LOST if the device was lost before it had written the contents. */
+synced_mem_status sm_unified_check_contents(const struct sm_copy *shared);
+
 /* Enters the arrival of the contents on the host, after sm_unified_move(). They arrive with the work that writes them,
  * or with the work queued on the stream. */
 void sm_unified_arrive(struct sm_copy *shared, struct sm_stream *stream);
