@@ -81,11 +81,10 @@ static inline void start_two(void (*maker)(int socket), void (*receiver)(int soc
     if (!common)
         make_common();
     memset(common, 0, sizeof *common);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
     roles[0] = start_role(maker, ends, 0);
     roles[1] = start_role(receiver, ends, 1);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
 }
 
 static inline void run_two(void (*maker)(int socket), void (*receiver)(int socket))

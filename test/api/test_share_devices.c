@@ -113,11 +113,10 @@ START_TEST(a_device_that_does_not_exist)
 {
     int ends[2];
     one = make_shareable_of(BYTES, 77, SYNCED_MEM_SHAREABLE_SAME_USER);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
     FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_share(one, ends[0], 0));
     OK(synced_mem_release(one));
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
 }
 END_TEST
 

@@ -143,7 +143,7 @@ static int ends[2];
 static void prepare_share(void)
 {
     one = make_shareable(BYTES);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
 }
 
 static synced_mem_status share_it(void)
@@ -154,8 +154,7 @@ static synced_mem_status share_it(void)
 static void check_share(void)
 {
     OK(synced_mem_receive(&other, ends[1], 0));
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
     OK(synced_mem_hand_over(one));
     OK(synced_mem_acquire(other, GPU, READ, 0));
     ck_assert(device_is(synced_mem_gpu_data(other), BYTES, 0));
@@ -194,7 +193,7 @@ START_TEST(no_memory_for_records)
             ck_assert_int_eq(count_open_descriptors(), before);
             continue;
         }
-        ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        ck_assert(open_pair(SOCK_STREAM, ends));
         OK(synced_mem_share(one, ends[0], 0));
         const int mapped = count_shared_mappings();
         fail_calloc_at = at - 3;
@@ -204,8 +203,7 @@ START_TEST(no_memory_for_records)
             OK(synced_mem_release(other));
         ck_assert_int_eq(count_shared_mappings(), mapped);
         OK(synced_mem_release(one));
-        (void)close(ends[0]);
-        (void)close(ends[1]);
+        close_pair(ends);
         ck_assert_int_eq(count_open_descriptors(), before);
     }
     ck_assert_int_ge(failures, 6);
@@ -241,15 +239,14 @@ START_TEST(no_device_memory)
 {
     one = make_shareable(BYTES);
     emu_set_device_memory(0, 1 << 20);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
     FAILS(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_share(one, ends[0], 0));
     FAILS_NULL(SYNCED_MEM_ERR_OUT_OF_DEVICE_MEMORY, synced_mem_gpu_data(one));
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
     emu_set_device_memory(0, 1u << 30);
     OK(synced_mem_share(one, ends[0], 0));
     OK(synced_mem_receive(&other, ends[1], 0));
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
     (void)synced_mem_gpu_data(one);
     OK(synced_mem_hand_over(one));
     emu_fail("cuMemImportFromShareableHandle", 1, cudaErrorUnknown, false);
