@@ -118,7 +118,7 @@ START_TEST(a_writer_is_killed)
     await_flag(0, 1);
     (void)usleep(20000); /* the other one may sleep by then */
     kill_role(roles[0]);
-    ck_assert_int_eq(end_role(roles[1]), 0);
+    ck_assert_int_eq(end_child(roles[1]), 0);
 }
 END_TEST
 
@@ -148,7 +148,7 @@ START_TEST(a_reader_is_killed)
     await_flag(0, 1);
     kill_role(roles[1]);
     raise_flag(1);
-    ck_assert_int_eq(end_role(roles[0]), 0);
+    ck_assert_int_eq(end_child(roles[0]), 0);
 }
 END_TEST
 
@@ -164,7 +164,7 @@ START_TEST(a_maker_executes_another_program)
 {
     pid_t roles[2];
     start_two(make_and_execute, receive_after_a_death, roles);
-    ck_assert_int_eq(end_role(roles[1]), 0);
+    ck_assert_int_eq(end_child(roles[1]), 0);
     kill_role(roles[0]);
 }
 END_TEST
@@ -245,8 +245,8 @@ START_TEST(a_process_forks)
 {
     pid_t roles[2];
     start_two(make_fork_and_exit, receive_after_both, roles);
-    const int made = end_role(roles[0]);
-    const int received = end_role(roles[1]);
+    const int made = end_child(roles[0]);
+    const int received = end_child(roles[1]);
     raise_flag(1);
     ck_assert_int_eq(made, 0);
     ck_assert_int_eq(received, 0);

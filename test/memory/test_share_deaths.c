@@ -49,7 +49,7 @@ static bool child_is_killed(int (*function)(void *))
     const pid_t kid = start_child(function, NULL);
     sm_fd_close(&ends[1]);
     const int how = end_child(kid);
-    ck_assert_msg(how == 0 || how == 1000 + SIGKILL, "step %d: %d", kill_at, how);
+    ck_assert_msg(how == 0 || how == KILLED + SIGKILL, "step %d: %d", kill_at, how);
     return how != 0;
 }
 

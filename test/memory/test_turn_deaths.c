@@ -71,7 +71,7 @@ static bool is_killed_at(int step, int (*function)(void *))
 {
     kill_at = step;
     const int how = end_child(start_child(run_to_step, &function));
-    ck_assert_msg(how == 0 || how == 1000 + SIGKILL, "step %d: %d", step, how);
+    ck_assert_msg(how == 0 || how == KILLED + SIGKILL, "step %d: %d", step, how);
     return how != 0;
 }
 
