@@ -3,12 +3,15 @@
 
 /* ---- Adoption ---- */
 
+/* _i: by the struct without a version. */
 START_TEST(memory_of_the_host)
 {
     struct sample sample;
+    synced_mem *mem = NULL;
     void *const data = host_memory(SIZE, 1);
     make_sample(&sample, TENSOR_CPU, data);
-    synced_mem *const mem = import(&sample);
+    OK(_i ? synced_mem_from_dlpack_legacy(&mem, &sample.legacy, NULL, NULL)
+          : synced_mem_from_dlpack(&mem, &sample.versioned, NULL, NULL));
     ck_assert_uint_eq(synced_mem_size(mem), SIZE);
     ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     ck_assert_int_eq(synced_mem_cpu_source(mem), SYNCED_MEM_SOURCE_ADOPTED);
@@ -61,21 +64,6 @@ START_TEST(page_locked_memory)
     OK(synced_mem_reap());
     ck_assert_int_eq(deleted, 1);
     gpu_pinned_free(data);
-}
-END_TEST
-
-START_TEST(legacy)
-{
-    struct sample sample;
-    synced_mem *mem;
-    void *const data = host_memory(SIZE, 1);
-    make_sample(&sample, TENSOR_CPU, data);
-    OK(synced_mem_from_dlpack_legacy(&mem, &sample.legacy, NULL, NULL));
-    ck_assert_ptr_eq(synced_mem_mutable_cpu_data(mem), data);
-    OK(synced_mem_release(mem));
-    OK(synced_mem_reap());
-    ck_assert_int_eq(deleted, 1);
-    free(data);
 }
 END_TEST
 
@@ -338,11 +326,10 @@ Suite *suite(void)
 {
     Suite *const all = suite_create("DLPack, in");
     TCase *tcase = add_case(all, "adoption");
-    tcase_add_test(tcase, memory_of_the_host);
+    tcase_add_loop_test(tcase, memory_of_the_host, 0, 2);
     tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA, TENSOR_CUDA + 1);
     tcase_add_loop_test(tcase, memory_of_the_device, TENSOR_CUDA_MANAGED, TENSOR_CUDA_MANAGED + 1);
     tcase_add_test(tcase, page_locked_memory);
-    tcase_add_test(tcase, legacy);
     tcase_add_test(tcase, unusual_tensors);
     tcase_add_loop_test(tcase, small_elements, 0, 2);
     tcase_add_test(tcase, every_type);
