@@ -75,8 +75,8 @@ START_TEST(memory_outlives_its_maker)
 END_TEST
 
 /* Ways in which a process ends without a hand-over. */
-enum death { EXITS, IS_KILLED, EXECUTES, DEATHS };
-static enum death death;
+enum { EXITS, IS_KILLED, EXECUTES, DEATHS };
+static int death;
 
 static void make_and_die(int socket)
 {
@@ -113,7 +113,7 @@ static void receive_after_a_death(int socket)
 START_TEST(a_writer_dies)
 {
     pid_t roles[2];
-    death = (enum death)_i;
+    death = _i;
     start_two(make_and_die, receive_after_a_death, roles);
     if (death == IS_KILLED) {
         await_flag(0, 1);
