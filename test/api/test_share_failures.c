@@ -1,5 +1,6 @@
 /* Checks failures of calls on shareable objects, on the emulated runtime. A call that fails leaves the turns as they
  * were. */
+#include "failing_calloc.h"
 #include "share_two_kit.h"
 
 #include "device/device.h"
@@ -8,21 +9,11 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
-/* The next callocs that are to be counted down to a failure; 0: none. */
-static int fail_calloc_at;
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return fail_calloc_at > 0 && --fail_calloc_at == 0 ? NULL : __real_calloc(count, size);
-}
-
 void *__real_sm_slab_take(void *slab);
 void *__wrap_sm_slab_take(void *slab);
 void *__wrap_sm_slab_take(void *slab)
 {
-    return fail_calloc_at > 0 && --fail_calloc_at == 0 ? NULL : __real_sm_slab_take(slab);
+    return is_calloc_to_fail() ? NULL : __real_sm_slab_take(slab);
 }
 
 static bool fail_moves; /* of descriptors */
@@ -171,7 +162,7 @@ END_TEST
 
 static void check_no_memory(synced_mem_status status, int *failures)
 {
-    fail_calloc_at = 0;
+    fail_calloc_in = 0;
     ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
     *failures += status != SYNCED_MEM_OK;
 }
@@ -184,7 +175,7 @@ START_TEST(no_memory_for_records)
     options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
     for (int at = 1; at < 8; at++) {
         const int before = count_open_descriptors();
-        fail_calloc_at = at;
+        fail_calloc_in = at;
         const synced_mem_status made = synced_mem_create(&one, BYTES, &options);
         check_no_memory(made, &failures);
         ck_assert(made == SYNCED_MEM_OK || !one);
@@ -196,7 +187,7 @@ START_TEST(no_memory_for_records)
         ck_assert(open_pair(SOCK_STREAM, ends));
         OK(synced_mem_share(one, ends[0], 0));
         const int mapped = count_shared_mappings();
-        fail_calloc_at = at - 3;
+        fail_calloc_in = at - 3;
         const synced_mem_status received = synced_mem_receive(&other, ends[1], 0);
         check_no_memory(received, &failures);
         if (received == SYNCED_MEM_OK)
@@ -220,7 +211,7 @@ START_TEST(no_memory_in_an_acquire)
         prepare_filled_device();
         OK(synced_mem_view(&view, other, 10, 20, NULL));
         OK(synced_mem_view(&second, other, 20, 4000, NULL));
-        fail_calloc_at = at;
+        fail_calloc_in = at;
         const synced_mem_status status = synced_mem_acquire(other, CPU, READ, 0);
         check_no_memory(status, &failures);
         if (status != SYNCED_MEM_OK)

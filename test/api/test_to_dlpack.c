@@ -1,17 +1,6 @@
 /* Checks objects that are given out as DLPack's tensors: their description, refusals, and the order of work. */
 #include "dlpack_kit.h"
-
-#include <stdatomic.h>
-
-static atomic_uint allocations; /* counts the callocs */
-static atomic_uint failing;     /* the number of the one that fails; 0: none */
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
-}
+#include "failing_calloc.h"
 
 static bool shrinks; /* the object shrinks before the next export retains it */
 static char few[64];
@@ -245,15 +234,14 @@ START_TEST(no_memory)
     const synced_mem_dlpack_options *const options =
         gpu_expected() && _i ? OPTIONS(DEVICE(READ, NULL)) : OPTIONS(HOST(MUTABLE));
     synced_mem_status status = SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    for (unsigned nth = 1; status != SYNCED_MEM_OK; nth++) {
+    for (int nth = 1; status != SYNCED_MEM_OK; nth++) {
         const struct facts before = facts_of(mem);
         struct DLManagedTensorVersioned *out;
-        allocations = 0;
-        failing = nth;
+        fail_calloc_in = nth;
         status = synced_mem_to_dlpack(&out, mem, options);
-        failing = 0;
+        fail_calloc_in = 0;
         if (status == SYNCED_MEM_OK) {
-            ck_assert_uint_gt(nth, 1);
+            ck_assert_int_gt(nth, 1);
             end(out);
             break;
         }
