@@ -37,6 +37,20 @@ static void receive_fails(synced_mem_status status, int socket)
     ck_assert_int_eq(count_shared_mappings(), mappings);
 }
 
+/* Returns a socket that listens at an address of this process. */
+static int listen_somewhere(struct sockaddr_un *address, socklen_t *size)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length =
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "synced_mem test %d", (int)getpid());
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, *size), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
+}
+
 /* ---- Good peers ---- */
 
 static struct {
@@ -203,20 +217,6 @@ static int connect_as_another(void *unused)
     pattern_write(got->host, SIZE, 4);
     sm_shared_drop(got);
     return 0;
-}
-
-/* Returns a socket that listens at an address of this process. */
-static int listen_somewhere(struct sockaddr_un *address, socklen_t *size)
-{
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_ge(fd, 0);
-    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
-    const int length =
-        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "synced_mem test %d", (int)getpid());
-    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, *size), 0);
-    ck_assert_int_eq(listen(fd, 1), 0);
-    return fd;
 }
 
 /* Of the four: which policy, and whether the sender checks it. A sender that does not is a hostile one. */

@@ -134,8 +134,8 @@ END_TEST
 
 Suite *suite(void)
 {
-    Suite *const suite = suite_create("share_devices");
-    TCase *const cases = add_case(suite, "share_devices");
+    Suite *const suite = suite_create("share_missing_devices");
+    TCase *const cases = add_case(suite, "share_missing_devices");
     TCase *const lost = add_case_without_end(suite, "lost");
     TCase *const processes = add_case_in_children(suite, "processes");
     tcase_add_test(cases, a_stream_of_another_device);
