@@ -2,15 +2,12 @@
 #ifndef PROCESSES_KIT_H
 #define PROCESSES_KIT_H
 
+#include "children.h"
 #include "sharing_kit.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
 
-enum { KILLED = 1000, FLAGS = 16 };
+enum { FLAGS = 16 };
 
 /* Memory that all processes of a test have. */
 struct common {
@@ -18,12 +15,6 @@ struct common {
     unsigned char object[256]; /* for the test */
 };
 static struct common *common;
-
-static inline void make_common(void)
-{
-    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(common, MAP_FAILED);
-}
 
 static inline void raise_flag(int flag)
 {
@@ -60,18 +51,10 @@ static inline pid_t start_role(void (*role)(int socket), int ends[2], int end)
     exit(EXIT_SUCCESS);
 }
 
-/* Returns the exit status, or KILLED and the signal. */
-static inline int end_role(pid_t child)
-{
-    int how = 0;
-    ck_assert_int_eq(waitpid(child, &how, 0), child);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : KILLED + WTERMSIG(how);
-}
-
 static inline void kill_role(pid_t child)
 {
     ck_assert_int_eq(kill(child, SIGKILL), 0);
-    ck_assert_int_eq(end_role(child), KILLED + SIGKILL);
+    ck_assert_int_eq(end_child(child), KILLED + SIGKILL);
 }
 
 /* Two processes with a socket between them; [0] the maker's. */
@@ -79,21 +62,20 @@ static inline void start_two(void (*maker)(int socket), void (*receiver)(int soc
 {
     int ends[2];
     if (!common)
-        make_common();
+        common = make_common(sizeof *common);
     memset(common, 0, sizeof *common);
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
     roles[0] = start_role(maker, ends, 0);
     roles[1] = start_role(receiver, ends, 1);
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
 }
 
 static inline void run_two(void (*maker)(int socket), void (*receiver)(int socket))
 {
     pid_t roles[2];
     start_two(maker, receiver, roles);
-    ck_assert_int_eq(end_role(roles[0]), 0);
-    ck_assert_int_eq(end_role(roles[1]), 0);
+    ck_assert_int_eq(end_child(roles[0]), 0);
+    ck_assert_int_eq(end_child(roles[1]), 0);
 }
 
 /* Makes an object, gives it away, and keeps the turn. */

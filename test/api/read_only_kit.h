@@ -87,6 +87,13 @@ static inline synced_mem *make_of_device(void *data, size_t size, bool adopted)
     return use_device_memory(make_on(size, 0), data, adopted);
 }
 
+/* Makes the file stale: a kernel has written the device copy. */
+static inline void write_on_device(synced_mem *mem, size_t size, unsigned pattern)
+{
+    gpu_fill(synced_mem_mutable_gpu_data(mem), size, pattern, NULL);
+    ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_GPU);
+}
+
 /* Checks that the object's memory on the host is the library's now, and that the caller's is handed back. */
 static inline void check_renewed(synced_mem *mem, const void *file, bool adopted)
 {

@@ -8,6 +8,8 @@
 
 #ifdef __x86_64__
 
+#include "driver_functions.h"
+
 #include <cuda_runtime_api.h>
 #include <string.h>
 
@@ -42,28 +44,13 @@ RUNTIME_STEP(cudaStreamDestroy)
 RUNTIME_STEP(cudaStreamSynchronize)
 RUNTIME_STEP(cudaStreamWaitEvent)
 
-#define DRIVER_STEPS(X)                                                                                                \
-    X(cuDeviceGet)                                                                                                     \
-    X(cuDeviceGetUuid)                                                                                                 \
-    X(cuMemGetAllocationGranularity)                                                                                   \
-    X(cuMemCreate)                                                                                                     \
-    X(cuMemRelease)                                                                                                    \
-    X(cuMemGetAllocationPropertiesFromHandle)                                                                          \
-    X(cuMemExportToShareableHandle)                                                                                    \
-    X(cuMemImportFromShareableHandle)                                                                                  \
-    X(cuMemAddressReserve)                                                                                             \
-    X(cuMemAddressFree)                                                                                                \
-    X(cuMemMap)                                                                                                        \
-    X(cuMemUnmap)                                                                                                      \
-    X(cuMemSetAccess)
-
-/* For each call the real function, and the one that is found in its place. */
-#define DRIVER_STEP(name)                                                                                              \
+/* For each function of the driver the real one, and the one that is found in its place. */
+#define DRIVER_STEP(name, version)                                                                                     \
     extern void *real_##name;                                                                                          \
     void *real_##name;                                                                                                 \
     void step_##name(void);                                                                                            \
     JUMP("step_" #name, "*real_" #name "(%rip)")
-DRIVER_STEPS(DRIVER_STEP)
+DRIVER_FUNCTIONS(DRIVER_STEP)
 
 cudaError_t __real_cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
                                                     unsigned long long flags,
@@ -77,12 +64,12 @@ cudaError_t __wrap_cudaGetDriverEntryPointByVersion(const char *name, void **out
 {
     void (*found)(void) = NULL;
     const cudaError_t code = __real_cudaGetDriverEntryPointByVersion(name, out, version, flags, result);
-#define REPLACE_CALL(call)                                                                                             \
+#define REPLACE_CALL(call, since)                                                                                      \
     if (code == cudaSuccess && strcmp(name, #call) == 0) {                                                             \
         real_##call = *out;                                                                                            \
         found = step_##call;                                                                                           \
     }
-    DRIVER_STEPS(REPLACE_CALL)
+    DRIVER_FUNCTIONS(REPLACE_CALL)
 #undef REPLACE_CALL
     if (found)
         memcpy(out, &found, sizeof found);

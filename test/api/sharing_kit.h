@@ -3,11 +3,8 @@
 #define SHARING_KIT_H
 
 #include "fixture.h"
-
-#include <dirent.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "leftovers.h"
+#include "peer.h"
 
 enum { BYTES = 10000, LONG_MS = 20000 };
 
@@ -40,35 +37,11 @@ static inline synced_mem *share_with_myself(synced_mem *mem)
 {
     int ends[2];
     synced_mem *other = NULL;
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    ck_assert(open_pair(SOCK_STREAM, ends));
     OK(synced_mem_share(mem, ends[0], LONG_MS));
     OK(synced_mem_receive(&other, ends[1], LONG_MS));
-    (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
     return other;
-}
-
-static inline int count_open_descriptors(void)
-{
-    DIR *const folder = opendir("/proc/self/fd");
-    int count = 0;
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder))
-        count++;
-    (void)closedir(folder);
-    return count;
-}
-
-static inline int count_shared_mappings(void)
-{
-    char line[512];
-    int count = 0;
-    FILE *const file = fopen("/proc/self/maps", "r");
-    ck_assert_ptr_nonnull(file);
-    while (fgets(line, sizeof line, file))
-        count += strstr(line, "memfd:synced_mem") != NULL;
-    (void)fclose(file);
-    return count;
 }
 
 #endif

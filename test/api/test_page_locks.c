@@ -1,4 +1,5 @@
 /* Checks page-locking on request of memory that another object already uses, and of memory that is refused. */
+#include "failing_calloc.h"
 #include "page_lock_kit.h"
 
 #include <stdlib.h>
@@ -88,17 +89,6 @@ START_TEST(a_query_fails_on_request)
 END_TEST
 
 /* ---- Out of memory ---- */
-
-static int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (fail_calloc_in > 0 && --fail_calloc_in == 0)
-        return NULL;
-    return __real_calloc(count, size);
-}
 
 /* Unused memory of the pool goes back for the request. */
 START_TEST(reclaimed_on_request)

@@ -1,21 +1,11 @@
 /* Checks transfers of memory that other objects page-lock in part, or in two registrations. */
+#include "failing_calloc.h"
 #include "page_lock_kit.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_CALLOCS = 12 };
-
-static int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (fail_calloc_in > 0 && --fail_calloc_in == 0)
-        return NULL;
-    return __real_calloc(count, size);
-}
 
 /* Nothing can be page-locked from now on, and no copy thread is there. */
 static void refuse_buffers(void)

@@ -1,20 +1,11 @@
 /* Checks calls that replace read-only memory while the runtime or the system refuses something, while a stream
  * captures, and beside other threads. The contents stay, and the memory is handed back once. */
+#include "failing_calloc.h"
 #include "read_only_kit.h"
 
 #include "cudart_emu.h"
 
 #include <pthread.h>
-
-static atomic_uint allocations; /* counts the callocs */
-static atomic_uint failing;     /* the number of the one that fails; 0: none */
-
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    return atomic_fetch_add(&allocations, 1) + 1 == failing ? NULL : __real_calloc(count, size);
-}
 
 /* ---- The calls ---- */
 
@@ -309,14 +300,13 @@ static bool fail_once(int which, bool adopted, bool allocated, const struct fail
     set_scene(&scene, which, adopted, allocated);
     const synced_mem_state head = synced_mem_head(scene.mem);
     const unsigned failures = emu_failures();
-    allocations = 0;
     if (code == cudaSuccess)
-        failing = nth;
+        fail_calloc_in = (int)nth;
     else
         emu_fail(failure->name, nth, code, false);
     const bool done = calls[which].call(&scene);
-    const bool failed = code == cudaSuccess ? allocations >= nth : emu_failures() > failures;
-    failing = 0;
+    const bool failed = code == cudaSuccess ? fail_calloc_in == 0 : emu_failures() > failures;
+    fail_calloc_in = 0;
     emu_fail_clear();
     ck_assert_msg(done || failed, "%s: %s", calls[which].name, synced_mem_last_error_message());
     if (!done)

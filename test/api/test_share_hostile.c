@@ -177,12 +177,12 @@ static void receive_among_enemies(int socket)
 START_TEST(others_go_on)
 {
     pid_t roles[2];
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to_hostile), 0);
+    ck_assert(open_pair(SOCK_STREAM, to_hostile));
     start_two(make_among_enemies, receive_among_enemies, roles);
     const pid_t hostile = start_role(be_hostile, to_hostile, 1);
-    ck_assert_int_eq(end_role(roles[0]), 0);
-    ck_assert_int_eq(end_role(roles[1]), 0);
-    ck_assert_int_eq(end_role(hostile), 0);
+    ck_assert_int_eq(end_child(roles[0]), 0);
+    ck_assert_int_eq(end_child(roles[1]), 0);
+    ck_assert_int_eq(end_child(hostile), 0);
 }
 END_TEST
 

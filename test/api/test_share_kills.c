@@ -133,10 +133,10 @@ static bool kill_one(void (*maker)(int socket), void (*receiver)(int socket), in
 {
     pid_t roles[2];
     start_two(maker, receiver, roles);
-    const int how = end_role(roles[victim]);
+    const int how = end_child(roles[victim]);
     ck_assert_msg(how == 0 || how == KILLED + SIGKILL, "step %d: %d", kill_at, how);
     raise_flag(0);
-    const int other = end_role(roles[1 - victim]);
+    const int other = end_child(roles[1 - victim]);
     ck_assert_msg(other == 0, "step %d: the other process: %d", kill_at, other);
     return how == 0;
 }

@@ -74,12 +74,25 @@ START_TEST(memory_outlives_its_maker)
 }
 END_TEST
 
-/* Ends without a hand-over. */
-static void make_and_exit(int socket)
+/* Ways in which a process ends without a hand-over. */
+enum { EXITS, IS_KILLED, EXECUTES, DEATHS };
+static int death;
+
+static void make_and_die(int socket)
 {
     synced_mem *const mem = make_and_share(socket);
     host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
-    _exit(0);
+    switch (death) {
+    case EXITS:
+        _exit(0);
+    case EXECUTES: /* another program has no turn */
+        (void)execl("/bin/sleep", "sleep", "5", (char *)NULL);
+        break;
+    default:
+        raise_flag(0);
+        (void)pause();
+        break;
+    }
 }
 
 /* Told once, and then the contents are gone: they read as zeros. */
@@ -97,28 +110,21 @@ static void receive_after_a_death(int socket)
     OK(synced_mem_release(mem));
 }
 
-START_TEST(a_maker_ends_in_its_turn)
-{
-    run_two(make_and_exit, receive_after_a_death);
-}
-END_TEST
-
-static void make_and_be_killed(int socket)
-{
-    synced_mem *const mem = make_and_share(socket);
-    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
-    raise_flag(0);
-    (void)pause();
-}
-
-START_TEST(a_writer_is_killed)
+START_TEST(a_writer_dies)
 {
     pid_t roles[2];
-    start_two(make_and_be_killed, receive_after_a_death, roles);
-    await_flag(0, 1);
-    (void)usleep(20000); /* the other one may sleep by then */
-    kill_role(roles[0]);
-    ck_assert_int_eq(end_role(roles[1]), 0);
+    death = _i;
+    start_two(make_and_die, receive_after_a_death, roles);
+    if (death == IS_KILLED) {
+        await_flag(0, 1);
+        (void)usleep(20000); /* the other one may sleep by then */
+        kill_role(roles[0]);
+    }
+    ck_assert_int_eq(end_child(roles[1]), 0);
+    if (death == EXITS)
+        ck_assert_int_eq(end_child(roles[0]), 0);
+    if (death == EXECUTES)
+        kill_role(roles[0]);
 }
 END_TEST
 
@@ -178,7 +184,7 @@ START_TEST(a_writer_is_killed_at_work)
     await_flag(0, 1);
     await_flag(1, 1);
     kill_role(roles[0]);
-    ck_assert_int_eq(end_role(roles[1]), 0);
+    ck_assert_int_eq(end_child(roles[1]), 0);
 }
 END_TEST
 
@@ -208,24 +214,7 @@ START_TEST(a_reader_is_killed)
     await_flag(0, 1);
     kill_role(roles[1]);
     raise_flag(1);
-    ck_assert_int_eq(end_role(roles[0]), 0);
-}
-END_TEST
-
-/* Another program has no turn. */
-static void make_and_execute(int socket)
-{
-    synced_mem *const mem = make_and_share(socket);
-    host_fill(synced_mem_overwrite_cpu_data(mem), BYTES, 1);
-    (void)execl("/bin/sleep", "sleep", "5", (char *)NULL);
-}
-
-START_TEST(a_maker_executes_another_program)
-{
-    pid_t roles[2];
-    start_two(make_and_execute, receive_after_a_death, roles);
-    ck_assert_int_eq(end_role(roles[1]), 0);
-    kill_role(roles[0]);
+    ck_assert_int_eq(end_child(roles[0]), 0);
 }
 END_TEST
 
@@ -305,8 +294,8 @@ START_TEST(a_process_forks)
 {
     pid_t roles[2];
     start_two(make_fork_and_exit, receive_after_both, roles);
-    const int made = end_role(roles[0]);
-    const int received = end_role(roles[1]);
+    const int made = end_child(roles[0]);
+    const int received = end_child(roles[1]);
     raise_flag(1);
     ck_assert_int_eq(made, 0);
     ck_assert_int_eq(received, 0);
@@ -375,11 +364,9 @@ Suite *suite(void)
     TCase *const cases = add_case_in_children(suite, "share_processes");
     tcase_add_test(cases, two_processes_take_turns);
     tcase_add_test(cases, memory_outlives_its_maker);
-    tcase_add_test(cases, a_maker_ends_in_its_turn);
-    tcase_add_test(cases, a_writer_is_killed);
+    tcase_add_loop_test(cases, a_writer_dies, 0, DEATHS);
     tcase_add_test(cases, a_writer_is_killed_at_work);
     tcase_add_test(cases, a_reader_is_killed);
-    tcase_add_test(cases, a_maker_executes_another_program);
     tcase_add_test(cases, a_process_forks);
     tcase_add_test(cases, threads_meanwhile);
     return suite;

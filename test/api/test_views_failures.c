@@ -2,6 +2,7 @@
  * Checks calls on objects in parts while each call of the runtime fails once: the heads of all parts are as before, no
  * contents are lost, and the same call succeeds when it is repeated. Checks a device that is lost.
  */
+#include "break_device.h"
 #include "views_kit.h"
 
 #include "cudart_emu.h"
@@ -259,15 +260,6 @@ START_TEST(memory_with_a_part_untracked_for_ever)
 END_TEST
 
 /* ---- A lost device ---- */
-
-static void break_device(void)
-{
-    emu_break_device(0, cudaErrorIllegalAddress);
-    char *const victim = gpu_pinned_alloc(64);
-    (void)cudaMemsetAsync(victim, 0, 64, NULL);
-    ck_assert_int_ne(cudaStreamSynchronize(NULL), cudaSuccess);
-    (void)cudaGetLastError();
-}
 
 static void check_lost(void)
 {

@@ -2,81 +2,15 @@
  * Checks the state table on a view: every access from every head, beside parts with every head. The neighbours keep
  * their heads and contents, and exactly the view's bytes are transferred.
  */
+#include "accesses.h"
 #include "views_kit.h"
 
-enum access {
-    CPU_READ,
-    CPU_MUTABLE,
-    CPU_OVERWRITE,
-    GPU_READ,
-    GPU_MUTABLE,
-    GPU_OVERWRITE,
-    ON_READ, /* the same on a stream */
-    ON_MUTABLE,
-    ON_OVERWRITE,
-    ACCESSES
-};
 #define UN SYNCED_MEM_UNINITIALIZED
 #define CPU SYNCED_MEM_AT_CPU
 #define GPU SYNCED_MEM_AT_GPU
 #define SYN SYNCED_MEM_SYNCED
 
 enum { HEADS = 4, LEFT = 7001, MIDDLE = 8003, RIGHT = ROOT - LEFT - MIDDLE };
-
-static const synced_mem_state next_head[HEADS][GPU_OVERWRITE + 1] = {
-    [UN] = {CPU, CPU, CPU, GPU, GPU, GPU},
-    [CPU] = {CPU, CPU, CPU, SYN, GPU, GPU},
-    [GPU] = {SYN, CPU, CPU, GPU, GPU, GPU},
-    [SYN] = {SYN, CPU, CPU, SYN, GPU, GPU},
-};
-
-static bool of_gpu(enum access access)
-{
-    return access >= GPU_READ;
-}
-
-/* Returns the access without a stream. */
-static enum access plain(enum access access)
-{
-    return access >= ON_READ ? access - ON_READ + GPU_READ : access;
-}
-
-static bool writes(enum access access)
-{
-    return plain(access) != CPU_READ && plain(access) != GPU_READ;
-}
-
-static bool overwrites(enum access access)
-{
-    return plain(access) == CPU_OVERWRITE || plain(access) == GPU_OVERWRITE;
-}
-
-static void *do_access(synced_mem *mem, enum access access, synced_mem_stream stream)
-{
-    switch (access) {
-    case CPU_READ:
-        return given(synced_mem_cpu_data(mem));
-    case CPU_MUTABLE:
-        return given(synced_mem_mutable_cpu_data(mem));
-    case CPU_OVERWRITE:
-        return given(synced_mem_overwrite_cpu_data(mem));
-    case GPU_READ:
-        return given(synced_mem_gpu_data(mem));
-    case GPU_MUTABLE:
-        return given(synced_mem_mutable_gpu_data(mem));
-    case GPU_OVERWRITE:
-        return given(synced_mem_overwrite_gpu_data(mem));
-    case ON_READ:
-        return given(synced_mem_gpu_data_on(mem, stream));
-    case ON_MUTABLE:
-        return given(synced_mem_mutable_gpu_data_on(mem, stream));
-    case ON_OVERWRITE:
-        return given(synced_mem_overwrite_gpu_data_on(mem, stream));
-    case ACCESSES:
-        break;
-    }
-    return NULL;
-}
 
 /* A repeated access returns the same pointer, and does nothing. In debug mode each access to write does something. */
 static void check_again(synced_mem *mem, enum access access, synced_mem_stream stream, const void *data)
@@ -131,7 +65,7 @@ static void check_cell(struct parts *of, enum access access, synced_mem_stream s
 {
     const synced_mem_state next = next_head[of->head][plain(access)];
     const synced_mem_stats before = stats_now();
-    void *const data = do_access(of->it, access, stream);
+    void *const data = given(do_access(of->it, access, stream));
     const bool moves = !overwrites(access) && of->head == (of_gpu(access) ? CPU : GPU);
     check_bytes(&before, moves && of_gpu(access) ? MIDDLE : 0, moves && !of_gpu(access) ? MIDDLE : 0);
     of->head = next;
@@ -216,7 +150,7 @@ static void check_combination(int combination, enum access access, bool whole, s
     if (whole)
         release_all(parts, 3); /* which changes nothing */
     const synced_mem_stats before = stats_now();
-    void *const data = do_access(object, access, stream);
+    void *const data = given(do_access(object, access, stream));
     check_bytes(&before, up, down);
     ck_assert_int_eq(synced_mem_head(object), head_of_parts(after, 3));
     const size_t size = synced_mem_size(object);

@@ -7,26 +7,9 @@ root=$(cd "$(dirname "$0")/../.." && pwd)
 train=$1
 emulated=$2
 python=$3
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-failures=0
-fail() {
-    echo "FAIL: $*"
-    failures=$((failures + 1))
-}
-if ! command -v mpirun >/dev/null 2>&1; then
-    echo "skipped: there is no mpirun"
-    exit 77
-fi
-
-# As in ranks.sh.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPENBLAS_NUM_THREADS=1
-export ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS-}"
-i=0
-while [ $i -lt 100 ]; do
-    echo "the $i. line says that $((i * 7 % 10)) comes before $((i * 7 % 10 + 1)), and no other line does."
-    i=$((i + 1))
-done >"$dir/text"
+# shellcheck source=test/bench/trainer.sh
+. "$(dirname "$0")/trainer.sh"
+write_text 100
 settings="--steps 16 --layers 2 --hidden 48 --bucket 4"
 
 measure() { # PROGRAM DEVICE RANKS FILE

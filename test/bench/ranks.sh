@@ -6,26 +6,9 @@
 set -u
 train=$1
 emulated=$2
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-failures=0
-fail() {
-    echo "FAIL: $*"
-    failures=$((failures + 1))
-}
-if ! command -v mpirun >/dev/null 2>&1; then
-    echo "skipped: there is no mpirun"
-    exit 77
-fi
-
-# A container may run everything as root, and have fewer cores than ranks. Open MPI does not free all of its memory.
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OPENBLAS_NUM_THREADS=1
-export ASAN_OPTIONS="detect_leaks=0 ${ASAN_OPTIONS-}"
-i=0
-while [ $i -lt 400 ]; do
-    echo "the $i. line says that $((i * 7 % 10)) comes before $((i * 7 % 10 + 1)), and no other line does."
-    i=$((i + 1))
-done >"$dir/text"
+# shellcheck source=test/bench/trainer.sh
+. "$(dirname "$0")/trainer.sh"
+write_text 400
 settings="--quiet --sample 0 --steps 60 --batch 24 --layers 2 --hidden 48 --bucket 4"
 
 # Each sets status, seconds and the loss; the output is in out and err.

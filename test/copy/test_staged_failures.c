@@ -1,33 +1,15 @@
 /* Checks staged transfers while calls of the runtime fail, each once at every place where it is made. */
 #include "cudart_emu.h"
-#include "fixture.h"
+#include "failing_calloc.h"
+#include "staged_kit.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <unistd.h>
-
-enum { SIZE = 300001, BUFFER = 65536 };
 
 static const char *const calls[] = {"cudaMemcpyAsync", "cudaEventRecord",        "cudaEventSynchronize",
                                     "cudaSetDevice",   "cudaEventQuery",         "cudaStreamWaitEvent",
                                     "cudaGetDevice",   "cudaMallocFromPoolAsync"};
 enum { CALLS = sizeof calls / sizeof *calls, KINDS = 5 };
-
-static void stage(unsigned threads)
-{
-    const synced_mem_staging staging = {
-        .struct_size = sizeof staging, .threads = threads, .buffer_bytes = BUFFER, .minimum_bytes = BUFFER};
-    OK(synced_mem_set_staging(&staging));
-}
-
-static synced_mem *make_in(void *mine, unsigned pattern)
-{
-    synced_mem *const mem = make_on(SIZE, 0);
-    OK(synced_mem_set_cpu_data(mem, mine));
-    pattern_write(mine, SIZE, pattern);
-    return mem;
-}
 
 /* Returns whether the call succeeded. */
 static bool make_call(synced_mem *mem, int kind, synced_mem_stream stream)
@@ -132,15 +114,6 @@ START_TEST(without_buffers)
 }
 END_TEST
 
-/* The linker puts the wrapper in place of the C library's function (--wrap). */
-static atomic_uint calloc_fails_at; /* the number of the failing call, from now on; 0: none */
-void *__real_calloc(size_t number, size_t size);
-void *__wrap_calloc(size_t number, size_t size);
-void *__wrap_calloc(size_t number, size_t size)
-{
-    return calloc_fails_at > 0 && --calloc_fails_at == 0 ? NULL : __real_calloc(number, size);
-}
-
 /* A transfer fails without memory for its record. */
 START_TEST(without_records)
 {
@@ -150,14 +123,14 @@ START_TEST(without_records)
     unsigned nth = 1;
     const void *data = NULL;
     for (; nth < 10; nth++) {
-        calloc_fails_at = nth;
+        fail_calloc_in = (int)nth;
         data = synced_mem_gpu_data(mem);
         if (data)
             break;
         ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         ck_assert_int_eq(synced_mem_head(mem), SYNCED_MEM_AT_CPU);
     }
-    calloc_fails_at = 0;
+    fail_calloc_in = 0;
     ck_assert_uint_gt(nth, 1);
     ck_assert(device_is(data, SIZE, 1));
     OK(synced_mem_release(mem));
@@ -317,9 +290,9 @@ static bool fails_for_parts(int kind, unsigned nth, void *mine)
     }
     gpu_stream_sync(stream);
     const synced_mem_state before = synced_mem_head(mem);
-    calloc_fails_at = nth;
+    fail_calloc_in = (int)nth;
     const bool made = kind == 5 ? synced_mem_resize(mem, SIZE) == SYNCED_MEM_OK : make_call(mem, kind, stream);
-    calloc_fails_at = 0;
+    fail_calloc_in = 0;
     if (!made) {
         ck_assert_int_eq(synced_mem_last_error(), SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
         ck_assert_int_eq(synced_mem_head(mem), before);

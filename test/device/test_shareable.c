@@ -1,28 +1,17 @@
 /* Checks the seam's memory that processes share, on the emulated runtime: failures of each call, and bad files. */
 #include "fixture.h"
+#include "leftovers.h"
 
 #include "device/device.h"
 
 #include "cudart_emu.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 enum { SIZE = 3 << 20, GRANULARITY = 2 << 20, ALIGNMENT = 2 << 20 };
-
-static int count_descriptors(void)
-{
-    DIR *const folder = opendir("/proc/self/fd");
-    int count = 0;
-    ck_assert_ptr_nonnull(folder);
-    while (readdir(folder))
-        count++;
-    (void)closedir(folder);
-    return count;
-}
 
 START_TEST(memory_is_shared)
 {
@@ -82,7 +71,7 @@ START_TEST(each_call_fails)
     for (int code = 0; code < 2; code++) {
         unsigned nth = 1;
         for (unsigned failures = 1; failures > 0; nth++) {
-            const int before = count_descriptors();
+            const int before = count_open_descriptors();
             const unsigned happened = emu_failures();
             emu_fail("*", nth, codes[code], false);
             const bool well = share_and_import();
@@ -91,7 +80,7 @@ START_TEST(each_call_fails)
             ck_assert(failures > 0 || well);
             ck_assert_uint_eq(emu_live(EMU_MEMORY_HANDLE) + emu_live(EMU_ADDRESS_RANGE), 0);
             ck_assert_uint_eq(emu_live(EMU_DEVICE_MEMORY), 0);
-            ck_assert_int_eq(count_descriptors(), before);
+            ck_assert_int_eq(count_open_descriptors(), before);
         }
         ck_assert_uint_gt(nth, 30);
     }

@@ -8,6 +8,7 @@
 #include "conformance.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -209,6 +210,14 @@ void expect_held(const char *fact, cudaEvent_t event)
 }
 
 /* ---- The kit ---- */
+
+void in_thread(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, run, argument) != 0 || pthread_join(thread, NULL) != 0)
+        abort();
+}
 
 cudaMemPool_t make_pool(int device)
 {

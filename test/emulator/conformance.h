@@ -69,6 +69,8 @@ struct kit {
     cudaMemPool_t pool;
 };
 void make_kit(struct kit *kit);
+/* Runs the function on a thread of its own, and waits for its end. */
+void in_thread(void *(*run)(void *), void *argument);
 cudaMemPool_t make_pool(int device);
 
 #endif

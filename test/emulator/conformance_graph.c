@@ -3,7 +3,6 @@
  */
 #include "conformance.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,14 +203,6 @@ static void *end_relaxed_capture(void *argument)
 {
     expect_ended_with("EndCapture of a relaxed capture by another thread", cudaSuccess, argument);
     return NULL;
-}
-
-static void in_thread(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, run, argument) != 0 || pthread_join(thread, NULL) != 0)
-        abort();
 }
 
 /* Does not check the stream between the two threads' ends: no documentation says when its capture is over. */

@@ -6,17 +6,7 @@
 #include "conformance.h"
 
 #include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
-
-static void in_thread(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-
-    if (pthread_create(&thread, NULL, run, argument) != 0 || pthread_join(thread, NULL) != 0)
-        abort();
-}
 
 /* ---- The owner ---- */
 

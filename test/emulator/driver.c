@@ -13,7 +13,7 @@ static const struct {
     void (*function)(void);
 } functions[] = {
 #define NAMED_FUNCTION(name, version) {#name, version, (void (*)(void))emu_##name},
-    EMU_DRIVER_CALLS(NAMED_FUNCTION)
+    DRIVER_FUNCTIONS(NAMED_FUNCTION)
 #undef NAMED_FUNCTION
 };
 

@@ -5,30 +5,16 @@
 #ifndef DRIVER_CALLS_H
 #define DRIVER_CALLS_H
 
+#include "driver_functions.h"
+
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <stdbool.h>
 #include <string.h>
 
-#define DRIVER_CALLS(X)                                                                                                \
-    X(cuDeviceGet)                                                                                                     \
-    X(cuDeviceGetAttribute)                                                                                            \
-    X(cuDeviceGetUuid)                                                                                                 \
-    X(cuMemGetAllocationGranularity)                                                                                   \
-    X(cuMemCreate)                                                                                                     \
-    X(cuMemRelease)                                                                                                    \
-    X(cuMemGetAllocationPropertiesFromHandle)                                                                          \
-    X(cuMemExportToShareableHandle)                                                                                    \
-    X(cuMemImportFromShareableHandle)                                                                                  \
-    X(cuMemAddressReserve)                                                                                             \
-    X(cuMemAddressFree)                                                                                                \
-    X(cuMemMap)                                                                                                        \
-    X(cuMemUnmap)                                                                                                      \
-    X(cuMemSetAccess)
-
 struct driver_calls {
-#define DRIVER_CALL_MEMBER(name) __typeof__(name) *name;
-    DRIVER_CALLS(DRIVER_CALL_MEMBER)
+#define DRIVER_CALL_MEMBER(name, version) __typeof__(name) *name;
+    DRIVER_FUNCTIONS(DRIVER_CALL_MEMBER)
 #undef DRIVER_CALL_MEMBER
 };
 
@@ -53,11 +39,11 @@ static inline cudaError_t driver_call(const char *name, void **out)
 static inline bool load_driver_calls(struct driver_calls *calls)
 {
     void *found = NULL;
-#define LOAD_DRIVER_CALL(name)                                                                                         \
+#define LOAD_DRIVER_CALL(name, version)                                                                                \
     if (driver_call(#name, &found) != cudaSuccess || found == NULL)                                                    \
         return false;                                                                                                  \
     memcpy(&calls->name, &found, sizeof found);
-    DRIVER_CALLS(LOAD_DRIVER_CALL)
+    DRIVER_FUNCTIONS(LOAD_DRIVER_CALL)
 #undef LOAD_DRIVER_CALL
     return true;
 }

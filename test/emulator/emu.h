@@ -16,6 +16,7 @@
 #endif
 
 #include "cudart_emu.h"
+#include "driver_functions.h"
 
 #include <cuda.h>
 #include <pthread.h>
@@ -27,15 +28,7 @@
 /* Of memory from cuMemCreate, and of its addresses. */
 #define EMU_GRANULARITY ((size_t)2 << 20)
 
-/* The driver's functions, each with the version of CUDA that introduced it. */
 /* clang-format off */
-#define EMU_DRIVER_CALLS(X)                                                                                            \
-    X(cuDeviceGet, 2000) X(cuDeviceGetAttribute, 2000) X(cuDeviceGetUuid, 9020)                                        \
-    X(cuMemGetAllocationGranularity, 10020) X(cuMemCreate, 10020) X(cuMemRelease, 10020)                               \
-    X(cuMemGetAllocationPropertiesFromHandle, 10020) X(cuMemExportToShareableHandle, 10020)                            \
-    X(cuMemImportFromShareableHandle, 10020) X(cuMemAddressReserve, 10020) X(cuMemAddressFree, 10020)                  \
-    X(cuMemMap, 10020) X(cuMemUnmap, 10020) X(cuMemSetAccess, 10020)
-
 /* Every call of the runtime that is counted and can be made to fail. The driver's functions are counted too. */
 #define EMU_CALLS(X)                                                                                                   \
     X(cudaGetDeviceCount) X(cudaGetDevice) X(cudaSetDevice) X(cudaDeviceGetAttribute) X(cudaDriverGetVersion)          \
@@ -63,7 +56,7 @@ enum emu_call {
 #define EMU_CALL_ID(name) EMU_##name,
 #define EMU_DRIVER_CALL_ID(name, version) EMU_##name,
     EMU_CALLS(EMU_CALL_ID)
-    EMU_DRIVER_CALLS(EMU_DRIVER_CALL_ID)
+    DRIVER_FUNCTIONS(EMU_DRIVER_CALL_ID)
 #undef EMU_CALL_ID
 #undef EMU_DRIVER_CALL_ID
     EMU_CALL_COUNT

@@ -47,7 +47,7 @@ void emu_uuid(int device, CUuuid *uuid);
 
 /* ---- The driver's functions, for cudaGetDriverEntryPoint in driver.c ---- */
 #define EMU_DRIVER_FUNCTION(name, version) __typeof__(name) emu_##name;
-EMU_DRIVER_CALLS(EMU_DRIVER_FUNCTION)
+DRIVER_FUNCTIONS(EMU_DRIVER_FUNCTION)
 #undef EMU_DRIVER_FUNCTION
 
 /* ---- physical.c: memory from cuMemCreate ---- */

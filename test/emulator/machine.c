@@ -15,7 +15,7 @@ struct emu_state emu = {.lock = PTHREAD_MUTEX_INITIALIZER, .ran = PTHREAD_COND_I
 const char *const emu_call_names[EMU_CALL_COUNT] = {
 #define CALL_NAME(name) #name,
 #define DRIVER_CALL_NAME(name, version) #name,
-    EMU_CALLS(CALL_NAME) EMU_DRIVER_CALLS(DRIVER_CALL_NAME)
+    EMU_CALLS(CALL_NAME) DRIVER_FUNCTIONS(DRIVER_CALL_NAME)
 #undef CALL_NAME
 #undef DRIVER_CALL_NAME
 };

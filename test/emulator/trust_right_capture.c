@@ -1,33 +1,7 @@
 /*
  * Right programs that capture, launch graphs, and use per-thread streams.
  */
-#include "trust.h"
-
-#include <pthread.h>
-
-static void begin(cudaStream_t stream)
-{
-    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-}
-
-static cudaGraphExec_t end(cudaStream_t stream)
-{
-    cudaGraphExec_t exec;
-    cudaGraph_t graph;
-
-    MUST(cudaStreamEndCapture(stream, &graph));
-    MUST(cudaGraphInstantiate(&exec, graph, 0));
-    MUST(cudaGraphDestroy(graph));
-    return exec;
-}
-
-static void in_thread(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-
-    CHECK(pthread_create(&thread, NULL, run, argument) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
-}
+#include "trust_capture.h"
 
 /* ---- Graphs ---- */
 

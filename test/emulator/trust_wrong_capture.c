@@ -1,14 +1,8 @@
 /*
  * Wrong programs that capture, launch graphs, or confuse per-thread streams.
  */
+#include "trust_capture.h"
 #include "trust_wrong.h"
-
-#include <pthread.h>
-
-static void begin(cudaStream_t stream)
-{
-    MUST(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-}
 
 /* Returns a graph that writes to the memory. */
 static cudaGraph_t graph_on(byte *memory, int value, cudaStream_t stream)
@@ -23,20 +17,7 @@ static cudaGraph_t graph_on(byte *memory, int value, cudaStream_t stream)
 
 static cudaGraphExec_t exec_on(byte *memory, int value, cudaStream_t stream)
 {
-    const cudaGraph_t graph = graph_on(memory, value, stream);
-    cudaGraphExec_t exec;
-
-    MUST(cudaGraphInstantiate(&exec, graph, 0));
-    MUST(cudaGraphDestroy(graph));
-    return exec;
-}
-
-static void in_thread(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-
-    CHECK(pthread_create(&thread, NULL, run, argument) == 0);
-    CHECK(pthread_join(thread, NULL) == 0);
+    return instantiate(graph_on(memory, value, stream));
 }
 
 /* ---- Undefined ---- */

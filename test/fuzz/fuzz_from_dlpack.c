@@ -4,12 +4,10 @@
  * the address sanitizer finds a read too far.
  */
 #include "dlpack_structs.h"
+#include "fuzz.h"
 #include "synced_mem_dlpack.h"
 
 #include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { MOST_DIMENSIONS = 64, MEMORY = 4096 };
 enum { LEGACY = 1, NO_STRIDES = 2, NO_SHAPE = 4, NO_DELETER = 8, RAW_ADDRESS = 16 };
@@ -22,16 +20,6 @@ struct input {
     uint16_t lanes;
     uint8_t code, bits, kind;
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, synced_mem_last_error_message()); \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
 
 static int deleted;
 
@@ -47,22 +35,12 @@ static void delete_legacy(struct DLManagedTensor *self)
     deleted++;
 }
 
-/* Takes bytes from the input. */
-static void take(void *to, size_t bytes, const uint8_t **data, size_t *size)
-{
-    const size_t taken = bytes < *size ? bytes : *size;
-    memset(to, 0, bytes);
-    memcpy(to, *data, taken);
-    *data += taken;
-    *size -= taken;
-}
-
-static int64_t *take_numbers(int32_t ndim, const uint8_t **data, size_t *size)
+static int64_t *take_numbers(int32_t ndim)
 {
     const size_t count = ndim > 0 && ndim <= MOST_DIMENSIONS ? (size_t)ndim : 0;
     int64_t *const numbers = malloc(count * sizeof *numbers + (count == 0));
     MUST(numbers);
-    take(numbers, count * sizeof *numbers, data, size);
+    take(numbers, count * sizeof *numbers);
     return numbers;
 }
 
@@ -132,9 +110,10 @@ static void import(const struct input *input, int64_t *shape, int64_t *strides)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct input input;
-    take(&input, sizeof input, &data, &size);
-    int64_t *const shape = take_numbers(input.ndim, &data, &size);
-    int64_t *const strides = take_numbers(input.ndim, &data, &size);
+    begin_input(data, size);
+    take(&input, sizeof input);
+    int64_t *const shape = take_numbers(input.ndim);
+    int64_t *const strides = take_numbers(input.ndim);
     import(&input, shape, strides);
     free(shape);
     free(strides);

@@ -3,17 +3,11 @@
  * object is received, or refused. Then its turns are taken, with words in the page that are written in between. An input
  * that ends early is filled up with zeros.
  */
-#include "synced_mem.h"
+#include "fuzz.h"
+#include "peer.h"
 
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum { PAGE = 4096, MOST_FILES = 6, TURNS = 4 };
 enum { GOOD_MESSAGE = 1, GOOD_FACTS = 2, PACKETS = 4, STAYS_OPEN = 8, GOOD_FILES = 16 };
@@ -21,8 +15,7 @@ enum { CONTROL, HOST, UNSEALED, NULL_DEVICE, PIPE, FILE_KINDS };
 
 /* The first bytes of an input. The page's first bytes follow, and then the words that are written. */
 struct input {
-    uint64_t magic;
-    uint32_t version, files;
+    struct peer_message message;
     uint8_t flags, sent, count;
     uint8_t kinds[MOST_FILES];
     uint8_t cut; /* bytes of the message that are missing */
@@ -41,29 +34,6 @@ struct change {
     uint64_t value;
     uint16_t where;
 };
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define MUST(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            (void)fprintf(stderr, "%s:%d: %s: %s\n", __FILE__, __LINE__, #condition, synced_mem_last_error_message()); \
-            abort();                                                                                                   \
-        }                                                                                                              \
-    } while (0)
-
-static const uint8_t *rest;
-static size_t left;
-
-static void take(void *to, size_t bytes)
-{
-    const size_t taken = bytes < left ? bytes : left;
-    memset(to, 0, bytes);
-    if (taken > 0)
-        memcpy(to, rest, taken);
-    rest += taken;
-    left -= taken;
-}
 
 static int make_file(size_t bytes, bool sealed)
 {
@@ -93,24 +63,6 @@ static int open_file(int kind, int control, int host)
     }
 }
 
-static void send_message(int socket, const struct input *input, const int *files, size_t count)
-{
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(MOST_FILES * sizeof(int))] = {0};
-    const size_t cut = input->cut % 16;
-    struct iovec part = {.iov_base = (void *)(uintptr_t)input, .iov_len = 16 - cut};
-    struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-    if (count > 0) {
-        header.msg_control = control;
-        header.msg_controllen = CMSG_SPACE(count * sizeof(int));
-        struct cmsghdr *const rights = CMSG_FIRSTHDR(&header);
-        rights->cmsg_level = SOL_SOCKET;
-        rights->cmsg_type = SCM_RIGHTS;
-        rights->cmsg_len = CMSG_LEN(count * sizeof(int));
-        memcpy(CMSG_DATA(rights), files, count * sizeof(int));
-    }
-    MUST(sendmsg(socket, &header, MSG_NOSIGNAL) == (ssize_t)part.iov_len);
-}
-
 static void send_all(int socket, const struct input *input, int control, int host)
 {
     int files[MOST_FILES];
@@ -118,7 +70,7 @@ static void send_all(int socket, const struct input *input, int control, int hos
     const size_t count = good ? 2 : input->count % (MOST_FILES + 1);
     for (size_t i = 0; i < count; i++)
         files[i] = open_file(good ? (int)i : input->kinds[i], control, host);
-    send_message(socket, input, files, count);
+    MUST(send_files(socket, &input->message, sizeof input->message - input->cut % sizeof input->message, files, count));
     for (size_t i = 0; i < count; i++)
         (void)close(files[i]);
 }
@@ -167,10 +119,12 @@ static void receive_and_use(const struct input *input, int control, int host, un
 {
     int ends[2];
     synced_mem *mem = NULL;
-    MUST(socketpair(AF_UNIX, (input->flags & PACKETS ? SOCK_SEQPACKET : SOCK_STREAM) | SOCK_CLOEXEC, 0, ends) == 0);
+    MUST(open_pair(input->flags & PACKETS ? SOCK_SEQPACKET : SOCK_STREAM, ends));
     send_all(ends[0], input, control, host);
-    if (!(input->flags & STAYS_OPEN))
+    if (!(input->flags & STAYS_OPEN)) {
         (void)close(ends[0]);
+        ends[0] = -1;
+    }
     const synced_mem_status status = synced_mem_receive(&mem, ends[1], 0);
     MUST((status == SYNCED_MEM_OK) == (mem != NULL));
     if (mem) {
@@ -178,9 +132,7 @@ static void receive_and_use(const struct input *input, int control, int host, un
         take_turns(mem, page);
         MUST(synced_mem_release(mem) == SYNCED_MEM_OK);
     }
-    if (input->flags & STAYS_OPEN)
-        (void)close(ends[0]);
-    (void)close(ends[1]);
+    close_pair(ends);
 }
 
 /* Returns the lowest free descriptor, which shows whether one was left open. */
@@ -196,13 +148,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input input;
     struct facts facts = get_good_facts();
     const int free_before = find_free_descriptor();
-    rest = data;
-    left = size;
+    begin_input(data, size);
     take(&input, sizeof input);
     if (input.flags & GOOD_MESSAGE) {
-        input.magic = 0x45524148535f4d53;
-        input.version = 1;
-        input.files = 2;
+        input.message = good_message;
         input.cut = 0;
     }
     const int control = make_file(PAGE, true);

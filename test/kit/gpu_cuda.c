@@ -10,16 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-bool gpu_is_emulated(void)
-{
-    return false;
-}
-
-int gpu_schedules(void)
-{
-    return 1;
-}
-
 int gpu_start(unsigned schedule)
 {
     int count = 0;
@@ -180,35 +170,4 @@ void gpu_read(void *to, const void *from, size_t size)
 {
     MUST(cudaDeviceSynchronize());
     MUST(cudaMemcpy(to, from, size, cudaMemcpyDeviceToHost));
-}
-
-unsigned gpu_calls(const char *call)
-{
-    (void)call;
-    return 0;
-}
-
-size_t gpu_unfinished(void)
-{
-    return 0;
-}
-
-bool gpu_fail(unsigned which, unsigned nth)
-{
-    (void)which, (void)nth;
-    return false;
-}
-
-void gpu_fail_no_more(void)
-{
-}
-
-void gpu_note_host_read(const void *data, size_t size)
-{
-    (void)data, (void)size;
-}
-
-void gpu_note_host_write(const void *data, size_t size)
-{
-    (void)data, (void)size;
 }

@@ -8,16 +8,6 @@ bool gpu_expected(void)
     return false;
 }
 
-bool gpu_is_emulated(void)
-{
-    return false;
-}
-
-int gpu_schedules(void)
-{
-    return 1;
-}
-
 int gpu_start(unsigned schedule)
 {
     (void)schedule;
@@ -160,17 +150,6 @@ void gpu_unhold(void)
 {
 }
 
-unsigned gpu_calls(const char *call)
-{
-    (void)call;
-    return 0;
-}
-
-size_t gpu_unfinished(void)
-{
-    return 0;
-}
-
 void gpu_delay(synced_mem_stream stream)
 {
     (void)stream;
@@ -200,24 +179,4 @@ unsigned gpu_mismatches(bool all)
 void gpu_read(void *to, const void *from, size_t size)
 {
     (void)to, (void)from, (void)size;
-}
-
-bool gpu_fail(unsigned which, unsigned nth)
-{
-    (void)which, (void)nth;
-    return false;
-}
-
-void gpu_fail_no_more(void)
-{
-}
-
-void gpu_note_host_read(const void *data, size_t size)
-{
-    (void)data, (void)size;
-}
-
-void gpu_note_host_write(const void *data, size_t size)
-{
-    (void)data, (void)size;
 }

@@ -2,15 +2,13 @@
 #ifndef SHARE_KIT_H
 #define SHARE_KIT_H
 
+#include "children.h"
 #include "fixture.h"
 
 #include "base/deadline.h"
 #include "memory/shared/turns.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { MILLISECOND = 1000000 };
@@ -51,14 +49,6 @@ static inline void leave(struct sm_participant *participant)
     free(participant);
 }
 
-/* Memory that all children share, all zeros. */
-static inline void *make_common(size_t size)
-{
-    void *const data = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    ck_assert_ptr_ne(data, MAP_FAILED);
-    return data;
-}
-
 /* Starts a child that ends with the function's result. A child that hangs is killed. Nothing of Check's may be called in
  * it. */
 static inline pid_t start_child(int (*function)(void *argument), void *argument)
@@ -71,14 +61,6 @@ static inline pid_t start_child(int (*function)(void *argument), void *argument)
         exit(function(argument));
     }
     return child;
-}
-
-/* Waits for the end of a child. Returns its result, or 1000 and the signal that has killed it. */
-static inline int end_child(pid_t child)
-{
-    int how = 0;
-    ck_assert_int_eq(waitpid(child, &how, 0), child);
-    return WIFEXITED(how) ? WEXITSTATUS(how) : 1000 + WTERMSIG(how);
 }
 
 static inline void await_value(const atomic_int *value, int wanted)

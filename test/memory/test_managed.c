@@ -1,4 +1,5 @@
 /* Checks unified placement on different machines: the properties and the memory of devices, hints, and failures. */
+#include "break_device.h"
 #include "fixture.h"
 
 #include "base/status.h"
@@ -418,15 +419,6 @@ START_TEST(a_fill_out_of_sight)
 END_TEST
 
 /* ---- A device that breaks ---- */
-
-static void break_device(void)
-{
-    emu_break_device(0, cudaErrorIllegalAddress);
-    char *const victim = gpu_pinned_alloc(64);
-    (void)cudaMemsetAsync(victim, 0, 64, NULL);
-    ck_assert_int_ne(cudaStreamSynchronize(NULL), cudaSuccess);
-    (void)cudaGetLastError();
-}
 
 static void check_let_go(synced_mem *mem)
 {

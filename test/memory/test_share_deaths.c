@@ -1,5 +1,7 @@
 /* A process that gives or gets shared memory is killed at each step, or refused each call of the system. */
 #define STEPS_OF_MEMORY
+#include "leftovers.h"
+#include "peer.h"
 #include "share_kit.h"
 #include "steps_kit.h"
 
@@ -41,38 +43,25 @@ static int get(void *unused)
     return 0;
 }
 
-static void open_ends(void)
-{
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-}
-
 /* Returns whether the child got to its end. This process has only its own end of the socket then. */
 static bool child_is_killed(int (*function)(void *))
 {
     const pid_t kid = start_child(function, NULL);
     sm_fd_close(&ends[1]);
     const int how = end_child(kid);
-    ck_assert_msg(how == 0 || how == 1000 + SIGKILL, "step %d: %d", kill_at, how);
+    ck_assert_msg(how == 0 || how == KILLED + SIGKILL, "step %d: %d", kill_at, how);
     return how != 0;
-}
-
-static int count_descriptors(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 64; fd++)
-        count += __real_fcntl(fd, F_GETFD) >= 0;
-    return count;
 }
 
 START_TEST(a_giver_dies_at_each_step)
 {
     bool killed = true;
     int received = 0;
-    const int before = count_descriptors();
+    const int before = count_open_descriptors();
     for (kill_at = 1; killed; kill_at++) {
         struct sm_shared_memory *got;
         unsigned head;
-        open_ends();
+        ck_assert(open_pair(SOCK_STREAM, ends));
         killed = child_is_killed(give);
         const synced_mem_status status = sm_shared_receive(ends[0], sm_deadline_after(1000), &got);
         ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_PEER);
@@ -85,7 +74,7 @@ START_TEST(a_giver_dies_at_each_step)
             received++;
         }
         sm_fd_close(&ends[0]);
-        ck_assert_int_eq(count_descriptors(), before);
+        ck_assert_int_eq(count_open_descriptors(), before);
     }
     ck_assert_int_gt(kill_at, 25);
     ck_assert_int_gt(received, 5);
@@ -96,10 +85,10 @@ START_TEST(a_getter_dies_at_each_step)
 {
     bool killed = true;
     unsigned head;
-    const int before = count_descriptors();
+    const int before = count_open_descriptors();
     ck_assert_int_eq(sm_shared_make(10, 64, SYNCED_MEM_SHAREABLE_SAME_USER, &mine), SYNCED_MEM_OK);
     for (kill_at = 1; killed; kill_at++) {
-        open_ends();
+        ck_assert(open_pair(SOCK_STREAM, ends));
         ck_assert_int_eq(sm_shared_send(mine, ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
         sm_turn_end_write(&mine->participant, SYNCED_MEM_AT_CPU);
         killed = child_is_killed(get);
@@ -109,7 +98,7 @@ START_TEST(a_getter_dies_at_each_step)
     }
     ck_assert_int_gt(kill_at, 20);
     sm_shared_drop(mine);
-    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(count_open_descriptors(), before);
 }
 END_TEST
 
@@ -137,8 +126,8 @@ START_TEST(the_system_refuses_each_call)
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
         int failures = 0;
         for (int at = 1; at < 40; at++) {
-            const int before = count_descriptors();
-            open_ends();
+            const int before = count_open_descriptors();
+            ck_assert(open_pair(SOCK_STREAM, ends));
             steps.calls = 0;
             steps.fail_at = at;
             steps.fail_with = errors[e];
@@ -146,7 +135,7 @@ START_TEST(the_system_refuses_each_call)
             steps.fail_at = 0;
             sm_fd_close(&ends[0]); /* with what was sent and not received */
             sm_fd_close(&ends[1]);
-            ck_assert_int_eq(count_descriptors(), before);
+            ck_assert_int_eq(count_open_descriptors(), before);
         }
         ck_assert_int_ge(failures, 18);
     }
@@ -161,19 +150,18 @@ START_TEST(each_move_is_refused)
         fds[fd] = __real_fcntl(fd, F_DUPFD_CLOEXEC, (void *)10);
         (void)__real_close(fd);
     }
-    const int before = count_descriptors();
+    const int before = count_open_descriptors();
     bool clean = true;
     int failures = 0;
     for (int at = 1; at < 40; at++) {
-        const bool opened = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0;
+        const bool opened = open_pair(SOCK_STREAM, ends);
         steps.calls = 0;
         steps.fail_at = at;
         steps.fail_with = EMFILE;
         failures += opened && !use_all_calls();
         steps.fail_at = 0;
-        sm_fd_close(&ends[0]);
-        sm_fd_close(&ends[1]);
-        clean = clean && opened && count_descriptors() == before;
+        close_pair(ends);
+        clean = clean && opened && count_open_descriptors() == before;
     }
     for (int fd = 0; fd < 3; fd++) {
         (void)dup2(fds[fd], fd);
@@ -187,14 +175,13 @@ END_TEST
 /* The program has set SO_PASSPIDFD, by which the system adds a descriptor. */
 START_TEST(a_descriptor_of_a_process)
 {
-    const int before = count_descriptors();
-    open_ends();
+    const int before = count_open_descriptors();
+    ck_assert(open_pair(SOCK_STREAM, ends));
     steps.sends_processes = true;
     ck_assert(!use_all_calls());
     steps.sends_processes = false;
-    sm_fd_close(&ends[0]);
-    sm_fd_close(&ends[1]);
-    ck_assert_int_eq(count_descriptors(), before);
+    close_pair(ends);
+    ck_assert_int_eq(count_open_descriptors(), before);
 }
 END_TEST
 

@@ -1,8 +1,14 @@
 /* Shared memory over sockets: good and bad peers. A call ends in its time, and a failure leaves nothing behind. */
-#include "peer_kit.h"
+#include "leftovers.h"
+#include "peer.h"
+#include "share_kit.h"
 
+#include "memory/shared/shared_memory.h"
+
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
+#include <sys/un.h>
 
 enum { SIZE = 10000, HOST_BYTES = 12288, SHORT_MS = 30 };
 
@@ -25,10 +31,24 @@ static synced_mem_status receive_in(int socket, int timeout_ms, struct sm_shared
 static void receive_fails(synced_mem_status status, int socket)
 {
     struct sm_shared_memory *got;
-    const int mappings = count_mappings();
+    const int mappings = count_shared_mappings();
     ck_assert_int_eq(receive_in(socket, SHORT_MS, &got), status);
     ck_assert_ptr_null(got);
-    ck_assert_int_eq(count_mappings(), mappings);
+    ck_assert_int_eq(count_shared_mappings(), mappings);
+}
+
+/* Returns a socket that listens at an address of this process. */
+static int listen_somewhere(struct sockaddr_un *address, socklen_t *size)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_ge(fd, 0);
+    *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+    const int length =
+        snprintf(address->sun_path + 1, sizeof address->sun_path - 1, "synced_mem test %d", (int)getpid());
+    *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)address, *size), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
 }
 
 /* ---- Good peers ---- */
@@ -62,8 +82,8 @@ START_TEST(memory_is_shared)
 {
     unsigned head;
     const int on = 1;
-    open_pair(types[_i % 2], pair.ends);
-    const int before = count_descriptors();
+    ck_assert(open_pair(types[_i % 2], pair.ends));
+    const int before = count_open_descriptors();
     if (_i >= 2)
         ck_assert_int_eq(setsockopt(pair.ends[1], SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
@@ -76,8 +96,8 @@ START_TEST(memory_is_shared)
     ck_assert_uint_eq(head, SYNCED_MEM_AT_CPU);
     ck_assert(pattern_is(mine->host, SIZE, 2));
     sm_shared_drop(mine);
-    ck_assert_int_eq(count_descriptors(), before);
-    ck_assert_int_eq(count_mappings(), 0);
+    ck_assert_int_eq(count_open_descriptors(), before);
+    ck_assert_int_eq(count_shared_mappings(), 0);
     close_pair(pair.ends);
 }
 END_TEST
@@ -87,7 +107,7 @@ START_TEST(only_the_message_is_read)
 {
     struct sm_shared_memory *got;
     char rest[8] = {0};
-    open_pair(SOCK_STREAM, pair.ends);
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
     ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
     ck_assert_int_eq(send(pair.ends[0], "and more", 8, 0), 8);
@@ -105,7 +125,7 @@ START_TEST(memory_outlives_its_maker)
 {
     struct sm_shared_memory *got;
     unsigned head;
-    open_pair(SOCK_STREAM, pair.ends);
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
     pattern_write(mine->host, SIZE, 3);
     ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
@@ -126,7 +146,7 @@ START_TEST(other_descriptors_are_no_sockets)
 {
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
     int fds[5];
-    open_pair(SOCK_DGRAM, pair.ends);
+    ck_assert(open_pair(SOCK_DGRAM, pair.ends));
     fds[0] = pair.ends[0];
     fds[1] = socket(AF_INET, SOCK_STREAM, 0);
     fds[2] = open("/dev/null", O_RDWR);
@@ -160,7 +180,7 @@ START_TEST(a_full_socket)
 {
     static const char bytes[4096];
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
-    open_pair(types[_i], pair.ends);
+    ck_assert(open_pair(types[_i], pair.ends));
     while (send(pair.ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
         continue;
     while (send(pair.ends[0], bytes, 1, MSG_DONTWAIT) > 0)
@@ -227,22 +247,22 @@ END_TEST
 
 START_TEST(nothing_comes)
 {
-    open_pair(types[_i], pair.ends);
-    const int before = count_descriptors();
+    ck_assert(open_pair(types[_i], pair.ends));
+    const int before = count_open_descriptors();
     receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
-    send_raw(pair.ends[0], &good_message, 3, NULL, 0);
+    ck_assert(send_files(pair.ends[0], &good_message, 3, NULL, 0));
     receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
     int null = open("/dev/null", O_RDWR);
     const int own[] = {null, null};
-    send_raw(pair.ends[0], &good_message, 7, own, 2); /* descriptors that came with a half are closed */
+    ck_assert(send_files(pair.ends[0], &good_message, 7, own, 2)); /* descriptors that came with a half are closed */
     receive_fails(SYNCED_MEM_ERR_TIMEOUT, pair.ends[1]);
-    ck_assert_int_eq(count_descriptors(), before + 1);
-    send_raw(pair.ends[0], &good_message, 7, own, 2);
+    ck_assert_int_eq(count_open_descriptors(), before + 1);
+    ck_assert(send_files(pair.ends[0], &good_message, 7, own, 2));
     sm_fd_close(&null);
     sm_fd_close(&pair.ends[0]);
     receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
     receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
-    ck_assert_int_eq(count_descriptors(), before - 1);
+    ck_assert_int_eq(count_open_descriptors(), before - 1);
     close_pair(pair.ends);
 }
 END_TEST
@@ -254,7 +274,7 @@ static void send_with(const struct peer_message *message, const struct sm_shared
     int more = open("/dev/null", O_RDWR);
     for (size_t i = 0; i < count; i++)
         files[i] = i == 0 ? mine->files.control : i == 1 ? mine->files.host : more;
-    send_raw(pair.ends[0], message, sizeof *message, files, count);
+    ck_assert(send_files(pair.ends[0], message, sizeof *message, files, count));
     sm_fd_close(&more);
 }
 
@@ -271,12 +291,12 @@ START_TEST(malformed_messages)
                {{good_message.magic, 1, 4}, 4},     {{good_message.magic, 1, 60}, 60},
                {{good_message.magic, 1, ~0u}, 2},   {{0, 0, 0}, 0}};
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
-    open_pair(types[_i], pair.ends);
-    const int before = count_descriptors();
+    ck_assert(open_pair(types[_i], pair.ends));
+    const int before = count_open_descriptors();
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         send_with(&bad[i].message, mine, bad[i].files);
         receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
-        ck_assert_int_eq(count_descriptors(), before);
+        ck_assert_int_eq(count_open_descriptors(), before);
     }
     sm_shared_drop(mine);
     close_pair(pair.ends);
@@ -286,12 +306,12 @@ END_TEST
 START_TEST(descriptors_with_each_byte)
 {
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
-    open_pair(SOCK_STREAM, pair.ends);
-    const int before = count_descriptors();
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
+    const int before = count_open_descriptors();
     for (size_t i = 0; i < sizeof good_message; i++)
-        send_raw(pair.ends[0], (const char *)&good_message + i, 1, &mine->files.control, 1);
+        ck_assert(send_files(pair.ends[0], (const char *)&good_message + i, 1, &mine->files.control, 1));
     receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
-    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(count_open_descriptors(), before);
     sm_shared_drop(mine);
     close_pair(pair.ends);
 }
@@ -351,15 +371,15 @@ static int open_bad_file(int kind, size_t bytes)
 START_TEST(other_files_than_said)
 {
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
-    open_pair(SOCK_STREAM, pair.ends);
-    const int before = count_descriptors();
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
+    const int before = count_open_descriptors();
     int bad = open_bad_file(_i / 2, _i % 2 ? HOST_BYTES : SM_MEMFD_PAGE);
     ck_assert_int_ge(bad, 0);
     const int files[] = {_i % 2 ? mine->files.control : bad, _i % 2 ? bad : mine->files.host};
-    send_raw(pair.ends[0], &good_message, sizeof good_message, files, 2);
+    ck_assert(send_files(pair.ends[0], &good_message, sizeof good_message, files, 2));
     sm_fd_close(&bad);
     receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
-    ck_assert_int_eq(count_descriptors(), before);
+    ck_assert_int_eq(count_open_descriptors(), before);
     sm_shared_drop(mine);
     close_pair(pair.ends);
 }
@@ -389,7 +409,7 @@ START_TEST(impossible_facts)
     bad[count++].device_bytes = 1 << 20; /* no descriptor */
     bad[count++].device_bytes = 1;
     bad[count++].device_bytes = UINT64_MAX;
-    open_pair(SOCK_STREAM, pair.ends);
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
     for (int i = 0; i < count; i++) {
         *facts = bad[i];
         send_with(&good_message, mine, 2);
@@ -411,7 +431,7 @@ START_TEST(no_descriptor_is_left)
     struct rlimit little;
     struct sm_shared_memory *got;
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
-    open_pair(SOCK_STREAM, pair.ends);
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
     const int first = dup(0);
     (void)close(first);

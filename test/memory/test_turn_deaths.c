@@ -1,4 +1,5 @@
 /* A process that takes turns is killed at each of its steps. Whatever it was about to do, the others go on. */
+#include "leftovers.h"
 #include "share_kit.h"
 #include "steps_kit.h"
 
@@ -70,7 +71,7 @@ static bool is_killed_at(int step, int (*function)(void *))
 {
     kill_at = step;
     const int how = end_child(start_child(run_to_step, &function));
-    ck_assert_msg(how == 0 || how == 1000 + SIGKILL, "step %d: %d", step, how);
+    ck_assert_msg(how == 0 || how == KILLED + SIGKILL, "step %d: %d", step, how);
     return how != 0;
 }
 
@@ -219,18 +220,10 @@ static bool use_all_calls(void)
     return status == SYNCED_MEM_OK;
 }
 
-static int count_descriptors(void)
-{
-    int count = 0;
-    for (int fd = 0; fd < 64; fd++)
-        count += __real_fcntl(fd, F_GETFD) >= 0;
-    return count;
-}
-
 START_TEST(the_system_refuses_each_call)
 {
     const int errors[] = {ENOMEM, EMFILE, EINVAL};
-    const int before = count_descriptors();
+    const int before = count_open_descriptors();
     ck_assert(use_all_calls());
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
         int failures = 0;
@@ -240,7 +233,7 @@ START_TEST(the_system_refuses_each_call)
             steps.fail_with = errors[e];
             failures += !use_all_calls();
             steps.fail_at = 0;
-            ck_assert_int_eq(count_descriptors(), before);
+            ck_assert_int_eq(count_open_descriptors(), before);
         }
         ck_assert_int_ge(failures, 7);
     }

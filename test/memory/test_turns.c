@@ -277,7 +277,7 @@ static pid_t start_holder(struct common *all, enum sm_line_kind kind)
 static void kill_child(pid_t child)
 {
     ck_assert_int_eq(kill(child, SIGKILL), 0);
-    ck_assert_int_eq(end_child(child), 1000 + SIGKILL);
+    ck_assert_int_eq(end_child(child), KILLED + SIGKILL);
 }
 
 START_TEST(a_writer_dies)

@@ -1,5 +1,6 @@
 /* Checks a device that breaks. Valid host copies stay readable, calls that need the device report the loss, and every
  * object can be released. */
+#include "break_device.h"
 #include "fixture.h"
 
 #include "cudart_emu.h"
@@ -8,16 +9,6 @@
 #include <stdlib.h>
 
 enum { SIZE = 5000 };
-
-/* Breaks the device. From now on each call on it fails with the error of a kernel. */
-static void break_device(void)
-{
-    emu_break_device(0, cudaErrorIllegalAddress);
-    char *const victim = gpu_pinned_alloc(64);
-    (void)cudaMemsetAsync(victim, 0, 64, NULL);
-    ck_assert_int_ne(cudaStreamSynchronize(NULL), cudaSuccess);
-    (void)cudaGetLastError();
-}
 
 /* Either the push fails, or only its work on the device. */
 static void push_as_it_breaks(synced_mem *mem, synced_mem_stream stream)

@@ -3,17 +3,17 @@
  * next head, the transfers, and the contents on both sides. The same access once more returns the same pointer and
  * transfers nothing.
  */
+#include "accesses.h"
 #include "fixture.h"
 
 #include <string.h>
 
-enum access { CPU_READ, CPU_MUTABLE, CPU_OVERWRITE, GPU_READ, GPU_MUTABLE, GPU_OVERWRITE, ACCESSES };
 enum work { NONE, ZERO, H2D, D2H };
 
 static const struct cell {
     enum work work;
     synced_mem_state next;
-} table[4][ACCESSES] = {
+} table[4][PLAIN_ACCESSES] = {
     [SYNCED_MEM_UNINITIALIZED] = {{ZERO, SYNCED_MEM_AT_CPU},
                                   {ZERO, SYNCED_MEM_AT_CPU},
                                   {NONE, SYNCED_MEM_AT_CPU},
@@ -39,42 +39,6 @@ static const struct cell {
                            {NONE, SYNCED_MEM_AT_GPU},
                            {NONE, SYNCED_MEM_AT_GPU}},
 };
-
-static bool of_gpu(enum access access)
-{
-    return access >= GPU_READ;
-}
-
-static bool writes(enum access access)
-{
-    return access != CPU_READ && access != GPU_READ;
-}
-
-static bool overwrites(enum access access)
-{
-    return access == CPU_OVERWRITE || access == GPU_OVERWRITE;
-}
-
-static const void *do_access(synced_mem *mem, enum access access)
-{
-    switch (access) {
-    case CPU_READ:
-        return synced_mem_cpu_data(mem);
-    case CPU_MUTABLE:
-        return synced_mem_mutable_cpu_data(mem);
-    case CPU_OVERWRITE:
-        return synced_mem_overwrite_cpu_data(mem);
-    case GPU_READ:
-        return synced_mem_gpu_data(mem);
-    case GPU_MUTABLE:
-        return synced_mem_mutable_gpu_data(mem);
-    case GPU_OVERWRITE:
-        return synced_mem_overwrite_gpu_data(mem);
-    case ACCESSES:
-        break;
-    }
-    return NULL;
-}
 
 /* ---- Ways to each head; each leaves the pattern 1, or no contents ---- */
 
@@ -209,7 +173,7 @@ static void check_writable(synced_mem *mem, enum access access, void *data, size
 static void check_refused(synced_mem *mem, enum access access)
 {
     const struct facts before = facts_of(mem);
-    FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, do_access(mem, access));
+    FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, do_access(mem, access, NULL));
     check_unchanged(mem, &before);
     if (before.head == SYNCED_MEM_AT_CPU)
         ck_assert(host_is(synced_mem_cpu_data(mem), before.size, 1));
@@ -217,9 +181,9 @@ static void check_refused(synced_mem *mem, enum access access)
 
 START_TEST(cell)
 {
-    const struct way *const way = &ways[_i / ACCESSES];
-    const enum access access = (enum access)(_i % ACCESSES);
-    const size_t size = sizes[(_i / ACCESSES + _i % ACCESSES) % 3];
+    const struct way *const way = &ways[_i / PLAIN_ACCESSES];
+    const enum access access = (enum access)(_i % PLAIN_ACCESSES);
+    const size_t size = sizes[(_i / PLAIN_ACCESSES + _i % PLAIN_ACCESSES) % 3];
     if (way->with_gpu && !gpu_expected())
         return;
     synced_mem *const mem = way->go(size);
@@ -231,14 +195,14 @@ START_TEST(cell)
     }
     const struct cell *const expected = &table[way->head][access];
     const synced_mem_stats before = stats_now();
-    const void *const data = do_access(mem, access);
+    const void *const data = do_access(mem, access, NULL);
     ck_assert_msg(data != NULL, "%s", synced_mem_last_error_message());
     check_moved(&before, expected->work, size);
     ck_assert_int_eq(synced_mem_head(mem), expected->next);
 
     const synced_mem_stats then = stats_now();
     for (int again = 0; again < 2; again++)
-        ck_assert_ptr_eq(do_access(mem, access), data);
+        ck_assert_ptr_eq(do_access(mem, access, NULL), data);
     ck_assert_int_eq(synced_mem_head(mem), expected->next);
     const synced_mem_stats now = stats_now();
     ck_assert_int_eq(memcmp(&then, &now, sizeof now), 0);
@@ -288,7 +252,7 @@ Suite *suite(void)
 {
     Suite *const made = suite_create("state");
     TCase *const tests = add_case(made, "table");
-    tcase_add_loop_test(tests, cell, 0, WAYS * ACCESSES);
+    tcase_add_loop_test(tests, cell, 0, WAYS * PLAIN_ACCESSES);
     tcase_add_test(tests, zeros_in_used_memory);
     tcase_add_test(tests, many_times);
     return made;

@@ -1,5 +1,6 @@
 /* Checks a trace where the system or the runtime refuses something. The trace goes on without it, and the program is
  * not affected. */
+#include "failing_calloc.h"
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
@@ -26,17 +27,6 @@ void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, o
 void *__wrap_mmap64(void *start, size_t bytes, int allowed, int flags, int fd, off_t offset)
 {
     return __wrap_mmap(start, bytes, allowed, flags, fd, offset);
-}
-
-/* The number of the failing call, from now on; 0: none. */
-static int failing_calloc;
-void *__real_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size);
-void *__wrap_calloc(size_t count, size_t size)
-{
-    if (failing_calloc > 0 && --failing_calloc == 0)
-        return NULL;
-    return __real_calloc(count, size);
 }
 
 static bool failing_close;
@@ -120,9 +110,9 @@ START_TEST(no_memory_for_an_objects_record)
 {
     synced_mem *const mem = make_at_cpu(SIZE, 1);
     start();
-    failing_calloc = 1;
+    fail_calloc_in = 1;
     OK(synced_mem_resize_discard(mem, SIZE));
-    ck_assert_int_eq(failing_calloc, 0);
+    ck_assert_int_eq(fail_calloc_in, 0);
     OK(synced_mem_release(mem));
     stop();
     HAS("\"object\":\"\",\"call\":\"synced_mem_resize_discard\"");
@@ -174,10 +164,10 @@ START_TEST(transfers_that_are_not_timed)
     if (untimed[_i].call)
         emu_fail(untimed[_i].call, untimed[_i].nth, cudaErrorUnknown, false);
     else
-        failing_calloc = (int)untimed[_i].nth;
+        fail_calloc_in = (int)untimed[_i].nth;
     if (!sm_timing_end(sm_timing_begin(sm_stream_traced(internal)), sm_stream_traced(internal), &event))
         sm_trace_record(&event);
-    ck_assert_int_eq(failing_calloc, 0);
+    ck_assert_int_eq(fail_calloc_in, 0);
     sm_timing_resolve(true);
     if (!sm_timing_end(sm_timing_begin(sm_stream_traced(internal)), sm_stream_traced(internal), &event))
         sm_trace_record(&event);

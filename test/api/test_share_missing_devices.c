@@ -1,0 +1,147 @@
+/* Checks shareable objects whose device is lost or missing, or whose processes see different devices. On the emulated
+ * runtime. */
+#include "share_two_kit.h"
+
+#include "processes_kit.h"
+
+/* ---- Lost devices ---- */
+
+static void lose_device(void)
+{
+    emu_break_device(0, cudaErrorLaunchFailure);
+    (void)gpu_try_fill(synced_mem_overwrite_gpu_data(one), BYTES, 2, NULL);
+}
+
+/* Contents on the host alone are handed over; those on the device are lost. */
+START_TEST(a_device_is_lost)
+{
+    open_two();
+    synced_mem *const third = share_with_myself(one);
+    leaves_memory = true;
+    if (_i == 0) {
+        lose_device();
+        FAILS(SYNCED_MEM_ERR_DEVICE_LOST, synced_mem_hand_over(one));
+        FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(other, CPU, READ, 0));
+        OK(synced_mem_release(one)); /* a death in the turn */
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(other, CPU, READ, 0));
+        OK(synced_mem_acquire(other, CPU, READ, 0));
+        ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 0));
+        FAILS(SYNCED_MEM_ERR_OWNER_DIED, synced_mem_acquire(third, CPU, READ, 0));
+    } else {
+        host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+        const void *const data = synced_mem_gpu_data_on(one, NULL);
+        ck_assert_ptr_nonnull(data);
+        HEAD_IS(one, SYNCED);
+        emu_break_device(0, cudaErrorLaunchFailure);
+        (void)gpu_try_fill((void *)(uintptr_t)data, BYTES, 2, NULL);
+        OK(synced_mem_hand_over(one));
+        OK(synced_mem_acquire(other, CPU, READ, 0));
+        ck_assert(pattern_is(synced_mem_cpu_data(other), BYTES, 1));
+        OK(synced_mem_release(one));
+    }
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(third));
+}
+END_TEST
+
+/* ---- Devices that a process does not see ---- */
+
+static void make_on_both(int socket)
+{
+    synced_mem *const mem = make_and_share(socket);
+    gpu_fill(synced_mem_overwrite_gpu_data(mem), BYTES, 1, NULL);
+    OK(synced_mem_hand_over(mem));
+    raise_flag(0);
+    await_flag(1, 1);
+    OK(synced_mem_acquire(mem, CPU, READ, LONG_MS)); /* now both sides are valid */
+    OK(synced_mem_hand_over(mem));
+    raise_flag(0);
+    await_flag(1, 2);
+    OK(synced_mem_acquire(mem, GPU, READ, LONG_MS));
+    ck_assert(device_is(synced_mem_gpu_data(mem), BYTES, 3));
+    OK(synced_mem_release(mem));
+}
+
+static void receive_without_device(int socket)
+{
+    for (int i = 0; i < synced_mem_device_count(); i++)
+        emu_set_gpu(i, 10 + i);
+    synced_mem *const mem = receive(socket);
+    await_flag(0, 1);
+    for (int turn = 0; turn < 2; turn++) {
+        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_acquire(mem, CPU, turn ? WRITE : READ, LONG_MS));
+        FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_acquire(mem, GPU, turn ? WRITE : READ, LONG_MS));
+    }
+    raise_flag(1);
+    await_flag(0, 2);
+    synced_mem *const other_device = make_at_gpu(BYTES, 9); /* the process uses a device */
+    OK(synced_mem_acquire(mem, CPU, WRITE, LONG_MS));
+    HEAD_IS(mem, AT_CPU);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data(mem));
+    ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
+    host_fill(synced_mem_mutable_cpu_data(mem), BYTES, 3);
+    OK(synced_mem_hand_over(mem));
+    raise_flag(1);
+    OK(synced_mem_release(mem));
+    OK(synced_mem_release(other_device));
+}
+
+START_TEST(a_process_sees_other_devices)
+{
+    run_two(make_on_both, receive_without_device);
+}
+END_TEST
+
+/* A stream of another device than the memory's. */
+START_TEST(a_stream_of_another_device)
+{
+    open_two();
+    OK(synced_mem_hand_over(one));
+    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    gpu_make_current(1);
+    stream = gpu_stream_create(1, true);
+    FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_overwrite_gpu_data_on(other, stream));
+    close_stream(stream);
+    gpu_make_current(0);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data(other));
+    release_two();
+}
+END_TEST
+
+/* The maker names a device that does not exist, or there is none. */
+START_TEST(a_device_that_does_not_exist)
+{
+    int ends[2];
+    one = make_shareable_of(BYTES, 77, SYNCED_MEM_SHAREABLE_SAME_USER);
+    ck_assert(open_pair(SOCK_STREAM, ends));
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_share(one, ends[0], 0));
+    OK(synced_mem_release(one));
+    close_pair(ends);
+}
+END_TEST
+
+START_TEST(a_machine_without_a_device)
+{
+    emu_fail("cudaGetDeviceCount", 1, cudaErrorNoDevice, false);
+    one = make_shareable(BYTES);
+    other = share_with_myself(one);
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    OK(synced_mem_hand_over(one));
+    OK(synced_mem_acquire(other, CPU, READ, 0));
+    check_on_host();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_missing_devices");
+    TCase *const cases = add_case(suite, "share_missing_devices");
+    TCase *const lost = add_case_without_end(suite, "lost");
+    TCase *const processes = add_case_in_children(suite, "processes");
+    tcase_add_test(cases, a_stream_of_another_device);
+    tcase_add_test(cases, a_device_that_does_not_exist);
+    tcase_add_test(cases, a_machine_without_a_device);
+    tcase_add_loop_test(lost, a_device_is_lost, 0, 2);
+    tcase_add_test(processes, a_process_sees_other_devices);
+    return suite;
+}

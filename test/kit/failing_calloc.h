@@ -1,0 +1,27 @@
+/* Makes an allocation of the library fail. The suite lists 'calloc' among its wraps. */
+#ifndef FAILING_CALLOC_H
+#define FAILING_CALLOC_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+static atomic_int fail_calloc_in; /* the number of further allocations until one fails; 0: none fails */
+
+/* Counts an allocation, on any thread. Returns whether it is to fail. */
+static inline bool is_calloc_to_fail(void)
+{
+    int in = atomic_load(&fail_calloc_in);
+    while (in > 0 && !atomic_compare_exchange_weak(&fail_calloc_in, &in, in - 1))
+        continue;
+    return in == 1;
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return is_calloc_to_fail() ? NULL : __real_calloc(count, size);
+}
+
+#endif

@@ -1,0 +1,34 @@
+/* Counts of what a failed call may leave behind in the process. */
+#ifndef LEFTOVERS_H
+#define LEFTOVERS_H
+
+#include <check.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+static inline int count_open_descriptors(void)
+{
+    DIR *const folder = opendir("/proc/self/fd");
+    int count = 0;
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder))
+        count++;
+    (void)closedir(folder);
+    return count;
+}
+
+/* Counts the mappings of memory that processes share. */
+static inline int count_shared_mappings(void)
+{
+    char line[512];
+    int count = 0;
+    FILE *const file = fopen("/proc/self/maps", "r");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof line, file))
+        count += strstr(line, "memfd:synced_mem") != NULL;
+    (void)fclose(file);
+    return count;
+}
+
+#endif
