@@ -155,8 +155,9 @@ static bool add_level(struct synced_mem *first)
     return true;
 }
 
-/* Returns the node below that gets the offset, and splits it if it is full. NULL: the system has no memory. If the offset
- * follows all others, the left half keeps all but one. So pieces that are added in order leave full nodes behind. */
+/* Returns the node below that gets the offset, and splits it if it is full. NULL: the system has no memory. If the
+ * offset follows all others, the left half keeps all but one. So pieces that are added in order leave full nodes
+ * behind. */
 static struct sm_piece_node *step_down(struct sm_piece_node *node, size_t offset)
 {
     const unsigned index = find_entry(node, offset);

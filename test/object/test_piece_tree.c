@@ -1,5 +1,5 @@
-/* Checks the search tree of a root's pieces beside a naive reference: an array of flags. The records have no contents and
- * no root. */
+/* Checks the search tree of a root's pieces beside a naive reference: an array of flags. The records have no contents
+ * and no root. */
 #include "fixture.h"
 
 #include "base/slab.h"
