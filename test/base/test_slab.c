@@ -8,11 +8,12 @@ struct cell {
     void *link;
 };
 
+static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
+
 START_TEST(slab)
 {
-    enum { MANY = 10000 }; /* more than the shelves and batches hold */
-    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
-    struct cell *taken[MANY];
+    enum { MANY = 140000 }; /* more than the shelves and batches hold */
+    static struct cell *taken[MANY];
     for (int i = 0; i < MANY; i++) {
         taken[i] = sm_slab_take(&cells);
         ck_assert_ptr_nonnull(taken[i]);
@@ -43,7 +44,6 @@ END_TEST
 START_TEST(lists)
 {
     enum { MANY = 300, BEFORE = 20 };
-    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
     struct cell *taken[MANY];
     int count = 0;
     for (int i = 0; i < BEFORE; i++)
