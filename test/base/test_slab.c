@@ -30,6 +30,12 @@ START_TEST(slab)
     ck_assert_ptr_eq(sm_slab_take(&cells), taken[5]);
     for (int i = 0; i < MANY; i++)
         sm_slab_give(&cells, taken[i]);
+    void *const chunk = cells.cells.chunks;
+    for (int i = 0; i < MANY; i++)
+        taken[i] = sm_slab_take(&cells);
+    ck_assert_ptr_eq(cells.cells.chunks, chunk); /* all of them are cells that were given back */
+    for (int i = 0; i < MANY; i++)
+        sm_slab_give(&cells, taken[i]);
     sm_slab_trim(&cells);
     ck_assert_ptr_null(cells.cells.chunks);
     ck_assert_ptr_null(cells.cells.free);
