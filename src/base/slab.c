@@ -105,13 +105,23 @@ static void push_cell(const struct sm_slab *slab, void **list, void *cell)
     *list = cell;
 }
 
+/* Prefetches both ends of the cell that is taken next. Cells that were given back at random are far apart. */
+static void prefetch_cell(const struct sm_cells *cells, void *cell)
+{
+    __builtin_prefetch(cell, 1);
+    __builtin_prefetch(get_cell_link(cells, cell), 1);
+}
+
 static void *pop_cell(const struct sm_slab *slab, void **list)
 {
     void *const cell = *list;
     if (!cell)
         return NULL;
-    *list = *get_cell_link(&slab->cells, cell);
+    void *const next = *get_cell_link(&slab->cells, cell);
     *get_cell_link(&slab->cells, cell) = NULL;
+    *list = next;
+    if (next)
+        prefetch_cell(&slab->cells, next);
     return cell;
 }
 

@@ -31,9 +31,10 @@ void *sm_cells_take(struct sm_cells *cells);
 void sm_cells_give(struct sm_cells *cells, void *cell);
 void sm_cells_trim(struct sm_cells *cells);
 
-/* A batch is a list of cells. It moves between a shelf and the slab as a whole, in constant time whatever its
- * length. */
-enum { SM_BATCHES = 256 };
+/* A batch is a list of cells. It moves between a shelf and the slab as a whole, in constant time whatever its length. A
+ * slab has room for the batches of 131,072 cells. The cells of further ones are given back one by one, and are read one
+ * by one when they are taken again. */
+enum { SM_BATCHES = 4096 };
 
 /* A shard's stock of free cells. The slab counts them as taken. */
 struct sm_shelf {
@@ -47,14 +48,15 @@ struct sm_shelf {
 struct sm_slab {
     struct sm_lock lock; /* guards the cells and the batches */
     struct sm_cells cells;
-    void *batches[SM_BATCHES]; /* counted as taken */
+    void **const batches; /* SM_BATCHES; counted as taken */
     unsigned batch_count;
     struct sm_shelf shelves[SM_SHARDS];
 };
 
+/* Of a slab at file scope. */
 #define SM_SLAB_INITIALIZER(type)                                                                                      \
     {                                                                                                                  \
-        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type),                                              \
+        .lock = SM_LOCK_INITIALIZER, .cells = SM_CELLS_INITIALIZER(type), .batches = (void *[SM_BATCHES]){NULL},       \
         .shelves = {SM_SIXTEEN_TIMES({.lock = SM_LOCK_INITIALIZER})},                                                  \
     }
 

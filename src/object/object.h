@@ -98,15 +98,14 @@ struct synced_mem {
             /* The hot path on a stream: the stream that gets the device copy's pointer at once. Never NULL. */
             _Atomic(struct sm_stream *) on[2];
         };
-        struct { /* of a piece; a search in the tree reads no other fields */
+        struct { /* of a piece */
             struct synced_mem *root;
-            struct synced_mem *left; /* in the tree */
-            struct synced_mem *right;
             size_t offset; /* in the root */
             union {
                 struct synced_mem *next_entered[SM_SIDES]; /* in the lists of concerned.h */
                 struct {                                   /* of the first piece, which is in no list */
-                    struct synced_mem *tree;               /* the top of the tree of all pieces */
+                    struct sm_piece_node *tree;            /* of piece_tree.h; NULL: there are few pieces */
+                    struct sm_piece_node *leaf;            /* the leaf that was found last, or NULL */
                     struct synced_mem *hint;               /* the piece that was found last */
                 };
             };

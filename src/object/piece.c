@@ -1,13 +1,13 @@
 /* The pieces of a divided root. */
 #include "object/piece.h"
 
-#include "base/hash.h"
 #include "base/slab.h"
 #include "base/status.h"
 #include "copy/part.h"
 #include "memory/guard.h"
 #include "object/concerned.h"
 #include "object/guarding.h"
+#include "object/piece_tree.h"
 #include "object/publish.h"
 #include "object/span.h"
 #include "object/unified.h"
@@ -22,86 +22,20 @@ bool sm_pieces_are_valid(const struct synced_mem *root)
     unsigned loose = 0;
     for (const struct synced_mem *each = root->at.first->beside.after; each; each = each->beside.after)
         loose += each->holders == 0;
-    return loose == root->at.first->loose && sm_concerned_is_valid(root);
+    return loose == root->at.first->loose && sm_piece_tree_is_valid(root->at.first) && sm_concerned_is_valid(root);
 }
 
 void sm_pieces_trim(void)
 {
     sm_slab_trim(&pieces);
+    sm_piece_tree_trim();
 }
 
-/* ---- The tree ---- */
-
-/* Each record's place in the tree's heap, which balances it. */
-static uint64_t get_rank(const struct synced_mem *piece)
-{
-    return sm_hash((uintptr_t)piece);
-}
-
-static struct synced_mem **get_tree(const struct synced_mem *root)
-{
-    return &root->at.first->tree;
-}
-
-/* Splits a tree into the pieces before the offset, and those from it on. */
-static void split_tree(struct synced_mem *top, size_t offset, struct synced_mem **before, struct synced_mem **from)
-{
-    while (top) {
-        if (top->offset < offset) {
-            *before = top;
-            before = &top->right;
-            top = top->right;
-        } else {
-            *from = top;
-            from = &top->left;
-            top = top->left;
-        }
-    }
-    *before = NULL;
-    *from = NULL;
-}
-
-static void insert_into_tree(struct synced_mem **link, struct synced_mem *piece)
-{
-    while (*link && get_rank(*link) >= get_rank(piece))
-        link = piece->offset < (*link)->offset ? &(*link)->left : &(*link)->right;
-    split_tree(*link, piece->offset, &piece->left, &piece->right);
-    *link = piece;
-}
-
-static void remove_from_tree(struct synced_mem **link, const struct synced_mem *piece)
-{
-    struct synced_mem *low = piece->left;
-    struct synced_mem *high = piece->right;
-    while (*link != piece)
-        link = piece->offset < (*link)->offset ? &(*link)->left : &(*link)->right;
-    while (low && high) {
-        struct synced_mem *const top = get_rank(low) >= get_rank(high) ? low : high;
-        *link = top;
-        link = top == low ? &low->right : &high->left;
-        if (top == low)
-            low = low->right;
-        else
-            high = high->left;
-    }
-    *link = low ? low : high;
-}
+/* ---- Finding ---- */
 
 static bool has_byte(const struct synced_mem *piece, size_t offset)
 {
     return piece && piece->offset <= offset && offset - piece->offset < sm_size(piece);
-}
-
-/* Returns the last piece of the tree that begins at the offset or before it. */
-static struct synced_mem *search_tree(struct synced_mem *top, size_t offset)
-{
-    struct synced_mem *found = NULL;
-    while (top) {
-        if (top->offset <= offset)
-            found = top;
-        top = top->offset <= offset ? top->right : top->left;
-    }
-    return found;
 }
 
 struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
@@ -111,7 +45,7 @@ struct synced_mem *sm_find_piece(struct synced_mem *root, size_t offset)
     if (at && !has_byte(at, offset))
         at = at->beside.after;
     if (!has_byte(at, offset))
-        at = search_tree(*get_tree(root), offset);
+        at = sm_piece_tree_find(root->at.first, offset);
     *hint = at;
     return at;
 }
@@ -127,10 +61,9 @@ static struct synced_mem *make_piece(struct synced_mem *root, size_t offset, siz
     }
     piece->kind = SM_PIECE;
     piece->root = root;
-    piece->left = NULL;
-    piece->right = NULL;
     piece->offset = offset;
     piece->tree = NULL;
+    piece->leaf = NULL;
     piece->hint = NULL;
     piece->beside = (struct sm_neighbours){.before = NULL};
     piece->holders = 0;
@@ -200,7 +133,6 @@ synced_mem_status sm_divide(struct synced_mem *root)
         piece->given = memory->given > piece->given ? memory->given : piece->given;
     }
     set_piece_head(piece, sm_head(root));
-    piece->tree = piece;
     root->at = (struct sm_position){.first = piece};
     sm_publish_nothing(root);
     sm_publish_from_piece(root);
@@ -262,7 +194,14 @@ static void insert_after(struct synced_mem *piece, struct synced_mem *right)
         piece->beside.after->beside.before = right;
     piece->beside.after = right;
     piece->root->at.first->loose++;
-    insert_into_tree(get_tree(piece->root), right);
+}
+
+/* Nothing of the root is changed before. */
+static synced_mem_status add_to_tree(const struct synced_mem *piece, struct synced_mem *right)
+{
+    if (sm_piece_tree_add(piece->root->at.first, piece, right))
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the tree of parts");
 }
 
 static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
@@ -270,7 +209,7 @@ static synced_mem_status cut_piece(struct synced_mem *piece, size_t at)
     struct synced_mem *const right = make_piece(piece->root, piece->offset + at, sm_size(piece) - at);
     if (!right)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    if (cut_parts(right, piece, at) != SYNCED_MEM_OK) {
+    if (cut_parts(right, piece, at) != SYNCED_MEM_OK || add_to_tree(piece, right) != SYNCED_MEM_OK) {
         give_piece(right);
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
     }
@@ -360,7 +299,7 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     left->beside.after = right->beside.after;
     if (right->beside.after)
         right->beside.after->beside.before = left;
-    remove_from_tree(get_tree(left->root), right);
+    sm_piece_tree_remove(left->root->at.first, right);
     left->root->at.first->loose--;
     sm_concerned_forget(right);
     const size_t size = sm_size(left) + sm_size(right);
@@ -421,18 +360,29 @@ static void remove_holder(struct synced_mem *piece)
         piece->root->at.first->loose++;
 }
 
-synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
+static synced_mem_status find_border(struct synced_mem *root, size_t offset, struct synced_mem **piece)
 {
-    struct synced_mem *const piece = sm_find_piece(root, offset);
-    return piece->offset < offset ? cut_piece(piece, offset - piece->offset) : SYNCED_MEM_OK;
+    struct synced_mem *const at = sm_find_piece(root, offset);
+    const bool begins = at->offset == offset;
+    if (!begins)
+        SM_TRY(cut_piece(at, offset - at->offset));
+    *piece = begins ? at : at->beside.after;
+    return SYNCED_MEM_OK;
 }
 
-synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset)
+synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset)
 {
+    struct synced_mem *piece;
+    return find_border(root, offset, &piece);
+}
+
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct synced_mem **piece)
+{
+    *piece = offset == 0 ? root->at.first : NULL;
     if (!is_border(root, offset))
         return SYNCED_MEM_OK;
-    SM_TRY(sm_cut_at(root, offset));
-    add_holder(sm_find_piece(root, offset));
+    SM_TRY(find_border(root, offset, piece));
+    add_holder(*piece);
     return SYNCED_MEM_OK;
 }
 
@@ -529,6 +479,7 @@ void sm_drop_pieces(struct synced_mem *root)
     const unsigned head = sm_head(each);
     assert(root->holders == 0);
     sm_concerned_end(each);
+    sm_piece_tree_end(each);
     while (each) {
         struct synced_mem *const piece = each;
         each = piece->beside.after;

@@ -12,8 +12,8 @@
  * Neighbours that nobody holds apart are joined when a call on both of them ends, or the last view between them is
  * released, if their heads and their work in flight are alike.
  *
- * The pieces are in a list and in a balanced tree, ordered by offset. All functions need the root's lock. None blocks,
- * but for sm_kept_wait().
+ * The pieces are in a list, ordered by offset. More than a few are also in a search tree (piece_tree.h). All functions
+ * need the root's lock. None blocks, but for sm_kept_wait().
  */
 #ifndef SM_PIECE_H
 #define SM_PIECE_H
@@ -28,9 +28,9 @@ void sm_undivide(struct synced_mem *root);
 /* Makes a piece of a divided root begin at the offset. On failure nothing has changed. ERR_OUT_OF_HOST_MEMORY. */
 synced_mem_status sm_cut_at(struct synced_mem *root, size_t offset);
 
-/* Makes a piece of a divided root begin at the offset, and holds it. On failure nothing has changed. The begin and the
- * end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset);
+/* Makes a piece of a divided root begin at the offset, and holds it. Stores the piece; NULL: the root ends there. On
+ * failure nothing has changed. The begin and the end of the root need no hold. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_hold_border(struct synced_mem *root, size_t offset, struct synced_mem **piece);
 /* Ends a hold on the border where the piece begins, and joins it to the left if it was the last hold. NULL, and the
  * first piece: no effect. */
 void sm_drop_border(struct synced_mem *piece);
@@ -82,10 +82,11 @@ void sm_put_parts(const struct synced_mem *root, enum sm_side side, struct sm_co
 /* Gives up a list from sm_make_parts(). */
 void sm_give_parts(struct sm_copy *list);
 
-/* Returns whether the pieces of a divided root without holders are counted right. With the lock held. */
+/* Returns whether the pieces of a divided root without holders are counted right, and its tree and lists are valid.
+ * With the lock held. */
 bool sm_pieces_are_valid(const struct synced_mem *root);
 
-/* Frees the memory of unused records. */
+/* Frees the memory of unused records, and of the trees' unused nodes. */
 void sm_pieces_trim(void);
 
 #endif

@@ -14,12 +14,14 @@ static synced_mem_status check_range(const struct synced_mem *of, size_t offset,
                    offset, sm_size(of));
 }
 
-static synced_mem_status hold_borders(struct synced_mem *root, size_t begin, size_t end)
+/* Stores the piece that begins at the first border. */
+static synced_mem_status hold_borders(struct synced_mem *root, size_t begin, size_t end, struct synced_mem **first)
 {
-    SM_TRY(sm_hold_border(root, begin));
-    const synced_mem_status status = sm_hold_border(root, end);
+    struct synced_mem *behind;
+    SM_TRY(sm_hold_border(root, begin, first));
+    const synced_mem_status status = sm_hold_border(root, end, &behind);
     if (status != SYNCED_MEM_OK)
-        sm_drop_border(sm_find_piece(root, begin));
+        sm_drop_border(*first);
     return status;
 }
 
@@ -28,13 +30,14 @@ static synced_mem_status cut_view(struct synced_mem *view, struct synced_mem *ro
 {
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    const synced_mem_status status = hold_borders(root, begin, begin + size);
+    struct synced_mem *first;
+    const synced_mem_status status = hold_borders(root, begin, begin + size, &first);
     if (status != SYNCED_MEM_OK) {
         sm_undivide(root);
         return status;
     }
     root->holders++;
-    view->at = (struct sm_position){.first = sm_find_piece(root, begin)};
+    view->at = (struct sm_position){.first = first};
     atomic_store_explicit(&view->gpu_data, NULL, memory_order_relaxed);
     atomic_store_explicit(&view->gpu_data_at, &view->gpu_data, memory_order_relaxed);
     sm_publish_nothing(view);

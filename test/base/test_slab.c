@@ -8,11 +8,12 @@ struct cell {
     void *link;
 };
 
+static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
+
 START_TEST(slab)
 {
-    enum { MANY = 10000 }; /* more than the shelves and batches hold */
-    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
-    struct cell *taken[MANY];
+    enum { MANY = 140000 }; /* more than the shelves and batches hold */
+    static struct cell *taken[MANY];
     for (int i = 0; i < MANY; i++) {
         taken[i] = sm_slab_take(&cells);
         ck_assert_ptr_nonnull(taken[i]);
@@ -29,6 +30,12 @@ START_TEST(slab)
     ck_assert_ptr_eq(sm_slab_take(&cells), taken[5]);
     for (int i = 0; i < MANY; i++)
         sm_slab_give(&cells, taken[i]);
+    void *const chunk = cells.cells.chunks;
+    for (int i = 0; i < MANY; i++)
+        taken[i] = sm_slab_take(&cells);
+    ck_assert_ptr_eq(cells.cells.chunks, chunk); /* all of them are cells that were given back */
+    for (int i = 0; i < MANY; i++)
+        sm_slab_give(&cells, taken[i]);
     sm_slab_trim(&cells);
     ck_assert_ptr_null(cells.cells.chunks);
     ck_assert_ptr_null(cells.cells.free);
@@ -43,7 +50,6 @@ END_TEST
 START_TEST(lists)
 {
     enum { MANY = 300, BEFORE = 20 };
-    static struct sm_slab cells = SM_SLAB_INITIALIZER(struct cell);
     struct cell *taken[MANY];
     int count = 0;
     for (int i = 0; i < BEFORE; i++)

@@ -1,0 +1,361 @@
+/* Checks the search tree of a root's pieces beside a naive reference: an array of flags. The records have no contents
+ * and no root. */
+#include "fixture.h"
+
+#include "base/slab.h"
+#include "object/piece_tree.h"
+
+#include <string.h>
+
+/* ---- Memory ---- */
+
+static int nodes;   /* that are taken */
+static int takes;   /* attempts to take one */
+static int fail_in; /* the number of further attempts until one fails; 0: none fails */
+static int chunks;  /* that the slabs have obtained */
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    chunks++;
+    return __real_calloc(count, size);
+}
+
+void *__real_sm_slab_take(struct sm_slab *slab);
+void *__wrap_sm_slab_take(struct sm_slab *slab);
+void *__wrap_sm_slab_take(struct sm_slab *slab)
+{
+    takes++;
+    if (fail_in > 0 && --fail_in == 0)
+        return NULL;
+    nodes++;
+    return __real_sm_slab_take(slab);
+}
+
+void __real_sm_slab_give(struct sm_slab *slab, void *cell);
+void __wrap_sm_slab_give(struct sm_slab *slab, void *cell);
+void __wrap_sm_slab_give(struct sm_slab *slab, void *cell)
+{
+    nodes--;
+    __real_sm_slab_give(slab, cell);
+}
+
+/* ---- The reference ---- */
+
+enum { PLACES = 6000, STEP = 10, NODE_HAS = 31, FEW = 8, LEAST = 6 };
+
+static struct synced_mem pieces[PLACES]; /* each has the offset of its index times STEP */
+static bool present[PLACES];
+static int count;
+static uint64_t state;
+
+static int draw(int below)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int)((state >> 33) % (unsigned)below);
+}
+
+/* Check records each assertion. There are very many here, so only a failure is recorded. */
+static void must(bool holds, const char *text)
+{
+    if (!holds)
+        ck_abort_msg("%s", text);
+}
+
+static struct synced_mem *find_naively(int place)
+{
+    while (!present[place])
+        place--;
+    return &pieces[place];
+}
+
+static void check_finds(int place, int within)
+{
+    const size_t offset = (size_t)place * STEP + (size_t)within;
+    must(sm_piece_tree_find(pieces, offset) == find_naively(place), "the piece at an offset");
+}
+
+static void check_all(void)
+{
+    must(sm_piece_tree_is_valid(pieces), "a valid tree");
+    for (int i = 0; i < PLACES; i++)
+        check_finds(i, i % STEP);
+}
+
+/* As cut_piece() does it: first the tree, then the list. */
+static bool add(int place)
+{
+    struct synced_mem *const before = find_naively(place), *const piece = &pieces[place];
+    if (!sm_piece_tree_add(pieces, before, piece))
+        return false;
+    piece->beside = (struct sm_neighbours){.before = before, .after = before->beside.after};
+    if (piece->beside.after)
+        piece->beside.after->beside.before = piece;
+    before->beside.after = piece;
+    present[place] = true;
+    count++;
+    return true;
+}
+
+static void take_off_list(const struct synced_mem *piece)
+{
+    piece->beside.before->beside.after = piece->beside.after;
+    if (piece->beside.after)
+        piece->beside.after->beside.before = piece->beside.before;
+}
+
+static void remove_at(int place)
+{
+    take_off_list(&pieces[place]);
+    sm_piece_tree_remove(pieces, &pieces[place]);
+    present[place] = false;
+    count--;
+}
+
+static void toggle(int place)
+{
+    if (present[place])
+        remove_at(place);
+    else
+        must(add(place), "memory");
+}
+
+static void start(int seed)
+{
+    memset(pieces, 0, sizeof pieces);
+    memset(present, 0, sizeof present);
+    for (int i = 0; i < PLACES; i++) {
+        pieces[i].kind = SM_PIECE;
+        pieces[i].offset = (size_t)i * STEP;
+    }
+    present[0] = true;
+    count = 1;
+    nodes = takes = fail_in = 0;
+    state = (uint64_t)seed;
+}
+
+/* ---- Orders ---- */
+
+static void remove_all(void)
+{
+    for (int i = 1; i < PLACES; i++)
+        if (present[i])
+            remove_at(i);
+    ck_assert_int_eq(nodes, 0);
+    check_all();
+}
+
+/* Few pieces have no node. One more makes one, and half as many end it. */
+START_TEST(few)
+{
+    start(0);
+    for (int i = 1; i < FEW; i++)
+        ck_assert(add(i));
+    ck_assert_int_eq(takes, 0);
+    check_all();
+    ck_assert(add(FEW));
+    ck_assert_int_eq(nodes, 1);
+    for (int i = 1; count > FEW / 2; i++) {
+        ck_assert_int_eq(nodes, 1);
+        check_all();
+        remove_at(i);
+    }
+    ck_assert_int_eq(nodes, 0);
+    check_all();
+    sm_piece_tree_end(pieces);
+    check_all();
+}
+END_TEST
+
+/* Pieces that are added in order fill their nodes. */
+START_TEST(in_order)
+{
+    start(0);
+    for (int i = 1; i < PLACES; i++)
+        ck_assert(add(i));
+    check_all();
+    ck_assert_int_le(nodes, PLACES / (NODE_HAS - 1) * 11 / 10);
+    remove_all();
+}
+END_TEST
+
+/* Half of a node at least is in use. */
+START_TEST(in_reverse)
+{
+    start(0);
+    for (int i = PLACES - 1; i > 0; i--)
+        ck_assert(add(i));
+    check_all();
+    ck_assert_int_le(nodes, PLACES / (NODE_HAS / 2) * 11 / 10);
+    for (int i = PLACES - 1; i > 0; i--)
+        remove_at(i);
+    ck_assert_int_eq(nodes, 0);
+    check_all();
+}
+END_TEST
+
+/* Each node above the leaves has all the entries it can have. So the node behind it is not joined to it, and loses its
+ * last leaf. */
+START_TEST(full_neighbours)
+{
+    enum { BELOW = 2 * (NODE_HAS - 1) * (NODE_HAS - 1) }; /* the places below a node above the leaves */
+    start(0);
+    for (int i = 2; i < PLACES; i += 2)
+        ck_assert(add(i));
+    for (int i = BELOW / 2 + 1; i < PLACES - BELOW; i += BELOW) {
+        ck_assert(add(i));
+        ck_assert(add(i + 2));
+    }
+    for (int i = PLACES - 1; i > 0; i--)
+        if (present[i]) {
+            remove_at(i);
+            must(sm_piece_tree_is_valid(pieces), "a valid tree");
+        }
+    ck_assert_int_eq(nodes, 0);
+}
+END_TEST
+
+/* The number of pieces rises and falls at random, down to a share that differs. Sparse nodes are joined. */
+START_TEST(at_random)
+{
+    start(_i);
+    for (int phase = 0; phase < 8; phase++) {
+        const bool falls = phase % 2;
+        const int against = 20 + draw(80); /* one toggle of so many is against the trend */
+        const int wanted = falls ? PLACES / 16 + draw(PLACES / 8) : PLACES / 2 + draw(PLACES / 3);
+        for (int step = 0; falls ? count > wanted : count < wanted; step++) {
+            const int place = 1 + draw(PLACES - 1);
+            if (present[place] == falls || draw(against) == 0)
+                toggle(place);
+            check_finds(draw(PLACES), draw(STEP));
+            if (step % 1000 == 0)
+                check_all();
+        }
+        check_all();
+        ck_assert_int_le(nodes, 2 + count / LEAST);
+    }
+    remove_all();
+}
+END_TEST
+
+/* The pieces of a stretch come and go. Its nodes become sparse beside full ones. */
+START_TEST(stretches)
+{
+    start(_i);
+    for (int i = 1; i < PLACES; i++)
+        ck_assert(add(i));
+    for (int round = 0; round < 60; round++) {
+        const int begin = 1 + draw(PLACES - 1), length = draw(900), part = draw(100);
+        for (int i = begin; i < PLACES && i < begin + length; i++)
+            if (draw(100) <= part)
+                toggle(i);
+        check_all();
+        ck_assert_int_le(nodes, 2 + count / LEAST);
+    }
+    remove_all();
+}
+END_TEST
+
+START_TEST(end_with_pieces)
+{
+    start(0);
+    for (int i = 1; i < PLACES; i++)
+        ck_assert(add(i));
+    sm_piece_tree_end(pieces);
+    ck_assert_int_eq(nodes, 0);
+    const int before = chunks;
+    start(0);
+    for (int i = 1; i < PLACES; i++)
+        ck_assert(add(i));
+    ck_assert_int_eq(chunks, before); /* from the nodes given back */
+    sm_piece_tree_end(pieces);
+    sm_piece_tree_trim();
+    start(0);
+    for (int i = 1; i <= FEW; i++)
+        ck_assert(add(i));
+    ck_assert_int_gt(chunks, before);
+    sm_piece_tree_end(pieces);
+    sm_piece_tree_trim();
+}
+END_TEST
+
+/* ---- Failures ---- */
+
+/* Attempts to take a node fail. Nothing is lost, and the next attempt succeeds. Removal needs no node. */
+START_TEST(no_memory)
+{
+    int failures = 0;
+    start(_i);
+    while (count < PLACES / 2) {
+        const int place = _i == 0 ? count : 1 + draw(PLACES - 1);
+        if (present[place])
+            continue;
+        fail_in = 1 + (draw(3) == 0); /* the first or the second that is needed */
+        if (!add(place)) {
+            failures++;
+            check_all();
+            fail_in = 0;
+            ck_assert(add(place));
+            check_all();
+        }
+    }
+    ck_assert_int_gt(failures, PLACES / 4 / NODE_HAS);
+    fail_in = 1;
+    remove_all();
+    ck_assert_int_eq(fail_in, 1);
+}
+END_TEST
+
+/* ---- Checks ---- */
+
+START_TEST(check_finds_errors)
+{
+    const int pieces_here = _i == 0 ? FEW : 100;
+    start(0);
+    for (int i = 1; i < pieces_here; i++)
+        ck_assert(add(i));
+    ck_assert(sm_piece_tree_is_valid(pieces));
+    struct synced_mem *const last = &pieces[pieces_here - 1];
+    last->beside.after = &pieces[pieces_here];
+    ck_assert(!sm_piece_tree_is_valid(pieces)); /* one in the list alone */
+    last->beside.after = NULL;
+    ck_assert(sm_piece_tree_is_valid(pieces));
+    if (_i == 0)
+        return;
+    take_off_list(last);
+    ck_assert(!sm_piece_tree_is_valid(pieces)); /* one in the tree alone */
+    last->beside.before->beside.after = last;
+    last->offset += STEP;
+    ck_assert(!sm_piece_tree_is_valid(pieces)); /* another offset */
+    last->offset -= STEP;
+    struct synced_mem other = *last;
+    last->beside.before->beside.after = &other;
+    ck_assert(!sm_piece_tree_is_valid(pieces)); /* another piece at the offset */
+    last->beside.before->beside.after = last;
+    ck_assert(sm_piece_tree_is_valid(pieces));
+    sm_piece_tree_end(pieces);
+    ck_assert(!sm_piece_tree_is_valid(pieces)); /* no tree */
+}
+END_TEST
+
+/* The schedules of the runtime make no difference to the suite. */
+Suite *suite(void)
+{
+    Suite *const made = suite_create("piece_tree");
+    if (fixture_schedule() > 0)
+        return made;
+    TCase *const orders = add_case(made, "orders");
+    tcase_add_test(orders, few);
+    tcase_add_test(orders, in_order);
+    tcase_add_test(orders, in_reverse);
+    tcase_add_test(orders, full_neighbours);
+    tcase_add_loop_test(orders, at_random, 0, 8);
+    tcase_add_loop_test(orders, stretches, 0, 8);
+    tcase_add_test(orders, end_with_pieces);
+    TCase *const failures = add_case(made, "failures");
+    tcase_add_loop_test(failures, no_memory, 0, 3);
+    TCase *const checks = add_case(made, "checks");
+    tcase_add_loop_test(checks, check_finds_errors, 0, 2);
+    return made;
+}
