@@ -111,11 +111,14 @@ void sm_memfd_unmap(void *data, size_t bytes)
     (void)munmap(data, bytes);
 }
 
+/* Another process may have a lease on the file. O_NONBLOCK: open() fails then, instead of a wait for its end. */
 synced_mem_status sm_memfd_reopen(int of, int *fd)
 {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", of);
-    *fd = open(path, O_RDWR | O_CLOEXEC);
+    *fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0 && errno == EAGAIN)
+        return sm_fail(SYNCED_MEM_ERR_PEER, "another process has a lease on the file of the control page");
     if (*fd < 0)
         return sm_fail_system("a file in memory can't be opened through /proc/self/fd", errno);
     return sm_fd_move_up(fd);

@@ -24,7 +24,7 @@ synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **ou
 void sm_memfd_unmap(void *data, size_t bytes);
 
 /* Opens the descriptor's file anew: a descriptor with locks of its own. The caller closes *fd; on failure it is -1.
- * ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
+ * Does not block. ERR_PEER: another process has a lease on it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
 synced_mem_status sm_memfd_reopen(int of, int *fd);
 
 /* Moves a descriptor above the standard ones, which the program may close and still print to. Closes the old one if it
