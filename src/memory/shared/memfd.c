@@ -111,6 +111,11 @@ void sm_memfd_unmap(void *data, size_t bytes)
     (void)munmap(data, bytes);
 }
 
+void sm_memfd_replace(void *data, size_t bytes)
+{
+    (void)mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 /* Another process may have a lease on the file. O_NONBLOCK: open() fails then, instead of a wait for its end. */
 synced_mem_status sm_memfd_reopen(int of, int *fd)
 {

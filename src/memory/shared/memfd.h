@@ -23,6 +23,9 @@ synced_mem_status sm_memfd_check(int fd, size_t bytes);
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out);
 void sm_memfd_unmap(void *data, size_t bytes);
 
+/* Maps private memory, all zeros, over such a mapping. For a forked child. */
+void sm_memfd_replace(void *data, size_t bytes);
+
 /* Opens the descriptor's file anew: a descriptor with locks of its own. The caller closes *fd; on failure it is -1.
  * Does not block. ERR_PEER: another process has a lease on it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
 synced_mem_status sm_memfd_reopen(int of, int *fd);

@@ -15,16 +15,20 @@ static struct {
 
 /* ---- Forks ---- */
 
-/* In a forked child, which has no other thread. The fork has taken the list's lock, so the list is whole. */
-static void close_locks_in_child(void)
+/* In a forked child, which has no other thread. The fork has taken the list's lock, so the list is whole. A signal
+ * handler may have forked while its thread was in a call. Then the call goes on here, and must not store the parent's
+ * word. So memory of the child alone replaces the control page. */
+static void leave_in_child(void)
 {
-    for (struct sm_participant *each = participants.first; each; each = each->next)
+    for (struct sm_participant *each = participants.first; each; each = each->next) {
         sm_fd_close(&each->lock);
+        sm_memfd_replace(each->page, SM_MEMFD_PAGE);
+    }
 }
 
 static __attribute__((constructor)) void watch_forks_for_participants(void)
 {
-    (void)pthread_atfork(NULL, NULL, close_locks_in_child);
+    (void)pthread_atfork(NULL, NULL, leave_in_child);
 }
 
 /* A fork comes before or after all of this: the child must know every such descriptor. */
