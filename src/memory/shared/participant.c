@@ -13,6 +13,15 @@ static struct {
     struct sm_participant *first;
 } participants = {.lock = SM_LOCK_INITIALIZER};
 
+/* ---- Bytes ---- */
+
+/* Takes or releases the lock of a byte. Returns whether it could. */
+static bool set_byte_lock(int fd, unsigned index, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
 /* ---- Forks ---- */
 
 /* In a forked child, which has no other thread. The fork has taken the list's lock, so the list is whole. A signal
@@ -45,6 +54,8 @@ static synced_mem_status add_participant(struct sm_participant *participant, int
     return status;
 }
 
+/* The same holds here. A child that no handler of forks has prepared has the descriptor too: one of vfork(), say. So the
+ * byte's lock is released first, which does not need the last descriptor. */
 static void remove_participant(struct sm_participant *participant)
 {
     sm_lock(&participants.lock);
@@ -52,17 +63,12 @@ static void remove_participant(struct sm_participant *participant)
     if (participant->next)
         participant->next->link = participant->link;
     participant->link = NULL;
+    (void)set_byte_lock(participant->lock, participant->index, F_UNLCK);
+    sm_fd_close(&participant->lock);
     sm_unlock(&participants.lock);
 }
 
-/* ---- Bytes ---- */
-
-/* Takes or releases the lock of a byte. Returns whether it could. */
-static bool set_byte_lock(int fd, unsigned index, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
+/* ---- Indices ---- */
 
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place)
 {
@@ -101,7 +107,6 @@ void sm_participant_leave(struct sm_participant *participant)
 {
     if (participant->link)
         remove_participant(participant);
-    sm_fd_close(&participant->lock);
 }
 
 /* While this process holds the byte's lock, nobody else can take the index. */

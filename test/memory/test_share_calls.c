@@ -1,0 +1,89 @@
+/* Calls of the system on the files of shareable objects. The linker replaces some calls with these (--wrap). */
+#include "share_kit.h"
+
+#include "base/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+
+static struct {
+    int watched;  /* the descriptor whose end is watched; -1: none */
+    bool guarded; /* its close() came in a section that no fork can enter */
+    int locking;  /* the errno of the next attempts to lock a byte; 0: they do not fail */
+} calls = {.watched = -1};
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    if (fd == calls.watched)
+        calls.guarded = sm_process_is_inside();
+    return __real_close(fd);
+}
+
+int __real_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...);
+int __wrap_fcntl64(int fd, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *const argument = va_arg(arguments, void *);
+    va_end(arguments);
+    errno = calls.locking;
+    return calls.locking != 0 && command == F_OFD_SETLK ? -1 : __real_fcntl64(fd, command, argument);
+}
+
+int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
+
+/* ---- Participants ---- */
+
+/* A fork comes before or after. Otherwise the child would have the descriptor, and not know of it. */
+START_TEST(a_lock_is_closed_where_no_fork_comes)
+{
+    struct shared_page made = make_page();
+    struct sm_participant *const one = join(&made);
+    calls.watched = one->lock;
+    leave(one);
+    ck_assert(calls.guarded);
+    drop_page(&made);
+}
+END_TEST
+
+/* Starts a child as vfork() does: it does not run the handlers of forks, and keeps all descriptors. */
+static pid_t start_without_handlers(void)
+{
+    const pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+    if (child == 0)
+        for (;;)
+            (void)pause();
+    ck_assert_int_gt(child, 0);
+    return child;
+}
+
+START_TEST(a_lock_ends_before_its_last_descriptor)
+{
+    struct shared_page made = make_page();
+    struct sm_participant *const one = join(&made);
+    struct sm_participant *const other = join(&made);
+    unsigned head;
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    const pid_t child = start_without_handlers();
+    leave(one);
+    ck_assert_int_eq(sm_turn_wait(other, true, sm_deadline_after(0), &head), SYNCED_MEM_ERR_OWNER_DIED);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    leave(other);
+    drop_page(&made);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_calls");
+    TCase *const cases = add_case(suite, "share_calls");
+    tcase_add_test(cases, a_lock_is_closed_where_no_fork_comes);
+    tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
+    return suite;
+}
