@@ -303,6 +303,8 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
  *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
+ *                 One exception: synced_mem_receive() closes what it refuses, and close() may block if a process serves
+ *                 the descriptor's file system.
  *    limits       At most 64 processes have one object. A process must not close descriptors that it did not open.
  *
  * Timeouts are in milliseconds: 0 tries once, a negative one waits for ever. Linux alone.

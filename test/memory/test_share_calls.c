@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 static struct {
     int watched;  /* the descriptor whose end is watched; -1: none */
     bool guarded; /* its close() came in a section that no fork can enter */
+    int systems;  /* calls that query a file's system */
     int locking;  /* the errno of the next attempts to lock a byte; 0: they do not fail */
 } calls = {.watched = -1};
 
@@ -36,6 +38,32 @@ int __wrap_fcntl64(int fd, int command, ...)
 }
 
 int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
+
+int __real_fstatfs(int fd, struct statfs *out);
+int __wrap_fstatfs(int fd, struct statfs *out);
+int __wrap_fstatfs(int fd, struct statfs *out)
+{
+    calls.systems++;
+    return __real_fstatfs(fd, out);
+}
+
+int __wrap_fstatfs64(int fd, struct statfs *out) __attribute__((alias("__wrap_fstatfs")));
+
+/* ---- Files ---- */
+
+/* Another process may serve such a file's system, and not answer. */
+START_TEST(no_call_queries_a_file_without_seals)
+{
+    struct shared_page made = make_page();
+    int fd = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    ck_assert_int_eq(sm_memfd_check(made.fd, SM_MEMFD_PAGE), SYNCED_MEM_OK);
+    ck_assert_int_eq(calls.systems, 1);
+    ck_assert_int_eq(sm_memfd_check(fd, SM_MEMFD_PAGE), SYNCED_MEM_ERR_PEER);
+    ck_assert_int_eq(calls.systems, 1);
+    sm_fd_close(&fd);
+    drop_page(&made);
+}
+END_TEST
 
 /* ---- Participants ---- */
 
@@ -83,6 +111,7 @@ Suite *suite(void)
 {
     Suite *const suite = suite_create("share_calls");
     TCase *const cases = add_case(suite, "share_calls");
+    tcase_add_test(cases, no_call_queries_a_file_without_seals);
     tcase_add_test(cases, a_lock_is_closed_where_no_fork_comes);
     tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
     return suite;

@@ -365,6 +365,44 @@ START_TEST(other_files_than_said)
 }
 END_TEST
 
+/* Returns a TCP socket with bytes that nobody takes. Its last close() waits for 10 s. */
+static int open_lingering(int *listening)
+{
+    static const char bytes[1 << 16];
+    const struct linger linger = {.l_onoff = 1, .l_linger = 10};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    *listening = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(*listening, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(*listening, 1), 0);
+    ck_assert_int_eq(getsockname(*listening, (struct sockaddr *)&address, &size), 0);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+    while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        continue;
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    return fd;
+}
+
+/* As the first descriptor, as the third, and as the fourth, which is too many. */
+START_TEST(a_socket_that_lingers)
+{
+    const int place = _i == 0 ? 0 : _i + 1;
+    const struct peer_message message = {good_message.magic, 1, _i == 0 ? 2 : (uint32_t)_i + 2};
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    int listening;
+    int files[4] = {mine->files.control, mine->files.host, mine->files.host, mine->files.host};
+    open_pair(SOCK_STREAM, pair.ends);
+    files[place] = open_lingering(&listening);
+    send_raw(pair.ends[0], &message, sizeof message, files, message.files);
+    (void)close(files[place]);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    (void)close(listening);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
 START_TEST(impossible_facts)
 {
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
@@ -446,6 +484,7 @@ Suite *suite(void)
     tcase_add_loop_test(cases, malformed_messages, 0, 2);
     tcase_add_test(cases, descriptors_with_each_byte);
     tcase_add_loop_test(cases, other_files_than_said, 0, 20);
+    tcase_add_loop_test(cases, a_socket_that_lingers, 0, 3);
     tcase_add_test(cases, impossible_facts);
     tcase_add_test(cases, no_descriptor_is_left);
     return suite;

@@ -69,17 +69,27 @@ synced_mem_status sm_memfd_make(size_t bytes, int *fd)
     return sm_fail_system("a file in memory can't be sized and sealed", error);
 }
 
+/* Files in memory alone have seals. A query of another file may block: a process may serve its file system. */
+static bool is_sealed(int fd)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & ~SEAL_EXEC) == SEALS;
+}
+
 /* Memory of huge pages is refused: where none is left, the first access to a page faults. */
-synced_mem_status sm_memfd_check(int fd, size_t bytes)
+static bool is_writable_memory(int fd, size_t bytes)
 {
     struct statfs system;
     struct stat file;
-    const int seals = fcntl(fd, F_GET_SEALS);
     const int mode = fcntl(fd, F_GETFL);
-    const bool sealed = seals >= 0 && (seals & ~SEAL_EXEC) == SEALS;
     const bool writable = mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
     const bool in_memory = fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
-    if (sealed && writable && in_memory && fstat(fd, &file) == 0 && (uint64_t)file.st_size == bytes)
+    return writable && in_memory && fstat(fd, &file) == 0 && (uint64_t)file.st_size == bytes;
+}
+
+synced_mem_status sm_memfd_check(int fd, size_t bytes)
+{
+    if (is_sealed(fd) && is_writable_memory(fd, bytes))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER, "a descriptor from the other process is not of sealed memory of %zu bytes",
                    bytes);

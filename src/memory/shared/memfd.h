@@ -16,7 +16,7 @@ enum { SM_MEMFD_PAGE = 4096 };
  * descriptor left, or no such files. */
 synced_mem_status sm_memfd_make(size_t bytes, int *fd);
 
-/* Checks that a descriptor is of such a file, of this size, and can be written. ERR_PEER. */
+/* Checks that a descriptor is of such a file, of this size, and can be written. Does not block. ERR_PEER. */
 synced_mem_status sm_memfd_check(int fd, size_t bytes);
 
 /* Maps the file at a multiple of alignment, a power of two. sm_memfd_unmap() ends it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */

@@ -155,6 +155,13 @@ struct incoming {
     unsigned files; /* that came, also those that were closed because they were too many */
 };
 
+/* The last close() of a TCP socket with SO_LINGER waits. Other files refuse the call. */
+static void end_lingering(int fd)
+{
+    const struct linger none = {.l_onoff = 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 static void keep_or_close(struct incoming *incoming, int fd)
 {
     if (incoming->files < MOST_FILES)
@@ -170,6 +177,7 @@ static void take_descriptors(struct incoming *incoming, const struct cmsghdr *pa
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+        end_lingering(fd);
         if (part->cmsg_type == SCM_RIGHTS)
             keep_or_close(incoming, fd);
         else
