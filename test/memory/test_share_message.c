@@ -2,6 +2,7 @@
 #include "peer_kit.h"
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/resource.h>
 
 enum { SIZE = 10000, HOST_BYTES = 12288, SHORT_MS = 30 };
@@ -220,6 +221,44 @@ START_TEST(another_user)
     ck_assert(!any || pattern_is(mine->host, SIZE, 4));
     sm_shared_drop(mine);
     sm_fd_close(&listening);
+}
+END_TEST
+
+enum { NO_NAMESPACE = 77 };
+
+/* In a user namespace without users all users have one number. Returns the first check that fails. */
+static int share_without_users(void *unused)
+{
+    struct sm_shared_memory *got;
+    (void)unused;
+    if (unshare(CLONE_NEWUSER) != 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.ends) != 0)
+        return NO_NAMESPACE;
+    struct sm_shared_memory *const one = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    struct sm_shared_memory *const any = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
+    if (sm_shared_send(one, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_ERR_PEER)
+        return 1;
+    if (sm_shared_send(any, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_OK)
+        return 2;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got) != SYNCED_MEM_OK)
+        return 3;
+    sm_shared_drop(got);
+    if (sm_share_send(pair.ends[0], &one->files, sm_deadline_after(0)) != SYNCED_MEM_OK)
+        return 4;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got) != SYNCED_MEM_ERR_PEER)
+        return 5;
+    sm_shared_drop(one);
+    sm_shared_drop(any);
+    close_pair(pair.ends);
+    return 0;
+}
+
+START_TEST(users_without_numbers)
+{
+    const int how = end_child(start_child(share_without_users, NULL));
+    if (how == NO_NAMESPACE)
+        (void)fprintf(stderr, "skipped: this process can't make a user namespace\n");
+    else
+        ck_assert_int_eq(how, 0);
 }
 END_TEST
 
@@ -480,6 +519,7 @@ Suite *suite(void)
     tcase_add_test(cases, a_socket_that_is_not_connected);
     tcase_add_loop_test(cases, a_full_socket, 0, 2);
     tcase_add_loop_test(cases, another_user, 0, 4);
+    tcase_add_test(cases, users_without_numbers);
     tcase_add_loop_test(cases, nothing_comes, 0, 2);
     tcase_add_loop_test(cases, malformed_messages, 0, 2);
     tcase_add_test(cases, descriptors_with_each_byte);

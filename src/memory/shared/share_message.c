@@ -8,12 +8,14 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 enum { VERSION = 1, LEAST_FILES = 2, MOST_FILES = 3, MOST_SENT = 253 /* the system's SCM_MAX_FD */ };
+enum { USUAL_OVERFLOW_UID = 65534 };
 
 #ifndef SCM_PIDFD
 #define SCM_PIDFD 4
@@ -54,17 +56,29 @@ synced_mem_status sm_share_check_socket(int socket)
                    socket);
 }
 
+/* Returns the number that the system gives for each user who has none in this process's user namespace. */
+static uid_t read_overflow_uid(void)
+{
+    unsigned uid;
+    FILE *const file = fopen("/proc/sys/kernel/overflowuid", "re");
+    const bool known = file && fscanf(file, "%u", &uid) == 1;
+    if (file)
+        (void)fclose(file);
+    return known ? (uid_t)uid : USUAL_OVERFLOW_UID;
+}
+
 synced_mem_status sm_share_check_user(int socket, unsigned policy)
 {
     struct ucred peer = {.uid = (uid_t)-1};
     socklen_t size = sizeof peer;
     if (policy == SYNCED_MEM_SHAREABLE_ANY_USER)
         return SYNCED_MEM_OK;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
+        peer.uid != read_overflow_uid())
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER,
                    "the object is for processes of one user, and the user at the other end of the "
-                   "socket is another one (%ld)",
+                   "socket is another one (%ld), or unknown in this user namespace",
                    (long)peer.uid);
 }
 
