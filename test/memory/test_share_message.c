@@ -146,13 +146,17 @@ END_TEST
 
 START_TEST(a_socket_that_is_not_connected)
 {
-    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    ck_assert_int_eq(sm_shared_send(mine, fd, sm_deadline_after(0)), SYNCED_MEM_ERR_PEER);
-    struct sm_shared_memory *got;
-    const synced_mem_status status = receive_in(fd, 0, &got);
-    ck_assert(status == SYNCED_MEM_ERR_PEER || status == SYNCED_MEM_ERR_FILE);
-    sm_fd_close(&fd);
+    const unsigned policy = _i % 2 ? SYNCED_MEM_SHAREABLE_ANY_USER : SYNCED_MEM_SHAREABLE_SAME_USER;
+    struct sockaddr_un address;
+    socklen_t size;
+    struct sm_shared_memory *const mine = make_shared(policy);
+    int fds[] = {socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_UNIX, SOCK_SEQPACKET, 0),
+                 listen_somewhere(&address, &size)};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(sm_shared_send(mine, fds[i], sm_deadline_after(0)), SYNCED_MEM_ERR_INVALID_ARGUMENT);
+        receive_fails(SYNCED_MEM_ERR_INVALID_ARGUMENT, fds[i]);
+        sm_fd_close(&fds[i]);
+    }
     sm_shared_drop(mine);
 }
 END_TEST
@@ -516,7 +520,7 @@ Suite *suite(void)
     tcase_add_test(cases, only_the_message_is_read);
     tcase_add_test(cases, memory_outlives_its_maker);
     tcase_add_test(cases, other_descriptors_are_no_sockets);
-    tcase_add_test(cases, a_socket_that_is_not_connected);
+    tcase_add_loop_test(cases, a_socket_that_is_not_connected, 0, 2);
     tcase_add_loop_test(cases, a_full_socket, 0, 2);
     tcase_add_loop_test(cases, another_user, 0, 4);
     tcase_add_test(cases, users_without_numbers);

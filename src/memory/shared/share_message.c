@@ -45,13 +45,21 @@ static int get_socket_option(int socket, int option)
     return getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
 }
 
+static bool is_connected(int socket)
+{
+    struct sockaddr_un peer;
+    socklen_t size = sizeof peer;
+    return getpeername(socket, (struct sockaddr *)&peer, &size) == 0;
+}
+
 synced_mem_status sm_share_check_socket(int socket)
 {
     const int type = get_socket_option(socket, SO_TYPE);
-    if (get_socket_option(socket, SO_DOMAIN) == AF_UNIX && (type == SOCK_STREAM || type == SOCK_SEQPACKET))
+    const bool of_unix = get_socket_option(socket, SO_DOMAIN) == AF_UNIX;
+    if (of_unix && (type == SOCK_STREAM || type == SOCK_SEQPACKET) && is_connected(socket))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                   "descriptor %d is not a Unix socket of type SOCK_STREAM or "
+                   "descriptor %d is not a connected Unix socket of type SOCK_STREAM or "
                    "SOCK_SEQPACKET",
                    socket);
 }
