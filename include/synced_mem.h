@@ -45,7 +45,8 @@
  * Fork. This concerns a child of a process that has used a GPU through the library. New objects can be used on the
  * host. A valid host copy can be read if nothing was arriving in it. It can be written if the head was AT_CPU and no
  * work on the copy was pending. Releases succeed, and so do queries of facts such as the size. Other use returns
- * ERR_FORKED. A child must not touch managed memory: docs/guide/threads.md, "Forked processes".
+ * ERR_FORKED. A child must not touch managed memory: docs/guide/threads.md, "Forked processes". Shareable objects are
+ * the parent's, whether or not it has used a GPU: "Other processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -204,12 +205,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * Blocking: the last release waits for the library's transfers on borrowed memory; and while synced_mem_print_all() or
  * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
  * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
- * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. Ownership: after
- * success the caller's reference is gone; if the wait fails it stays, and nothing is released. Borrowed memory is the
- * caller's again after the call. Adopted memory gets its callback when the work on it has finished: in this call, or in
- * a later call into the library. Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an
- * assertion in debug builds, otherwise detected until the object's slot is used again); ERR_CUDA (the wait failed).
- * @since 0.1 */
+ * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. A shareable object in
+ * a turn is handed over first: also as synced_mem_hand_over() says. Ownership: after success the caller's reference is
+ * gone; if the wait fails it stays, and nothing is released. Borrowed memory is the caller's again after the call.
+ * Adopted memory gets its callback when the work on it has finished: in this call, or in a later call into the library.
+ * Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an assertion in debug builds, otherwise
+ * detected until the object's slot is used again); ERR_CUDA (the wait failed). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's common resources: streams, events, memory pools, and released memory whose last use has
@@ -305,7 +306,10 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
  *                 One exception: synced_mem_receive() closes what it refuses, and close() may block if a process serves
  *                 the descriptor's file system.
- *    limits       At most 64 processes have one object. A process must not close descriptors that it did not open.
+ *    forks        A forked child can read facts of its parent's shareable objects, and release them. Other calls on
+ *                 them return ERR_FORKED there.
+ *    limits       At most 64 objects have one memory. A process may have several of them, each received once. A process
+ *                 must not close descriptors that it did not open.
  *
  * Timeouts are in milliseconds: 0 tries once, a negative one waits for ever. Linux alone.
  */
@@ -339,8 +343,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * @param timeout_ms  for the whole message to come
  * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing
  * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT;
- * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 processes have
- * the object); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+ * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 objects have
+ * the memory); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
 /** Acquires a turn. To read, the side is made valid first if it is not. Then this process alone transfers the contents
@@ -362,7 +366,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_
  * Blocking: until all of the process's work on the object has ended, on its streams too, and the calls of other threads
  * on it. Ownership: none; after a failure the process keeps its turn. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
  * ERR_INVALID_STATE (not shareable, a view, no turn, the memory is exported as a tensor, called in a callback of a call
- * on this object); GPU errors: if ERR_DEVICE_LOST, release the object, which is a death in the turn. @since 0.2 */
+ * on a shareable object while a call on this one has not ended); GPU errors: if ERR_DEVICE_LOST, release the object,
+ * which is a death in the turn. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_hand_over(synced_mem *mem);
 
 /* ---- Access ---- */

@@ -89,7 +89,8 @@ static synced_mem_status take_index(struct sm_participant *participant)
             sm_bell_ring(participant->page);
             return SYNCED_MEM_OK;
         }
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d processes share the object, which is the most", SM_PARTICIPANTS);
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d objects have the shared memory, which is the most",
+                   SM_PARTICIPANTS);
 }
 
 synced_mem_status sm_participant_join(struct sm_participant *participant, struct sm_control_page *page, int fd)
