@@ -193,7 +193,8 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
  * Threads: safe. Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB, a device below -1 or above 32767, an
  * alignment that is no power of two or too large, an unknown placement, a bad allocator, or one with a unified
- * placement); ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
+ * placement); ERR_OUT_OF_HOST_MEMORY; of a shareable object ERR_FILE (no descriptor left, no files in memory, or a size
+ * over RLIMIT_FSIZE). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
 /** Adds a reference, atomically.
@@ -297,7 +298,8 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 comes from cuMemCreate. It is reserved when the object is first shared, if the object names a device
  *                 or the process uses one. An object that was shared without can be used on the host alone. Size and
  *                 memory stay: resize, use_memory and their like, and release_data return ERR_INVALID_STATE. Memory
- *                 goes with the last process that has the object, in whatever order they end.
+ *                 goes with the last process that has the object, in whatever order they end. With
+ *                 vm.overcommit_memory=2, a first use of a page for which there is no memory ends with SIGBUS.
  *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
  *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
  *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes

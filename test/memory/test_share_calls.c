@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
@@ -65,6 +66,24 @@ START_TEST(no_call_queries_a_file_without_seals)
 }
 END_TEST
 
+/* The system would end the process by a signal. */
+START_TEST(files_have_a_limit)
+{
+    struct rlimit before;
+    int fd;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
+    const struct rlimit little = {.rlim_cur = SM_MEMFD_PAGE, .rlim_max = before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
+    const synced_mem_status large = sm_memfd_make(2 * SM_MEMFD_PAGE, &fd);
+    ck_assert_int_eq(fd, -1);
+    const synced_mem_status small = sm_memfd_make(SM_MEMFD_PAGE, &fd);
+    sm_fd_close(&fd);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
+    ck_assert_int_eq(large, SYNCED_MEM_ERR_FILE);
+    ck_assert_int_eq(small, SYNCED_MEM_OK);
+}
+END_TEST
+
 /* ---- Participants ---- */
 
 /* A fork comes before or after. Otherwise the child would have the descriptor, and not know of it. */
@@ -112,6 +131,7 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_calls");
     TCase *const cases = add_case(suite, "share_calls");
     tcase_add_test(cases, no_call_queries_a_file_without_seals);
+    tcase_add_test(cases, files_have_a_limit);
     tcase_add_test(cases, a_lock_is_closed_where_no_fork_comes);
     tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
     return suite;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -56,8 +57,20 @@ static int create_file(void)
     return fd >= 0 || errno != EINVAL ? fd : memfd_create("synced_mem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
+/* Beyond this limit the system sends SIGXFSZ, which ends the process. */
+static synced_mem_status check_file_limit(size_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "a file in memory of %zu bytes is over the process's limit (RLIMIT_FSIZE)",
+                   bytes);
+}
+
 synced_mem_status sm_memfd_make(size_t bytes, int *fd)
 {
+    *fd = -1;
+    SM_TRY(check_file_limit(bytes));
     *fd = create_file();
     if (*fd < 0)
         return sm_fail_system("no file in memory can be made", errno);
