@@ -10,11 +10,15 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
+enum { LARGE_PAGE = 65536 };
+
 static struct {
-    int watched;  /* the descriptor whose end is watched; -1: none */
-    bool guarded; /* its close() came in a section that no fork can enter */
-    int systems;  /* calls that query a file's system */
-    int locking;  /* the errno of the next attempts to lock a byte; 0: they do not fail */
+    int watched;    /* the descriptor whose end is watched; -1: none */
+    bool guarded;   /* its close() came in a section that no fork can enter */
+    long page_size; /* that the system names; 0: the real one */
+    void *unmapped; /* the latest address of an munmap() */
+    int systems;    /* calls that query a file's system */
+    int locking;    /* the errno of the next attempts to lock a byte; 0: they do not fail */
 } calls = {.watched = -1};
 
 int __real_close(int fd);
@@ -50,6 +54,21 @@ int __wrap_fstatfs(int fd, struct statfs *out)
 
 int __wrap_fstatfs64(int fd, struct statfs *out) __attribute__((alias("__wrap_fstatfs")));
 
+long __real_sysconf(int name);
+long __wrap_sysconf(int name);
+long __wrap_sysconf(int name)
+{
+    return name == _SC_PAGESIZE && calls.page_size > 0 ? calls.page_size : __real_sysconf(name);
+}
+
+int __real_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size);
+int __wrap_munmap(void *at, size_t size)
+{
+    calls.unmapped = at;
+    return __real_munmap(at, size);
+}
+
 /* ---- Files ---- */
 
 /* Another process may serve such a file's system, and not answer. */
@@ -84,7 +103,47 @@ START_TEST(files_have_a_limit)
 }
 END_TEST
 
+/* Bytes of the file's last page are the mapping's, whatever the page size of the system. */
+START_TEST(whole_pages_are_unmapped)
+{
+    const size_t alignment = 1 << 20;
+    void *data;
+    int fd;
+    ck_assert_int_eq(sm_memfd_make(SM_MEMFD_PAGE, &fd), SYNCED_MEM_OK);
+    calls.page_size = LARGE_PAGE;
+    ck_assert_int_eq(sm_memfd_map(fd, SM_MEMFD_PAGE, alignment, &data), SYNCED_MEM_OK);
+    calls.page_size = 0;
+    ck_assert_uint_eq((uintptr_t)data % alignment, 0);
+    const char *const end = calls.unmapped;
+    ck_assert(end < (char *)data || end >= (char *)data + LARGE_PAGE);
+    sm_memfd_unmap(data, LARGE_PAGE);
+    sm_fd_close(&fd);
+}
+END_TEST
+
 /* ---- Participants ---- */
+
+/* A byte that another one has locked is passed over. Any other failure ends the search. */
+START_TEST(locks_fail)
+{
+    const struct {
+        int error;
+        synced_mem_status status;
+    } cases[] = {{EAGAIN, SYNCED_MEM_ERR_INVALID_STATE},
+                 {EACCES, SYNCED_MEM_ERR_INVALID_STATE},
+                 {ENOLCK, SYNCED_MEM_ERR_FILE},
+                 {ENOMEM, SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY}};
+    struct shared_page made = make_page();
+    struct sm_participant one;
+    for (int i = 0; i < 4; i++) {
+        calls.locking = cases[i].error;
+        ck_assert_int_eq(sm_participant_join(&one, made.page, made.fd), cases[i].status);
+        ck_assert_int_eq(one.lock, -1);
+    }
+    calls.locking = 0;
+    drop_page(&made);
+}
+END_TEST
 
 /* A fork comes before or after. Otherwise the child would have the descriptor, and not know of it. */
 START_TEST(a_lock_is_closed_where_no_fork_comes)
@@ -132,6 +191,8 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "share_calls");
     tcase_add_test(cases, no_call_queries_a_file_without_seals);
     tcase_add_test(cases, files_have_a_limit);
+    tcase_add_test(cases, whole_pages_are_unmapped);
+    tcase_add_test(cases, locks_fail);
     tcase_add_test(cases, a_lock_is_closed_where_no_fork_comes);
     tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
     return suite;

@@ -110,6 +110,7 @@ synced_mem_status sm_memfd_check(int fd, size_t bytes)
 
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out)
 {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t room = alignment > SM_MEMFD_PAGE ? bytes + alignment : bytes;
     char *const base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
@@ -123,8 +124,9 @@ synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **ou
     }
     if (before > 0)
         (void)munmap(base, before);
-    if (room > before + bytes)
-        (void)munmap(base + before + bytes, room - before - bytes);
+    const size_t used = before + (bytes + page - 1) / page * page;
+    if (room > used)
+        (void)munmap(base + used, room - used);
     *out = data;
     return SYNCED_MEM_OK;
 }

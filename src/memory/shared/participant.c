@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/status.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -80,7 +81,7 @@ void sm_participant_store(struct sm_participant *participant, enum sm_line_kind 
 static synced_mem_status take_index(struct sm_participant *participant)
 {
     struct sm_contents contents;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
         if (set_byte_lock(participant->lock, i, F_WRLCK)) {
             SM_TRY(sm_contents_read(participant->page, &contents));
             participant->index = i;
@@ -89,6 +90,9 @@ static synced_mem_status take_index(struct sm_participant *participant)
             sm_bell_ring(participant->page);
             return SYNCED_MEM_OK;
         }
+        if (errno != EAGAIN && errno != EACCES) /* these two: another one has it */
+            return sm_fail_system("no byte of a file in memory can be locked", errno);
+    }
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d objects have the shared memory, which is the most",
                    SM_PARTICIPANTS);
 }
