@@ -55,8 +55,8 @@ static synced_mem_status add_participant(struct sm_participant *participant, int
     return status;
 }
 
-/* The same holds here. A child that no handler of forks has prepared has the descriptor too: one of vfork(), say. So the
- * byte's lock is released first, which does not need the last descriptor. */
+/* The same holds here. A child of vfork() runs no handler of forks, and keeps the descriptor. So the byte's lock is
+ * released first, which does not need the last descriptor. */
 static void remove_participant(struct sm_participant *participant)
 {
     sm_lock(&participants.lock);
