@@ -45,7 +45,8 @@
  * Fork. This concerns a child of a process that has used a GPU through the library. New objects can be used on the
  * host. A valid host copy can be read if nothing was arriving in it. It can be written if the head was AT_CPU and no
  * work on the copy was pending. Releases succeed, and so do queries of facts such as the size. Other use returns
- * ERR_FORKED. A child must not touch managed memory: docs/guide/threads.md, "Forked processes".
+ * ERR_FORKED. A child must not touch managed memory: docs/guide/threads.md, "Forked processes". Shareable objects are
+ * the parent's, whether or not it has used a GPU: "Other processes".
  */
 #ifndef SYNCED_MEM_H
 #define SYNCED_MEM_H
@@ -192,7 +193,8 @@ SYNCED_MEM_API void synced_mem_options_init(synced_mem_options *options);
  * Blocking: never. Ownership: the caller owns the reference until synced_mem_release(); nothing after a failure.
  * Threads: safe. Errors: ERR_INVALID_ARGUMENT (a size over PTRDIFF_MAX less 2 MiB, a device below -1 or above 32767, an
  * alignment that is no power of two or too large, an unknown placement, a bad allocator, or one with a unified
- * placement); ERR_OUT_OF_HOST_MEMORY. @since 0.1 */
+ * placement); ERR_OUT_OF_HOST_MEMORY; of a shareable object ERR_FILE (no descriptor left, no files in memory, or a size
+ * over RLIMIT_FSIZE). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_create(synced_mem **out, size_t size, const synced_mem_options *options);
 
 /** Adds a reference, atomically.
@@ -204,12 +206,12 @@ SYNCED_MEM_API synced_mem_status synced_mem_retain(synced_mem *mem);
  * Blocking: the last release waits for the library's transfers on borrowed memory; and while synced_mem_print_all() or
  * an error's detail reads the object in another thread, at most as long as another call holds it. The library's own
  * memory is freed after the work on it, without a wait; but without memory pools cudaFree may wait for the device.
- * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. Ownership: after
- * success the caller's reference is gone; if the wait fails it stays, and nothing is released. Borrowed memory is the
- * caller's again after the call. Adopted memory gets its callback when the work on it has finished: in this call, or in
- * a later call into the library. Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an
- * assertion in debug builds, otherwise detected until the object's slot is used again); ERR_CUDA (the wait failed).
- * @since 0.1 */
+ * Memory that SYNCED_MEM_MEMORY_PAGE_LOCK has page-locked: also as synced_mem_use_memory() says. A shareable object in
+ * a turn is handed over first: also as synced_mem_hand_over() says. Ownership: after success the caller's reference is
+ * gone; if the wait fails it stays, and nothing is released. Borrowed memory is the caller's again after the call.
+ * Adopted memory gets its callback when the work on it has finished: in this call, or in a later call into the library.
+ * Threads: safe. Errors: ERR_INVALID_STATE (released more often than retained: an assertion in debug builds, otherwise
+ * detected until the object's slot is used again); ERR_CUDA (the wait failed). @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 
 /** Frees the library's common resources: streams, events, memory pools, and released memory whose last use has
@@ -296,14 +298,20 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 comes from cuMemCreate. It is reserved when the object is first shared, if the object names a device
  *                 or the process uses one. An object that was shared without can be used on the host alone. Size and
  *                 memory stay: resize, use_memory and their like, and release_data return ERR_INVALID_STATE. Memory
- *                 goes with the last process that has the object, in whatever order they end.
+ *                 goes with the last process that has the object, in whatever order they end. With
+ *                 vm.overcommit_memory=2, a first use of a page for which there is no memory ends with SIGBUS.
  *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
  *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
  *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes
  *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
  *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
- *    limits       At most 64 processes have one object. A process must not close descriptors that it did not open.
+ *                 One exception: synced_mem_receive() closes what it refuses, and close() may block if a process serves
+ *                 the descriptor's file system.
+ *    forks        A forked child can read facts of its parent's shareable objects, and release them. Other calls on
+ *                 them return ERR_FORKED there.
+ *    limits       At most 64 objects have one memory. A process may have several of them, each received once. A process
+ *                 must not close descriptors that it did not open.
  *
  * Timeouts are in milliseconds: 0 tries once, a negative one waits for ever. Linux alone.
  */
@@ -325,9 +333,9 @@ typedef enum synced_mem_turn {
  * Blocking: until the socket has taken the message; for no work on a device. Ownership: the socket stays the caller's;
  * the object stays too, and each process releases its own. Threads: safe; the messages of several threads on one socket
  * need an order. Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_INVALID_STATE (not shareable, a view, no turn);
- * ERR_TIMEOUT; ERR_PEER (the socket is closed, or its other end is another user's and the object is
- * SYNCED_MEM_SHAREABLE_SAME_USER); ERR_FILE (no descriptor left); ERR_OUT_OF_HOST_MEMORY; when device memory is
- * reserved, GPU errors. @since 0.2 */
+ * ERR_TIMEOUT; ERR_PEER (the socket is closed, or its other end is another user's or the overflow user's, and the
+ * object is SYNCED_MEM_SHAREABLE_SAME_USER); ERR_FILE (no descriptor left); ERR_OUT_OF_HOST_MEMORY; when device memory
+ * is reserved, GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, int timeout_ms);
 
 /** Makes an object of what the process at the other end of a socket gives with synced_mem_share(). The object has one
@@ -337,8 +345,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * @param timeout_ms  for the whole message to come
  * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing
  * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT;
- * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 processes have
- * the object); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+ * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 objects have
+ * the memory); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
 /** Acquires a turn. To read, the side is made valid first if it is not. Then this process alone transfers the contents
@@ -360,7 +368,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_
  * Blocking: until all of the process's work on the object has ended, on its streams too, and the calls of other threads
  * on it. Ownership: none; after a failure the process keeps its turn. Threads: safe. Errors: ERR_INVALID_ARGUMENT;
  * ERR_INVALID_STATE (not shareable, a view, no turn, the memory is exported as a tensor, called in a callback of a call
- * on this object); GPU errors: if ERR_DEVICE_LOST, release the object, which is a death in the turn. @since 0.2 */
+ * on a shareable object while a call on this one has not ended); GPU errors: if ERR_DEVICE_LOST, release the object,
+ * which is a death in the turn. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_hand_over(synced_mem *mem);
 
 /* ---- Access ---- */

@@ -71,12 +71,11 @@ typedef struct synced_mem_dlpack_options {
  * @param options  its side, mode, type and shape
  * Blocking: as the access. Ownership: the tensor is the caller's, who passes it on, or calls its deleter, once. Any
  * thread may call the deleter at any time; it never fails. It drops the tensor's reference by synced_mem_release(), so
- * it may block and call callbacks. If that release fails, the object stays alive. In a forked child the deleter frees
- * the child's copy of the tensor. Until the deleter is called, the object is alive for synced_mem_shutdown(). Threads:
- * safe. Errors: those of the access; ERR_INVALID_ARGUMENT (out or mem is NULL, options is not valid, the type is not
- * known, ndim is not 0 to 64, a size is negative, the elements have more bytes than the object);
- * ERR_OUT_OF_HOST_MEMORY.
- * @since 0.2 */
+ * it may block and call callbacks. The last reference of a shareable object in a turn waits for all work on the object.
+ * If that release fails, the object stays alive. In a forked child the deleter frees the child's copy of the tensor.
+ * Until the deleter is called, the object is alive for synced_mem_shutdown(). Threads: safe. Errors: those of the
+ * access; ERR_INVALID_ARGUMENT (out or mem is NULL, options is not valid, the type is not known, ndim is not 0 to 64, a
+ * size is negative, the elements have more bytes than the object); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_to_dlpack(struct DLManagedTensorVersioned **out, synced_mem *mem,
                                                       const synced_mem_dlpack_options *options);
 

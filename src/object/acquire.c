@@ -1,7 +1,6 @@
 /* Turns of a shareable object. */
 #include "object/acquire.h"
 
-#include "base/process.h"
 #include "base/status.h"
 #include "object/access.h"
 #include "object/exports.h"
@@ -13,17 +12,10 @@
 
 /* ---- Changes of the turn ---- */
 
-static synced_mem_status check_generation(const struct sm_sharing *sharing)
-{
-    if (sharing->mem->generation == sm_process_generation())
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
-}
-
 /* From now on this thread alone changes the turn. */
 static synced_mem_status begin_acquire(struct sm_sharing *sharing)
 {
-    SM_TRY(check_generation(sharing));
+    SM_TRY(sm_sharing_check_process(sharing));
     sm_mutex_lock(&sharing->lock);
     const bool free = sharing->turn == SM_TURN_NONE;
     if (free)
@@ -37,7 +29,7 @@ static synced_mem_status begin_acquire(struct sm_sharing *sharing)
 /* *before: the turn. In a callback the calling thread may be in a call on the object, whose end would never come. */
 static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_turn *before)
 {
-    SM_TRY(check_generation(sharing));
+    SM_TRY(sm_sharing_check_process(sharing));
     sm_mutex_lock(&sharing->lock);
     *before = sharing->turn;
     const bool has_turn = *before == SM_TURN_READ || *before == SM_TURN_WRITE;
@@ -52,15 +44,17 @@ static synced_mem_status begin_hand_over(struct sm_sharing *sharing, enum sm_tur
     return SYNCED_MEM_OK;
 }
 
-static void wait_for_calls(struct sm_sharing *sharing)
+/* ERR_FORKED: a signal handler has forked, and the child has returned from it. The calls have no end there. */
+static synced_mem_status wait_for_calls(struct sm_sharing *sharing)
 {
     for (;;) {
         const unsigned seen = sm_events_seen(&sharing->ended);
+        SM_TRY(sm_sharing_check_process(sharing));
         sm_mutex_lock(&sharing->lock);
         const unsigned calls = sharing->calls;
         sm_mutex_unlock(&sharing->lock);
         if (calls == 0)
-            return;
+            return SYNCED_MEM_OK;
         sm_events_wait(&sharing->ended, seen);
     }
 }
@@ -195,6 +189,7 @@ static synced_mem_status use_turn(struct sm_sharing *sharing, enum sm_side side,
     return SYNCED_MEM_OK;
 }
 
+/* A signal handler may fork in this thread, and the child returns from it to here. Then the call fails in the child. */
 static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_side side, bool writing,
                                            sm_deadline deadline)
 {
@@ -202,7 +197,11 @@ static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_s
     if (side == SM_GPU)
         SM_TRY(sm_shareable_find_device(sharing));
     SM_TRY(sm_turn_wait(&sharing->memory->participant, writing, deadline, &published));
-    const synced_mem_status status = use_turn(sharing, side, writing, &published);
+    synced_mem_status status = sm_sharing_check_process(sharing);
+    if (status == SYNCED_MEM_OK)
+        status = use_turn(sharing, side, writing, &published);
+    if (status == SYNCED_MEM_OK)
+        status = sm_sharing_check_process(sharing);
     if (status == SYNCED_MEM_OK)
         return SYNCED_MEM_OK;
     const struct sm_detail first = sm_detail_get();
@@ -328,16 +327,17 @@ synced_mem_status sm_hand_over(struct sm_sharing *sharing)
     enum sm_turn before;
     unsigned head = SYNCED_MEM_UNINITIALIZED;
     SM_TRY(begin_hand_over(sharing, &before));
-    wait_for_calls(sharing);
     const bool writing = before == SM_TURN_WRITE;
-    const synced_mem_status status = end_turn_of_object(sharing, writing, &head);
+    synced_mem_status status = wait_for_calls(sharing);
+    if (status == SYNCED_MEM_OK)
+        status = end_turn_of_object(sharing, writing, &head);
     if (status != SYNCED_MEM_OK) {
         set_turn(sharing, before, sharing->valid);
         return status;
     }
     end_shared_turn(sharing, writing, head);
     set_turn(sharing, SM_TURN_NONE, 0);
-    return SYNCED_MEM_OK;
+    return sm_sharing_check_process(sharing);
 }
 
 void sm_sharing_end(struct sm_sharing *sharing)

@@ -44,6 +44,14 @@ static void withdraw_pointers(const struct synced_mem *mem, void *unused)
     sm_publish_nothing((struct synced_mem *)(uintptr_t)mem);
 }
 
+/* A signal handler may have forked while its thread was in a call, which goes on in the child. Another thread may have
+ * held the lock. A hand-over may have been in a wait for the calls of other threads. */
+static void reopen_in_child(struct sm_sharing *sharing)
+{
+    sm_mutex_init(&sharing->lock);
+    sm_events_add(&sharing->ended);
+}
+
 /* The turns are the parent's. In a child of a process that uses a GPU another thread may have been inside an object. So
  * only the pointers are stored there; no later call publishes any. */
 static void begin_child(void)
@@ -55,6 +63,8 @@ static void begin_child(void)
     else
         for (struct sm_sharing *each = sharings.first; each; each = each->next)
             withdraw_object(each->mem);
+    for (struct sm_sharing *each = sharings.first; each; each = each->next)
+        reopen_in_child(each);
 }
 
 /* ---- Life ---- */
@@ -138,6 +148,13 @@ void sm_sharing_free(struct sm_sharing *sharing)
     free(sharing);
 }
 
+synced_mem_status sm_sharing_check_process(const struct sm_sharing *sharing)
+{
+    if (sharing->mem->generation == sm_process_generation())
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
+}
+
 /* ---- The device ---- */
 
 static synced_mem_status find_device_by_uuid(const unsigned char uuid[SM_UUID_BYTES], int *device)
@@ -213,8 +230,7 @@ static synced_mem_status find_device_for(struct sm_sharing *sharing, enum sm_sid
 
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode)
 {
-    if (sharing->mem->generation != sm_process_generation())
-        return sm_fail(SYNCED_MEM_ERR_FORKED, "the object's turn is the parent process's");
+    SM_TRY(sm_sharing_check_process(sharing));
     sm_mutex_lock(&sharing->lock);
     synced_mem_status status = check_turn(sharing, side, mode);
     sharing->calls += status == SYNCED_MEM_OK;

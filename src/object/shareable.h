@@ -48,6 +48,9 @@ void sm_sharing_leave(struct sm_sharing *sharing);
 /* Frees the struct. Ignores NULL. */
 void sm_sharing_free(struct sm_sharing *sharing);
 
+/* Returns ERR_FORKED in a forked child: the turn is the parent's. */
+synced_mem_status sm_sharing_check_process(const struct sm_sharing *sharing);
+
 /* ---- The gate ---- */
 
 /* Begin and end a call that uses the contents of the side, or of any (SM_SIDES). Without effect on an object that is not

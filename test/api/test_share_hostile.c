@@ -186,11 +186,44 @@ START_TEST(others_go_on)
 }
 END_TEST
 
+/* ---- Leases ---- */
+
+/* Sends a control page with a lease. The kernel grants it while no descriptor is open to write. The system waits for
+ * lease-break-time, 45 s, before it lets another process open the file to write. */
+static void send_leased(int socket)
+{
+    struct sm_shared_memory *memory;
+    (void)signal(SIGIO, SIG_IGN);
+    ck_assert_int_eq(sm_shared_make(BYTES, 64, SYNCED_MEM_SHAREABLE_SAME_USER, &memory), SYNCED_MEM_OK);
+    sm_participant_leave(&memory->participant);
+    ck_assert_int_eq(fcntl(memory->files.control, F_SETLEASE, F_RDLCK), 0);
+    ck_assert_int_eq(sm_shared_send(memory, socket, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
+    await_flag(0, 1);
+    sm_shared_drop(memory);
+}
+
+static void receive_leased(int socket)
+{
+    synced_mem *mem;
+    const uint64_t begin = sm_now();
+    FAILS(SYNCED_MEM_ERR_PEER, synced_mem_receive(&mem, socket, LONG_MS));
+    ck_assert_uint_lt(sm_now() - begin, (uint64_t)SLACK_MS * 1000000);
+    ck_assert_ptr_null(mem);
+    raise_flag(0);
+}
+
+START_TEST(a_lease_delays_nobody)
+{
+    run_two(send_leased, receive_leased);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_hostile");
     TCase *const cases = add_case_in_children(suite, "share_hostile");
     tcase_set_timeout(cases, 0);
     tcase_add_test(cases, others_go_on);
+    tcase_add_test(cases, a_lease_delays_nobody);
     return suite;
 }

@@ -19,6 +19,7 @@ START_TEST(memory_is_shared)
     void *other;
     OK(sm_device_share(1, SIZE, ALIGNMENT, &made));
     ck_assert_uint_eq(made.bytes, 2 * GRANULARITY);
+    ck_assert_int_eq(fcntl(made.file, F_GETFD), FD_CLOEXEC);
     ck_assert_uint_eq((uintptr_t)made.data % ALIGNMENT, 0);
     OK(sm_device_import(1, made.file, made.bytes, ALIGNMENT, &other));
     ck_assert_ptr_ne(other, made.data);
@@ -87,6 +88,24 @@ START_TEST(each_call_fails)
 }
 END_TEST
 
+/* The call that looks up the driver's functions fails. No file is to blame. */
+START_TEST(failures_before_an_import)
+{
+    struct sm_device_shareable made;
+    void *other;
+    OK(sm_device_share(0, SIZE, 1, &made));
+    emu_fail("cudaGetDriverEntryPoint", 1, cudaErrorUnknown, false);
+    emu_fail("cudaGetDriverEntryPointByVersion", 1, cudaErrorUnknown, false);
+    ck_assert_int_eq(sm_device_import(0, made.file, made.bytes, 1, &other), SYNCED_MEM_ERR_CUDA);
+    emu_fail_clear();
+    emu_fail("cuMemImportFromShareableHandle", 1, cudaErrorUnknown, false);
+    ck_assert_int_eq(sm_device_import(0, made.file, made.bytes, 1, &other), SYNCED_MEM_ERR_PEER);
+    emu_fail_clear();
+    OK(sm_device_unmap(0, made.data, made.bytes));
+    (void)close(made.file);
+}
+END_TEST
+
 START_TEST(bad_files)
 {
     struct sm_device_shareable elsewhere;
@@ -116,6 +135,7 @@ Suite *suite(void)
     tcase_add_test(cases, memory_is_shared);
     tcase_add_test(cases, each_device_has_a_uuid);
     tcase_add_test(cases, each_call_fails);
+    tcase_add_test(cases, failures_before_an_import);
     tcase_add_test(cases, bad_files);
     return suite;
 }

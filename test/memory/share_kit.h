@@ -19,6 +19,9 @@ struct shared_page {
     struct sm_control_page *page;
 };
 
+/* The one of the test. */
+static struct shared_page newest_page;
+
 static inline struct shared_page make_page(void)
 {
     struct shared_page made;
@@ -26,13 +29,23 @@ static inline struct shared_page make_page(void)
     ck_assert_int_eq(sm_memfd_make(SM_MEMFD_PAGE, &made.fd), SYNCED_MEM_OK);
     ck_assert_int_eq(sm_memfd_map(made.fd, SM_MEMFD_PAGE, SM_MEMFD_PAGE, &data), SYNCED_MEM_OK);
     made.page = data;
+    newest_page = made;
     return made;
+}
+
+/* A forked child of a process with participants has private memory instead of the page. */
+static inline void map_page_in_child(void)
+{
+    void *const at = newest_page.page;
+    if (at && mmap(at, SM_MEMFD_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, newest_page.fd, 0) != at)
+        abort();
 }
 
 static inline void drop_page(struct shared_page *made)
 {
     sm_memfd_unmap(made->page, SM_MEMFD_PAGE);
     sm_fd_close(&made->fd);
+    newest_page.page = NULL;
 }
 
 static inline struct sm_participant *join(const struct shared_page *of)
@@ -58,6 +71,7 @@ static inline pid_t start_child(int (*function)(void *argument), void *argument)
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         (void)alarm(60);
+        map_page_in_child();
         exit(function(argument));
     }
     return child;

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -165,13 +166,17 @@ END_TEST
 
 START_TEST(a_socket_that_is_not_connected)
 {
-    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
-    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-    ck_assert_int_eq(sm_shared_send(mine, fd, sm_deadline_after(0)), SYNCED_MEM_ERR_PEER);
-    struct sm_shared_memory *got;
-    const synced_mem_status status = receive_in(fd, 0, &got);
-    ck_assert(status == SYNCED_MEM_ERR_PEER || status == SYNCED_MEM_ERR_FILE);
-    sm_fd_close(&fd);
+    const unsigned policy = _i % 2 ? SYNCED_MEM_SHAREABLE_ANY_USER : SYNCED_MEM_SHAREABLE_SAME_USER;
+    struct sockaddr_un address;
+    socklen_t size;
+    struct sm_shared_memory *const mine = make_shared(policy);
+    int fds[] = {socket(AF_UNIX, SOCK_STREAM, 0), socket(AF_UNIX, SOCK_SEQPACKET, 0),
+                 listen_somewhere(&address, &size)};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(sm_shared_send(mine, fds[i], sm_deadline_after(0)), SYNCED_MEM_ERR_INVALID_ARGUMENT);
+        receive_fails(SYNCED_MEM_ERR_INVALID_ARGUMENT, fds[i]);
+        sm_fd_close(&fds[i]);
+    }
     sm_shared_drop(mine);
 }
 END_TEST
@@ -240,6 +245,44 @@ START_TEST(another_user)
     ck_assert(!any || pattern_is(mine->host, SIZE, 4));
     sm_shared_drop(mine);
     sm_fd_close(&listening);
+}
+END_TEST
+
+enum { NO_NAMESPACE = 77 };
+
+/* In a user namespace without users all users have one number. Returns the first check that fails. */
+static int share_without_users(void *unused)
+{
+    struct sm_shared_memory *got;
+    (void)unused;
+    if (unshare(CLONE_NEWUSER) != 0 || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.ends) != 0)
+        return NO_NAMESPACE;
+    struct sm_shared_memory *const one = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    struct sm_shared_memory *const any = make_shared(SYNCED_MEM_SHAREABLE_ANY_USER);
+    if (sm_shared_send(one, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_ERR_PEER)
+        return 1;
+    if (sm_shared_send(any, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_OK)
+        return 2;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got) != SYNCED_MEM_OK)
+        return 3;
+    sm_shared_drop(got);
+    if (sm_share_send(pair.ends[0], &one->files, sm_deadline_after(0)) != SYNCED_MEM_OK)
+        return 4;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got) != SYNCED_MEM_ERR_PEER)
+        return 5;
+    sm_shared_drop(one);
+    sm_shared_drop(any);
+    close_pair(pair.ends);
+    return 0;
+}
+
+START_TEST(users_without_numbers)
+{
+    const int how = end_child(start_child(share_without_users, NULL));
+    if (how == NO_NAMESPACE)
+        (void)fprintf(stderr, "skipped: this process can't make a user namespace\n");
+    else
+        ck_assert_int_eq(how, 0);
 }
 END_TEST
 
@@ -385,6 +428,44 @@ START_TEST(other_files_than_said)
 }
 END_TEST
 
+/* Returns a TCP socket with bytes that nobody takes. Its last close() waits for 10 s. */
+static int open_lingering(int *listening)
+{
+    static const char bytes[1 << 16];
+    const struct linger linger = {.l_onoff = 1, .l_linger = 10};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    *listening = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(bind(*listening, (struct sockaddr *)&address, size), 0);
+    ck_assert_int_eq(listen(*listening, 1), 0);
+    ck_assert_int_eq(getsockname(*listening, (struct sockaddr *)&address, &size), 0);
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(fd, (struct sockaddr *)&address, size), 0);
+    while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        continue;
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof linger), 0);
+    return fd;
+}
+
+/* As the first descriptor, as the third, and as the fourth, which is too many. */
+START_TEST(a_socket_that_lingers)
+{
+    const int place = _i == 0 ? 0 : _i + 1;
+    const struct peer_message message = {good_message.magic, 1, _i == 0 ? 2 : (uint32_t)_i + 2};
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    int listening;
+    int files[4] = {mine->files.control, mine->files.host, mine->files.host, mine->files.host};
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
+    files[place] = open_lingering(&listening);
+    ck_assert(send_files(pair.ends[0], &message, sizeof message, files, message.files));
+    (void)close(files[place]);
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    (void)close(listening);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
 START_TEST(impossible_facts)
 {
     struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
@@ -459,13 +540,15 @@ Suite *suite(void)
     tcase_add_test(cases, only_the_message_is_read);
     tcase_add_test(cases, memory_outlives_its_maker);
     tcase_add_test(cases, other_descriptors_are_no_sockets);
-    tcase_add_test(cases, a_socket_that_is_not_connected);
+    tcase_add_loop_test(cases, a_socket_that_is_not_connected, 0, 2);
     tcase_add_loop_test(cases, a_full_socket, 0, 2);
     tcase_add_loop_test(cases, another_user, 0, 4);
+    tcase_add_test(cases, users_without_numbers);
     tcase_add_loop_test(cases, nothing_comes, 0, 2);
     tcase_add_loop_test(cases, malformed_messages, 0, 2);
     tcase_add_test(cases, descriptors_with_each_byte);
     tcase_add_loop_test(cases, other_files_than_said, 0, 20);
+    tcase_add_loop_test(cases, a_socket_that_lingers, 0, 3);
     tcase_add_test(cases, impossible_facts);
     tcase_add_test(cases, no_descriptor_is_left);
     return suite;

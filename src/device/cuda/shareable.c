@@ -7,6 +7,7 @@
 #include "base/status.h"
 
 #include <cuda.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -149,6 +150,7 @@ static synced_mem_status export_and_map(const struct driver *driver, int device,
         (void)TRY_TWICE(driver->cuMemRelease(handle));
         return status;
     }
+    (void)fcntl(made->file, F_SETFD, FD_CLOEXEC);
     status = map_and_release(driver, device, handle, made->bytes, alignment, &made->data);
     if (status != SYNCED_MEM_OK)
         (void)close(made->file);
@@ -191,20 +193,19 @@ static synced_mem_status check_location(const struct driver *driver, int device,
     return sm_fail(SYNCED_MEM_ERR_PEER, "the other process has sent memory that is not of device %d", device);
 }
 
-static synced_mem_status import_memory(int device, int file, size_t bytes, size_t alignment, void **out)
+static synced_mem_status import_memory(const struct driver *driver, int device, int file, size_t bytes,
+                                       size_t alignment, void **out)
 {
-    struct driver driver;
     CUmemGenericAllocationHandle handle;
-    SM_TRY(find_calls(device, &driver));
-    SM_TRY(check_driver(driver.cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)file,
-                                                              CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+    SM_TRY(check_driver(driver->cuMemImportFromShareableHandle(&handle, (void *)(uintptr_t)file,
+                                                               CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
                         "cuMemImportFromShareableHandle", device, bytes));
-    const synced_mem_status status = check_location(&driver, device, handle);
+    const synced_mem_status status = check_location(driver, device, handle);
     if (status != SYNCED_MEM_OK) {
-        (void)TRY_TWICE(driver.cuMemRelease(handle));
+        (void)TRY_TWICE(driver->cuMemRelease(handle));
         return status;
     }
-    return map_and_release(&driver, device, handle, bytes, alignment, out);
+    return map_and_release(driver, device, handle, bytes, alignment, out);
 }
 
 /* A file that is no device memory, or of another size, is the other process's doing. */
@@ -216,8 +217,12 @@ static synced_mem_status blame_peer(synced_mem_status status)
 synced_mem_status sm_device_import(int device, int file, size_t bytes, size_t alignment, void **out)
 {
     struct before before;
+    struct driver driver;
     SM_TRY(enter_device(device, &before));
-    return leave_device(device, &before, blame_peer(import_memory(device, file, bytes, alignment, out)));
+    synced_mem_status status = find_calls(device, &driver);
+    if (status == SYNCED_MEM_OK)
+        status = blame_peer(import_memory(&driver, device, file, bytes, alignment, out));
+    return leave_device(device, &before, status);
 }
 
 /* ---- Giving up ---- */

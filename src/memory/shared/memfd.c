@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -56,8 +57,20 @@ static int create_file(void)
     return fd >= 0 || errno != EINVAL ? fd : memfd_create("synced_mem", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
+/* Beyond this limit the system sends SIGXFSZ, which ends the process. */
+static synced_mem_status check_file_limit(size_t bytes)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || bytes <= limit.rlim_cur)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_FILE, "a file in memory of %zu bytes is over the process's limit (RLIMIT_FSIZE)",
+                   bytes);
+}
+
 synced_mem_status sm_memfd_make(size_t bytes, int *fd)
 {
+    *fd = -1;
+    SM_TRY(check_file_limit(bytes));
     *fd = create_file();
     if (*fd < 0)
         return sm_fail_system("no file in memory can be made", errno);
@@ -69,17 +82,27 @@ synced_mem_status sm_memfd_make(size_t bytes, int *fd)
     return sm_fail_system("a file in memory can't be sized and sealed", error);
 }
 
+/* Files in memory alone have seals. A query of another file may block: a process may serve its file system. */
+static bool is_sealed(int fd)
+{
+    const int seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & ~SEAL_EXEC) == SEALS;
+}
+
 /* Memory of huge pages is refused: where none is left, the first access to a page faults. */
-synced_mem_status sm_memfd_check(int fd, size_t bytes)
+static bool is_writable_memory(int fd, size_t bytes)
 {
     struct statfs system;
     struct stat file;
-    const int seals = fcntl(fd, F_GET_SEALS);
     const int mode = fcntl(fd, F_GETFL);
-    const bool sealed = seals >= 0 && (seals & ~SEAL_EXEC) == SEALS;
     const bool writable = mode >= 0 && (mode & O_ACCMODE) == O_RDWR;
     const bool in_memory = fstatfs(fd, &system) == 0 && system.f_type == TMPFS_MAGIC;
-    if (sealed && writable && in_memory && fstat(fd, &file) == 0 && (uint64_t)file.st_size == bytes)
+    return writable && in_memory && fstat(fd, &file) == 0 && (uint64_t)file.st_size == bytes;
+}
+
+synced_mem_status sm_memfd_check(int fd, size_t bytes)
+{
+    if (is_sealed(fd) && is_writable_memory(fd, bytes))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER, "a descriptor from the other process is not of sealed memory of %zu bytes",
                    bytes);
@@ -87,6 +110,7 @@ synced_mem_status sm_memfd_check(int fd, size_t bytes)
 
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out)
 {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     const size_t room = alignment > SM_MEMFD_PAGE ? bytes + alignment : bytes;
     char *const base = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (base == MAP_FAILED)
@@ -100,8 +124,9 @@ synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **ou
     }
     if (before > 0)
         (void)munmap(base, before);
-    if (room > before + bytes)
-        (void)munmap(base + before + bytes, room - before - bytes);
+    const size_t used = before + (bytes + page - 1) / page * page;
+    if (room > used)
+        (void)munmap(base + used, room - used);
     *out = data;
     return SYNCED_MEM_OK;
 }
@@ -111,11 +136,19 @@ void sm_memfd_unmap(void *data, size_t bytes)
     (void)munmap(data, bytes);
 }
 
+void sm_memfd_replace(void *data, size_t bytes)
+{
+    (void)mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* Another process may have a lease on the file. O_NONBLOCK: open() fails then, instead of a wait for its end. */
 synced_mem_status sm_memfd_reopen(int of, int *fd)
 {
     char path[48];
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", of);
-    *fd = open(path, O_RDWR | O_CLOEXEC);
+    *fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (*fd < 0 && errno == EAGAIN)
+        return sm_fail(SYNCED_MEM_ERR_PEER, "another process has a lease on the file of the control page");
     if (*fd < 0)
         return sm_fail_system("a file in memory can't be opened through /proc/self/fd", errno);
     return sm_fd_move_up(fd);

@@ -13,18 +13,21 @@ enum { SM_MEMFD_PAGE = 4096 };
 
 /* Makes a sealed file of this size, a multiple of SM_MEMFD_PAGE, all zeros. It has no pages yet. The caller closes *fd,
  * which is above the standard descriptors; on failure it is -1. ERR_OUT_OF_HOST_MEMORY; ERR_FILE: the system has no
- * descriptor left, or no such files. */
+ * descriptor left, or no such files; or the size is over RLIMIT_FSIZE. */
 synced_mem_status sm_memfd_make(size_t bytes, int *fd);
 
-/* Checks that a descriptor is of such a file, of this size, and can be written. ERR_PEER. */
+/* Checks that a descriptor is of such a file, of this size, and can be written. Does not block. ERR_PEER. */
 synced_mem_status sm_memfd_check(int fd, size_t bytes);
 
 /* Maps the file at a multiple of alignment, a power of two. sm_memfd_unmap() ends it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
 synced_mem_status sm_memfd_map(int fd, size_t bytes, size_t alignment, void **out);
 void sm_memfd_unmap(void *data, size_t bytes);
 
+/* Maps private memory, all zeros, over such a mapping. For a forked child. */
+void sm_memfd_replace(void *data, size_t bytes);
+
 /* Opens the descriptor's file anew: a descriptor with locks of its own. The caller closes *fd; on failure it is -1.
- * ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
+ * Does not block. ERR_PEER: another process has a lease on it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
 synced_mem_status sm_memfd_reopen(int of, int *fd);
 
 /* Moves a descriptor above the standard ones, which the program may close and still print to. Closes the old one if it

@@ -4,6 +4,7 @@
 #include "base/process.h"
 #include "base/status.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -13,18 +14,31 @@ static struct {
     struct sm_participant *first;
 } participants = {.lock = SM_LOCK_INITIALIZER};
 
+/* ---- Bytes ---- */
+
+/* Takes or releases the lock of a byte. Returns whether it could. */
+static bool set_byte_lock(int fd, unsigned index, short type)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
 /* ---- Forks ---- */
 
-/* In a forked child, which has no other thread. The fork has taken the list's lock, so the list is whole. */
-static void close_locks_in_child(void)
+/* In a forked child, which has no other thread. The fork has taken the list's lock, so the list is whole. A signal
+ * handler may have forked while its thread was in a call. Then the call goes on here, and must not store the parent's
+ * word. So memory of the child alone replaces the control page. */
+static void leave_in_child(void)
 {
-    for (struct sm_participant *each = participants.first; each; each = each->next)
+    for (struct sm_participant *each = participants.first; each; each = each->next) {
         sm_fd_close(&each->lock);
+        sm_memfd_replace(each->page, SM_MEMFD_PAGE);
+    }
 }
 
 static __attribute__((constructor)) void watch_forks_for_participants(void)
 {
-    (void)pthread_atfork(NULL, NULL, close_locks_in_child);
+    (void)pthread_atfork(NULL, NULL, leave_in_child);
 }
 
 /* A fork comes before or after all of this: the child must know every such descriptor. */
@@ -41,6 +55,8 @@ static synced_mem_status add_participant(struct sm_participant *participant, int
     return status;
 }
 
+/* The same holds here. A child of vfork() runs no handler of forks, and keeps the descriptor. So the byte's lock is
+ * released first, which does not need the last descriptor. */
 static void remove_participant(struct sm_participant *participant)
 {
     sm_lock(&participants.lock);
@@ -48,17 +64,12 @@ static void remove_participant(struct sm_participant *participant)
     if (participant->next)
         participant->next->link = participant->link;
     participant->link = NULL;
+    (void)set_byte_lock(participant->lock, participant->index, F_UNLCK);
+    sm_fd_close(&participant->lock);
     sm_unlock(&participants.lock);
 }
 
-/* ---- Bytes ---- */
-
-/* Takes or releases the lock of a byte. Returns whether it could. */
-static bool set_byte_lock(int fd, unsigned index, short type)
-{
-    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)index, .l_len = 1};
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
-}
+/* ---- Indices ---- */
 
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place)
 {
@@ -70,7 +81,7 @@ void sm_participant_store(struct sm_participant *participant, enum sm_line_kind 
 static synced_mem_status take_index(struct sm_participant *participant)
 {
     struct sm_contents contents;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
         if (set_byte_lock(participant->lock, i, F_WRLCK)) {
             SM_TRY(sm_contents_read(participant->page, &contents));
             participant->index = i;
@@ -79,7 +90,11 @@ static synced_mem_status take_index(struct sm_participant *participant)
             sm_bell_ring(participant->page);
             return SYNCED_MEM_OK;
         }
-    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d processes share the object, which is the most", SM_PARTICIPANTS);
+        if (errno != EAGAIN && errno != EACCES) /* these two: another one has it */
+            return sm_fail_system("no byte of a file in memory can be locked", errno);
+    }
+    return sm_fail(SYNCED_MEM_ERR_INVALID_STATE, "%d objects have the shared memory, which is the most",
+                   SM_PARTICIPANTS);
 }
 
 synced_mem_status sm_participant_join(struct sm_participant *participant, struct sm_control_page *page, int fd)
@@ -97,7 +112,6 @@ void sm_participant_leave(struct sm_participant *participant)
 {
     if (participant->link)
         remove_participant(participant);
-    sm_fd_close(&participant->lock);
 }
 
 /* While this process holds the byte's lock, nobody else can take the index. */

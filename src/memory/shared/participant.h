@@ -1,7 +1,8 @@
 /*
  * Participants of a control page. A participant is alive as long as it holds an OFD lock of its byte of the page's file,
  * on a descriptor that no other process has. The kernel releases the lock, whatever ends the process. A forked child
- * closes the descriptors that it has inherited, so it is none of its parent's participants.
+ * closes the descriptors that it has inherited, so it is none of its parent's participants. Its control pages become
+ * memory of its own, all zeros.
  */
 #ifndef SM_PARTICIPANT_H
 #define SM_PARTICIPANT_H

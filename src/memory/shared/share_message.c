@@ -8,12 +8,14 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 enum { VERSION = 1, LEAST_FILES = 2, MOST_FILES = 3, MOST_SENT = 253 /* the system's SCM_MAX_FD */ };
+enum { USUAL_OVERFLOW_UID = 65534 };
 
 #ifndef SCM_PIDFD
 #define SCM_PIDFD 4
@@ -43,15 +45,34 @@ static int get_socket_option(int socket, int option)
     return getsockopt(socket, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
 }
 
+static bool is_connected(int socket)
+{
+    struct sockaddr_un peer;
+    socklen_t size = sizeof peer;
+    return getpeername(socket, (struct sockaddr *)&peer, &size) == 0;
+}
+
 synced_mem_status sm_share_check_socket(int socket)
 {
     const int type = get_socket_option(socket, SO_TYPE);
-    if (get_socket_option(socket, SO_DOMAIN) == AF_UNIX && (type == SOCK_STREAM || type == SOCK_SEQPACKET))
+    const bool of_unix = get_socket_option(socket, SO_DOMAIN) == AF_UNIX;
+    if (of_unix && (type == SOCK_STREAM || type == SOCK_SEQPACKET) && is_connected(socket))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
-                   "descriptor %d is not a Unix socket of type SOCK_STREAM or "
+                   "descriptor %d is not a connected Unix socket of type SOCK_STREAM or "
                    "SOCK_SEQPACKET",
                    socket);
+}
+
+/* Returns the number that the system gives for each user who has none in this process's user namespace. */
+static uid_t read_overflow_uid(void)
+{
+    unsigned uid;
+    FILE *const file = fopen("/proc/sys/kernel/overflowuid", "re");
+    const bool known = file && fscanf(file, "%u", &uid) == 1;
+    if (file)
+        (void)fclose(file);
+    return known ? (uid_t)uid : USUAL_OVERFLOW_UID;
 }
 
 synced_mem_status sm_share_check_user(int socket, unsigned policy)
@@ -60,11 +81,12 @@ synced_mem_status sm_share_check_user(int socket, unsigned policy)
     socklen_t size = sizeof peer;
     if (policy == SYNCED_MEM_SHAREABLE_ANY_USER)
         return SYNCED_MEM_OK;
-    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
+        peer.uid != read_overflow_uid())
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER,
                    "the object is for processes of one user, and the user at the other end of the "
-                   "socket is another one (%ld)",
+                   "socket is another one (%ld), or unknown in this user namespace",
                    (long)peer.uid);
 }
 
@@ -155,6 +177,13 @@ struct incoming {
     unsigned files; /* that came, also those that were closed because they were too many */
 };
 
+/* The last close() of a TCP socket with SO_LINGER waits. Other files refuse the call. */
+static void end_lingering(int fd)
+{
+    const struct linger none = {.l_onoff = 0};
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+}
+
 static void keep_or_close(struct incoming *incoming, int fd)
 {
     if (incoming->files < MOST_FILES)
@@ -170,6 +199,7 @@ static void take_descriptors(struct incoming *incoming, const struct cmsghdr *pa
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
+        end_lingering(fd);
         if (part->cmsg_type == SCM_RIGHTS)
             keep_or_close(incoming, fd);
         else

@@ -23,7 +23,8 @@ void sm_share_files_close(struct sm_share_files *files);
 /* Checks that the socket is a connected Unix socket with a stream of bytes or packets. ERR_INVALID_ARGUMENT. */
 synced_mem_status sm_share_check_socket(int socket);
 
-/* Checks that an object with this policy may go to, or come from, the user at the other end. ERR_PEER. */
+/* Checks that an object with this policy may go to, or come from, the user at the other end. In a user namespace all
+ * users without a number there have one number. SAME_USER refuses it. ERR_PEER. */
 synced_mem_status sm_share_check_user(int socket, unsigned policy);
 
 /* Sends the message. Blocks until the socket has taken it. The files stay the caller's. ERR_TIMEOUT, ERR_PEER, ERR_FILE,

@@ -1,0 +1,238 @@
+/*
+ * A signal handler forks while its thread acquires a turn or hands over. The child returns from the handler into the
+ * call, which fails there. The parent's call goes on, and no store of the child reaches the control page.
+ */
+#include "processes_kit.h"
+
+#include "object/shareable.h"
+
+#include <pthread.h>
+
+enum { CHILD_IS_DONE };
+
+static synced_mem *one;
+static synced_mem *other;
+static pid_t parent;
+static volatile pid_t child; /* 0: none, or this is the child */
+static pthread_t forker;
+static int ends[2];
+
+static void fork_in_handler(int signal)
+{
+    (void)signal;
+    if (child == 0 && getpid() == parent)
+        child = fork();
+    if (getpid() != parent)
+        (void)alarm(10);
+}
+
+static bool is_child(void)
+{
+    return getpid() != parent;
+}
+
+/* In the child, which has no thread but this one. */
+static _Noreturn void leave_child(bool well)
+{
+    raise_flag(CHILD_IS_DONE);
+    _exit(well ? 0 : 1);
+}
+
+static void check_child(void)
+{
+    ck_assert_int_gt(child, 0);
+    ck_assert_int_eq(end_child(child), 0);
+}
+
+static bool is_refused(synced_mem_status status)
+{
+    return status == SYNCED_MEM_ERR_FORKED && synced_mem_cpu_data(other) == NULL &&
+           synced_mem_last_error() == SYNCED_MEM_ERR_FORKED && synced_mem_release(other) == SYNCED_MEM_OK &&
+           synced_mem_release(one) == SYNCED_MEM_OK;
+}
+
+/* one has the turn to write. */
+static void open_two(int device)
+{
+    const struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};
+    common = make_common(sizeof *common);
+    parent = getpid();
+    forker = pthread_self();
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+    one = make_shareable_of(BYTES, device, SYNCED_MEM_SHAREABLE_SAME_USER);
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
+    other = share_with_myself(one);
+}
+
+static void release_two(void)
+{
+    OK(synced_mem_release(one));
+    OK(synced_mem_release(other));
+}
+
+/* Gives the main thread the time to wait, and interrupts its wait. */
+static void interrupt_wait(void)
+{
+    (void)usleep(50000);
+    SOUND(pthread_kill(forker, SIGUSR1) == 0);
+    for (int i = 0; i < LONG_MS && atomic_load(&common->flags[CHILD_IS_DONE]) == 0; i++)
+        (void)usleep(1000);
+}
+
+/* ---- Acquire ---- */
+
+static void *hand_over_later(void *unused)
+{
+    (void)unused;
+    interrupt_wait();
+    SOUND(synced_mem_hand_over(one) == SYNCED_MEM_OK);
+    return NULL;
+}
+
+START_TEST(a_fork_in_a_wait_for_a_turn)
+{
+    pthread_t thread;
+    open_two(_i == 1 && gpu_expected() ? 0 : SYNCED_MEM_DEVICE_CURRENT);
+    if (_i == 1 && gpu_expected())
+        ck_assert_ptr_nonnull(synced_mem_gpu_data(one));
+    ck_assert_int_eq(pthread_create(&thread, NULL, hand_over_later, NULL), 0);
+    const synced_mem_status status = synced_mem_acquire(other, CPU, WRITE, LONG_MS);
+    if (is_child())
+        leave_child(is_refused(status));
+    OK(status);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    check_child();
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, READ, 0)); /* the parent's word is in line */
+    ck_assert(host_is(synced_mem_mutable_cpu_data(other), BYTES, 1));
+    OK(synced_mem_hand_over(other));
+    OK(synced_mem_acquire(one, CPU, READ, 0));
+    release_two();
+    ck_assert_int_eq(unsound, 0);
+}
+END_TEST
+
+static bool fork_at_pin;
+
+void __real_sm_shareable_pin(struct sm_sharing *sharing);
+void __wrap_sm_shareable_pin(struct sm_sharing *sharing);
+void __wrap_sm_shareable_pin(struct sm_sharing *sharing)
+{
+    if (fork_at_pin)
+        (void)raise(SIGUSR1);
+    __real_sm_shareable_pin(sharing);
+}
+
+/* The child gives up what its acquire has published. */
+START_TEST(a_fork_while_contents_are_taken_over)
+{
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_hand_over(one));
+    fork_at_pin = true;
+    const synced_mem_status status = synced_mem_acquire(other, CPU, _i == 0 ? READ : WRITE, LONG_MS);
+    fork_at_pin = false;
+    if (is_child())
+        leave_child(is_refused(status));
+    OK(status);
+    check_child();
+    FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, WRITE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
+    release_two();
+}
+END_TEST
+
+/* ---- Hand over ---- */
+
+/* The call of another thread, for whose end the hand-over waits: the socket is full. */
+static void *share_in_vain(void *unused)
+{
+    (void)unused;
+    interrupt_wait();
+    (void)close(ends[1]);
+    return NULL;
+}
+
+static void *share_for_long(void *unused)
+{
+    (void)unused;
+    SOUND(synced_mem_share(one, ends[0], LONG_MS) == SYNCED_MEM_ERR_PEER);
+    return NULL;
+}
+
+START_TEST(a_fork_in_a_wait_for_calls)
+{
+    static const char bytes[4096];
+    pthread_t threads[2];
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    while (send(ends[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        continue;
+    while (send(ends[0], bytes, 1, MSG_DONTWAIT) > 0)
+        continue;
+    ck_assert_int_eq(pthread_create(&threads[0], NULL, share_for_long, NULL), 0);
+    (void)usleep(50000);
+    ck_assert_int_eq(pthread_create(&threads[1], NULL, share_in_vain, NULL), 0);
+    const synced_mem_status status = synced_mem_hand_over(one);
+    if (is_child()) {
+        (void)close(ends[1]);
+        leave_child(is_refused(status));
+    }
+    OK(status);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    check_child();
+    (void)close(ends[0]);
+    OK(synced_mem_acquire(other, CPU, WRITE, 0));
+    ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
+    release_two();
+    ck_assert_int_eq(unsound, 0);
+}
+END_TEST
+
+/* ---- Locks ---- */
+
+static _Atomic(struct sm_mutex *) held;
+
+/* Holds the lock that guards the turn while the main thread forks. */
+static void *hold_lock(void *sharing)
+{
+    sm_mutex_lock(&((struct sm_sharing *)sharing)->lock);
+    atomic_store(&held, &((struct sm_sharing *)sharing)->lock);
+    while (atomic_load(&held))
+        (void)usleep(100);
+    sm_mutex_unlock(&((struct sm_sharing *)sharing)->lock);
+    return NULL;
+}
+
+/* A call began before the fork, and ends in the child. */
+START_TEST(a_call_ends_in_the_child)
+{
+    pthread_t thread;
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    struct sm_sharing *const sharing = sm_sharing_of(one);
+    OK(sm_gate_begin(one, SM_CPU, SM_READ));
+    ck_assert_int_eq(pthread_create(&thread, NULL, hold_lock, sharing), 0);
+    while (!atomic_load(&held))
+        (void)usleep(100);
+    (void)raise(SIGUSR1);
+    if (is_child()) {
+        sm_gate_end(one);
+        leave_child(!sm_gate_is_passed());
+    }
+    atomic_store(&held, NULL);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    check_child();
+    sm_gate_end(one);
+    release_two();
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const suite = suite_create("share_forks");
+    TCase *const cases = add_case(suite, "share_forks");
+    tcase_add_loop_test(cases, a_fork_in_a_wait_for_a_turn, 0, 2);
+    tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 2);
+    tcase_add_test(cases, a_fork_in_a_wait_for_calls);
+    tcase_add_test(cases, a_call_ends_in_the_child);
+    return suite;
+}
