@@ -333,9 +333,9 @@ typedef enum synced_mem_turn {
  * Blocking: until the socket has taken the message; for no work on a device. Ownership: the socket stays the caller's;
  * the object stays too, and each process releases its own. Threads: safe; the messages of several threads on one socket
  * need an order. Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_INVALID_STATE (not shareable, a view, no turn);
- * ERR_TIMEOUT; ERR_PEER (the socket is closed, or its other end is another user's or the overflow user's, and the
- * object is SYNCED_MEM_SHAREABLE_SAME_USER); ERR_FILE (no descriptor left); ERR_OUT_OF_HOST_MEMORY; when device memory
- * is reserved, GPU errors. @since 0.2 */
+ * ERR_TIMEOUT; ERR_PEER (the socket is closed; or the object is SYNCED_MEM_SHAREABLE_SAME_USER, and the other end is
+ * another user's, or a user's without a number in this user namespace); ERR_FILE (no descriptor left);
+ * ERR_OUT_OF_HOST_MEMORY; when device memory is reserved, GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, int timeout_ms);
 
 /** Makes an object of what the process at the other end of a socket gives with synced_mem_share(). The object has one

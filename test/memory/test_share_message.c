@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 
@@ -276,6 +277,40 @@ static int share_without_users(void *unused)
     return 0;
 }
 
+/* Outside of user namespaces that number is a user's as any other. */
+static int share_as_nobody(void *unused)
+{
+    struct sm_shared_memory *got;
+    unsigned map[3];
+    FILE *const file = fopen("/proc/self/uid_map", "re");
+    (void)unused;
+    if (!file || fscanf(file, "%u %u %u", &map[0], &map[1], &map[2]) != 3 || map[2] != UINT32_MAX ||
+        setresuid(65534, 65534, 65534) != 0 || prctl(PR_SET_DUMPABLE, 1) != 0)
+        return NO_NAMESPACE;
+    (void)fclose(file);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.ends) != 0)
+        return 1;
+    struct sm_shared_memory *const one = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    if (sm_shared_send(one, pair.ends[0], sm_deadline_after(0)) != SYNCED_MEM_OK)
+        return 2;
+    if (sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got) != SYNCED_MEM_OK)
+        return 3;
+    sm_shared_drop(got);
+    sm_shared_drop(one);
+    close_pair(pair.ends);
+    return 0;
+}
+
+START_TEST(nobody_shares)
+{
+    const int how = end_child(start_child(share_as_nobody, NULL));
+    if (how == NO_NAMESPACE)
+        (void)fprintf(stderr, "skipped: this process can't become another user\n");
+    else
+        ck_assert_int_eq(how, 0);
+}
+END_TEST
+
 START_TEST(users_without_numbers)
 {
     const int how = end_child(start_child(share_without_users, NULL));
@@ -543,6 +578,7 @@ Suite *suite(void)
     tcase_add_loop_test(cases, a_socket_that_is_not_connected, 0, 2);
     tcase_add_loop_test(cases, a_full_socket, 0, 2);
     tcase_add_loop_test(cases, another_user, 0, 4);
+    tcase_add_test(cases, nobody_shares);
     tcase_add_test(cases, users_without_numbers);
     tcase_add_loop_test(cases, nothing_comes, 0, 2);
     tcase_add_loop_test(cases, malformed_messages, 0, 2);

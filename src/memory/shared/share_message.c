@@ -64,15 +64,25 @@ synced_mem_status sm_share_check_socket(int socket)
                    socket);
 }
 
-/* Returns the number that the system gives for each user who has none in this process's user namespace. */
-static uid_t read_overflow_uid(void)
+/* Reads the first numbers of a file. Returns how many there are, up to three. */
+static int read_numbers(const char *path, unsigned numbers[3])
 {
-    unsigned uid;
-    FILE *const file = fopen("/proc/sys/kernel/overflowuid", "re");
-    const bool known = file && fscanf(file, "%u", &uid) == 1;
+    FILE *const file = fopen(path, "re");
+    const int count = file ? fscanf(file, "%u %u %u", &numbers[0], &numbers[1], &numbers[2]) : 0;
     if (file)
         (void)fclose(file);
-    return known ? (uid_t)uid : USUAL_OVERFLOW_UID;
+    return count;
+}
+
+/* Returns whether the number stands for all users who have none in this process's user namespace. Outside of user
+ * namespaces the map has one line: all numbers stand for themselves. */
+static bool is_of_unknown_users(uid_t uid)
+{
+    unsigned overflow[3], map[3];
+    const bool read = read_numbers("/proc/sys/kernel/overflowuid", overflow) == 1;
+    const bool mapped = read_numbers("/proc/self/uid_map", map) == 3;
+    const bool all = mapped && map[0] == 0 && map[1] == 0 && map[2] == UINT32_MAX;
+    return !all && uid == (read ? (uid_t)overflow[0] : USUAL_OVERFLOW_UID);
 }
 
 synced_mem_status sm_share_check_user(int socket, unsigned policy)
@@ -82,7 +92,7 @@ synced_mem_status sm_share_check_user(int socket, unsigned policy)
     if (policy == SYNCED_MEM_SHAREABLE_ANY_USER)
         return SYNCED_MEM_OK;
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid() &&
-        peer.uid != read_overflow_uid())
+        !is_of_unknown_users(peer.uid))
         return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_PEER,
                    "the object is for processes of one user, and the user at the other end of the "

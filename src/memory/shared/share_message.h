@@ -24,7 +24,7 @@ void sm_share_files_close(struct sm_share_files *files);
 synced_mem_status sm_share_check_socket(int socket);
 
 /* Checks that an object with this policy may go to, or come from, the user at the other end. In a user namespace all
- * users without a number there have one number. SAME_USER refuses it. ERR_PEER. */
+ * users without a number there have one number. SAME_USER refuses it there. ERR_PEER. */
 synced_mem_status sm_share_check_user(int socket, unsigned policy);
 
 /* Sends the message. Blocks until the socket has taken it. The files stay the caller's. ERR_TIMEOUT, ERR_PEER, ERR_FILE,
