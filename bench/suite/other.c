@@ -50,6 +50,7 @@ struct other other_start(void (*be)(struct other_words *words, int socket))
     other.socket = ends[other.process != 0];
     if (other.process == 0) {
         be(other.words, other.socket);
+        must_work(synced_mem_shutdown() == SYNCED_MEM_OK); /* fails if an object is left */
         exit(EXIT_SUCCESS);
     }
     return other;

@@ -41,7 +41,6 @@ struct sm_copy *sm_copy_take_record(int device, synced_mem_source source)
     copy->source = (unsigned char)source;
     copy->pinned = source == SYNCED_MEM_SOURCE_PINNED || source == SYNCED_MEM_SOURCE_MAPPED;
     copy->writes = writes;
-    copy->given = sm_copy_first_given();
     return copy;
 }
 

@@ -196,10 +196,10 @@ static synced_mem_status wait_and_use_turn(struct sm_sharing *sharing, enum sm_s
     unsigned published;
     if (side == SM_GPU)
         SM_TRY(sm_shareable_find_device(sharing));
-    SM_TRY(sm_turn_wait(&sharing->memory->participant, writing, deadline, &published));
-    synced_mem_status status = sm_sharing_check_process(sharing);
-    if (status == SYNCED_MEM_OK)
-        status = use_turn(sharing, side, writing, &published);
+    const synced_mem_status came = sm_turn_wait(&sharing->memory->participant, writing, deadline, &published);
+    SM_TRY(sm_sharing_check_process(sharing));
+    SM_TRY(came);
+    synced_mem_status status = use_turn(sharing, side, writing, &published);
     if (status == SYNCED_MEM_OK)
         status = sm_sharing_check_process(sharing);
     if (status == SYNCED_MEM_OK)
@@ -350,13 +350,13 @@ void sm_sharing_end(struct sm_sharing *sharing)
 
 /* ---- Sharing ---- */
 
-/* Returns whether the object gets device memory: it names a device, or the process uses one. A machine without one is no
- * failure. */
+/* Stores whether the object gets device memory: it was not shared yet, and names a device, or the process uses one. A
+ * machine without one is no failure. */
 static synced_mem_status wants_device(const struct sm_sharing *sharing, bool *wants)
 {
     const struct sm_detail first = sm_detail_get();
     int device;
-    *wants = sm_device(sharing->mem) >= 0 || sm_device_in_use();
+    *wants = atomic_load(&sharing->shares) == 0 && (sm_device(sharing->mem) >= 0 || sm_device_in_use());
     const synced_mem_status status = *wants ? sm_device_resolve(sm_device(sharing->mem), &device) : SYNCED_MEM_OK;
     if (status != SYNCED_MEM_ERR_NO_GPU && status != SYNCED_MEM_ERR_FORKED)
         return status;

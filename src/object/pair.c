@@ -258,10 +258,13 @@ static struct synced_mem *next_record_of(const struct sm_pair *pair, const struc
     return sm_next_before(each, sm_begin_of(of) + pair->size);
 }
 
-/* Returns whether nobody has written the copy, or the part of it, since it was read. Parts inherit the counts. */
+/* Returns whether the copy is the one that was read, or a part of it, and nobody has written it since. Parts inherit the
+ * counts. */
 static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_copy *gpu)
 {
-    return pair->reads_gpu && (gpu == pair->source || gpu->is_part) && gpu->writes == pair->source_writes;
+    const uintptr_t into = (uintptr_t)sm_copy_data(gpu) - (uintptr_t)pair->source_data;
+    return pair->reads_gpu && (gpu == pair->source || (gpu->is_part && into < pair->size)) &&
+           gpu->writes == pair->source_writes;
 }
 
 /* If another call has let a stream write meanwhile, that open write is not this call's to end. */
@@ -527,7 +530,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
     assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;
+    pair->source_data = sm_copy_data(route.source);
     pair->reads_gpu = route.source == sm_copy_of(pair->from, SM_GPU);
-    pair->size = route.size;
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
 }

@@ -25,11 +25,12 @@ struct sm_pair {
     bool queued;   /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
-    /* The copy that was read; NULL: none. With its count of writes, and the size, then. */
+    /* The copy that was read; NULL: none. With its count of writes, its pointer and the size then. */
     struct sm_copy *source;
     unsigned source_writes;
+    const void *source_data;
     bool reads_gpu; /* it is the device copy, or shared */
-    size_t size;
+    size_t size;    /* of both records */
     /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
      * meanwhile. */
     struct sm_fence *arrival;

@@ -89,14 +89,14 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
         size_t offset = 0;
         for (struct synced_mem *target = sm_first_record(list->to[i]); target;
              target = sm_next_record(list->to[i], target)) {
-            *pairs = (struct sm_pair){.to = target, .from = source, .of = i, .offset = offset};
+            *pairs = (struct sm_pair){.to = target, .from = source, .of = i, .offset = offset, .size = sm_size(target)};
             const struct sm_pair *const before = find_earlier(list, &earlier, pairs);
             if (before && before->done) {
                 pairs->done = true;
                 pairs->source = before->source;
                 pairs->source_writes = before->source_writes;
+                pairs->source_data = before->source_data;
                 pairs->reads_gpu = before->reads_gpu;
-                pairs->size = before->size;
             }
             sm_keep_record(target);
             sm_keep_record(source);

@@ -44,10 +44,12 @@ static void withdraw_pointers(const struct synced_mem *mem, void *unused)
     sm_publish_nothing((struct synced_mem *)(uintptr_t)mem);
 }
 
-/* A signal handler may have forked while its thread was in a call, which goes on in the child. Another thread may have
- * held the lock. A hand-over may have been in a wait for the calls of other threads. */
+/* A signal handler may have forked while its thread was in a call, which goes on in the child. It may write the host
+ * memory. Another thread may have held the lock. A hand-over may have been in a wait for the calls of other threads. */
 static void reopen_in_child(struct sm_sharing *sharing)
 {
+    const struct sm_shared_memory *const memory = sharing->memory;
+    sm_memfd_make_private(memory->host, (size_t)memory->facts.host_bytes, memory->files.host);
     sm_mutex_init(&sharing->lock);
     sm_events_add(&sharing->ended);
 }
@@ -188,8 +190,8 @@ synced_mem_status sm_shareable_find_device(struct sm_sharing *sharing)
     if (atomic_load(&memory->device) < 0) {
         int device;
         SM_TRY(find_device_by_uuid(memory->facts.uuid, &device));
+        sm_put_device(sharing->mem, device); /* a thread that sees the number finds it here too */
         atomic_store(&memory->device, device);
-        sm_put_device(sharing->mem, device);
     }
     return SYNCED_MEM_OK;
 }
@@ -220,12 +222,19 @@ static synced_mem_status check_turn(const struct sm_sharing *sharing, enum sm_si
     return SYNCED_MEM_OK;
 }
 
-/* Streams are chosen by the object's device, so a receiver finds the device before. Host memory needs none. */
+/* Streams are chosen by the object's device, so a receiver finds the device before. A call that may need the host's side
+ * alone goes on without it. */
 static synced_mem_status find_device_for(struct sm_sharing *sharing, enum sm_side side)
 {
-    const bool needed = side == SM_GPU || (side == SM_SIDES && sm_device_in_use());
-    return needed && sharing->received && sharing->memory->facts.device_bytes > 0 ? sm_shareable_find_device(sharing)
-                                                                                  : SYNCED_MEM_OK;
+    const struct sm_detail first = sm_detail_get();
+    const bool useful = side == SM_GPU || (side == SM_SIDES && sm_device_in_use());
+    if (!useful || !sharing->received || sharing->memory->facts.device_bytes == 0)
+        return SYNCED_MEM_OK;
+    const synced_mem_status status = sm_shareable_find_device(sharing);
+    if (status == SYNCED_MEM_OK || side == SM_GPU)
+        return status;
+    sm_detail_set(&first);
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_gate_pass(struct sm_sharing *sharing, enum sm_side side, enum sm_mode mode)
@@ -305,6 +314,7 @@ static synced_mem_status make_memory(struct sm_sharing *sharing, int device, voi
         return status;
     }
     sm_shared_add_device(memory, made.file, made.bytes, uuid);
+    sm_put_device(sharing->mem, device);
     atomic_store(&memory->device, device);
     *data = made.data;
     return SYNCED_MEM_OK;

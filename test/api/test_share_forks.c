@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-enum { CHILD_IS_DONE };
+enum { CHILD_IS_DONE, PARENT_HAS_WRITTEN };
 
 static synced_mem *one;
 static synced_mem *other;
@@ -112,6 +112,7 @@ START_TEST(a_fork_in_a_wait_for_a_turn)
 END_TEST
 
 static bool fork_at_pin;
+static bool child_waits;
 
 void __real_sm_shareable_pin(struct sm_sharing *sharing);
 void __wrap_sm_shareable_pin(struct sm_sharing *sharing);
@@ -119,6 +120,8 @@ void __wrap_sm_shareable_pin(struct sm_sharing *sharing)
 {
     if (fork_at_pin)
         (void)raise(SIGUSR1);
+    while (child_waits && is_child() && atomic_load(&common->flags[PARENT_HAS_WRITTEN]) == 0)
+        (void)usleep(1000);
     __real_sm_shareable_pin(sharing);
 }
 
@@ -136,6 +139,45 @@ START_TEST(a_fork_while_contents_are_taken_over)
     check_child();
     FAILS(SYNCED_MEM_ERR_TIMEOUT, synced_mem_acquire(one, CPU, WRITE, 0));
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 1));
+    release_two();
+}
+END_TEST
+
+/* The child fills the side with zeros, after others have written the object. */
+START_TEST(a_child_writes_memory_of_its_own)
+{
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_clear(one));
+    OK(synced_mem_hand_over(one));
+    fork_at_pin = child_waits = true;
+    const synced_mem_status status = synced_mem_acquire(other, CPU, READ, LONG_MS);
+    fork_at_pin = child_waits = false;
+    if (is_child())
+        leave_child(is_refused(status));
+    OK(status);
+    OK(synced_mem_hand_over(other));
+    OK(synced_mem_acquire(one, CPU, WRITE, 0));
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 5);
+    raise_flag(PARENT_HAS_WRITTEN);
+    check_child();
+    ck_assert(host_is(synced_mem_cpu_data(one), BYTES, 5));
+    release_two();
+}
+END_TEST
+
+/* The child sees no counts of deaths. Its error is the fork all the same. */
+START_TEST(a_death_came_before_the_fork)
+{
+    pthread_t thread;
+    open_two(SYNCED_MEM_DEVICE_CURRENT);
+    sm_sharing_of(one)->memory->participant.seen_deaths = 1;
+    sm_sharing_of(other)->memory->participant.seen_deaths = 1;
+    ck_assert_int_eq(pthread_create(&thread, NULL, hand_over_later, NULL), 0);
+    const synced_mem_status status = synced_mem_acquire(other, CPU, WRITE, LONG_MS);
+    if (is_child())
+        leave_child(status == SYNCED_MEM_ERR_FORKED);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    check_child();
     release_two();
 }
 END_TEST
@@ -232,6 +274,8 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "share_forks");
     tcase_add_loop_test(cases, a_fork_in_a_wait_for_a_turn, 0, 2);
     tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 2);
+    tcase_add_test(cases, a_child_writes_memory_of_its_own);
+    tcase_add_test(cases, a_death_came_before_the_fork);
     tcase_add_test(cases, a_fork_in_a_wait_for_calls);
     tcase_add_test(cases, a_call_ends_in_the_child);
     return suite;

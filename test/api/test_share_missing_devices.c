@@ -62,6 +62,21 @@ static void make_on_both(int socket)
     OK(synced_mem_release(mem));
 }
 
+/* Calls that need no device work: a copy from the object, a share, and at last a clear. */
+static void use_host_side(synced_mem *mem)
+{
+    int ends[2];
+    synced_mem *const target = make(BYTES);
+    OK(synced_mem_cpu_copy(target, mem));
+    ck_assert(host_is(synced_mem_cpu_data(target), BYTES, 1));
+    OK(synced_mem_release(target));
+    ck_assert(open_pair(SOCK_STREAM, ends));
+    OK(synced_mem_share(mem, ends[0], LONG_MS));
+    close_pair(ends);
+    OK(synced_mem_clear(mem));
+    HEAD_IS(mem, UNINITIALIZED);
+}
+
 static void receive_without_device(int socket)
 {
     for (int i = 0; i < synced_mem_device_count(); i++)
@@ -79,6 +94,7 @@ static void receive_without_device(int socket)
     HEAD_IS(mem, AT_CPU);
     FAILS_NULL(SYNCED_MEM_ERR_INVALID_DEVICE, synced_mem_gpu_data(mem));
     ck_assert(host_is(synced_mem_cpu_data(mem), BYTES, 1));
+    use_host_side(mem);
     host_fill(synced_mem_mutable_cpu_data(mem), BYTES, 3);
     OK(synced_mem_hand_over(mem));
     raise_flag(1);

@@ -138,7 +138,13 @@ void sm_memfd_unmap(void *data, size_t bytes)
 
 void sm_memfd_replace(void *data, size_t bytes)
 {
-    (void)mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    (void)mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+}
+
+void sm_memfd_make_private(void *data, size_t bytes, int fd)
+{
+    sm_memfd_replace(data, bytes); /* in case that the file can't be mapped */
+    (void)mmap(data, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0);
 }
 
 /* Another process may have a lease on the file. O_NONBLOCK: open() fails then, instead of a wait for its end. */

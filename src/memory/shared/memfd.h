@@ -25,6 +25,8 @@ void sm_memfd_unmap(void *data, size_t bytes);
 
 /* Maps private memory, all zeros, over such a mapping. For a forked child. */
 void sm_memfd_replace(void *data, size_t bytes);
+/* Makes such a mapping of the file private: writes no longer reach the file. For a forked child. */
+void sm_memfd_make_private(void *data, size_t bytes, int fd);
 
 /* Opens the descriptor's file anew: a descriptor with locks of its own. The caller closes *fd; on failure it is -1.
  * Does not block. ERR_PEER: another process has a lease on it. ERR_OUT_OF_HOST_MEMORY, ERR_FILE. */
