@@ -185,7 +185,7 @@ START_TEST(others_write_an_object_in_parts)
 }
 END_TEST
 
-/* What the access brought itself is taken back. */
+/* The access takes back its own zeros. */
 START_TEST(nobody_writes)
 {
     begin();
