@@ -113,7 +113,6 @@ static synced_mem_status take_over(struct sm_sharing *sharing, enum sm_side side
     }
     if (!sm_copy_of(mem, SM_GPU))
         *head &= ~sm_bit(SM_GPU);
-    sm_shareable_pin(sharing);
     SM_TRY(attach_parts(mem, *head));
     set_heads(mem, *head, !writing && (*head & sm_bit(side)));
     return SYNCED_MEM_OK;

@@ -89,8 +89,11 @@ static synced_mem_status make_device_memory(struct synced_mem *mem, const struct
     return status;
 }
 
-synced_mem_status sm_query_pin(const struct synced_mem *record, struct sm_copy *host, int device)
+synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *host, int device)
 {
+    struct sm_sharing *const sharing = sm_sharing_of(record);
+    if (sharing)
+        sm_shareable_pin(sharing);
     if (record->kind != SM_PIECE)
         return sm_pin_query(host, device);
     struct sm_copy *const memory = sm_copy_of(record->root, SM_CPU);
@@ -155,7 +158,7 @@ synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side sid
     struct sm_copy *const from = sm_copy_of(mem, sm_other(side));
     struct sm_copy *const to = sm_copy_of(mem, side);
     struct sm_copy *const host = side == SM_GPU ? from : to;
-    synced_mem_status status = host ? sm_query_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
+    synced_mem_status status = host ? sm_find_pin(mem, host, sm_device(mem)) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK && side == SM_GPU && !from->pinned)
         *wait = sm_inflight_blocker(from, false);
     *staged = status == SYNCED_MEM_OK && is_move_staged(mem, side, batch);

@@ -92,9 +92,9 @@ static inline synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enu
     return sm_transfer_queue(transfer, stream);
 }
 
-/* Queries whether a record's host copy is page-locked. Of a piece its root's memory counts. Errors: as
- * sm_pin_query(). */
-synced_mem_status sm_query_pin(const struct synced_mem *record, struct sm_copy *host, int device);
+/* Finds out whether a record's host copy is page-locked, for a transfer. Of a piece its root's memory counts. The first
+ * transfer of a shareable object page-locks its memory, for which the runtime may block. Errors: as sm_pin_query(). */
+synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *host, int device);
 
 /* Gives the record's side memory and does the work of the transition, on the stream or an internal one (NULL). If there
  * is work, the side then holds the contents, which may be arriving, and the head has its bit. Blocks as

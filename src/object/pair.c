@@ -88,19 +88,19 @@ static struct route choose_route(const struct sm_pairs *pairs, const struct sm_p
     return route;
 }
 
-/* The next two functions query whether the host's end of a transfer is page-locked. */
-static synced_mem_status query_pin_of_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
+/* The next two functions find out whether the host's end of a transfer is page-locked. */
+static synced_mem_status find_pin_of_source(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     if (pairs->side == SM_CPU || get_source_side(pairs, pair) == SM_GPU)
         return SYNCED_MEM_OK;
-    return sm_query_pin(pair->from, get_source(pairs, pair), pairs->stream->device);
+    return sm_find_pin(pair->from, get_source(pairs, pair), pairs->stream->device);
 }
 
-static synced_mem_status query_pin_of_target(const struct sm_pairs *pairs, const struct sm_pair *pair)
+static synced_mem_status find_pin_of_target(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     if (pairs->side == SM_GPU || get_source_side(pairs, pair) == SM_CPU)
         return SYNCED_MEM_OK;
-    return sm_query_pin(pair->to, sm_copy_of(pair->to, SM_CPU), get_source(pairs, pair)->device);
+    return sm_find_pin(pair->to, sm_copy_of(pair->to, SM_CPU), get_source(pairs, pair)->device);
 }
 
 /* ---- Memory ---- */
@@ -164,7 +164,7 @@ synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *p
         return SYNCED_MEM_OK;
     SM_TRY(sm_make_usable(pair->from, get_source_side(pairs, pair)));
     SM_TRY(sm_make_usable(pair->to, pairs->side));
-    SM_TRY(query_pin_of_source(pairs, pair));
+    SM_TRY(find_pin_of_source(pairs, pair));
     *without =
         sm_is_read_only(pair->to, pairs->side) || sm_user_allocator_wanted(sm_owner(pair->to), pairs->side) != NULL;
     if (*without || sm_copy_of(pair->to, pairs->side))
@@ -231,7 +231,7 @@ synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct s
     *wait = (struct sm_pair_wait){.fence = NULL};
     if (pair->done || !sm_pair_moves(pair))
         return SYNCED_MEM_OK;
-    SM_TRY(query_pin_of_target(pairs, pair));
+    SM_TRY(find_pin_of_target(pairs, pair));
     const struct route route = choose_route(pairs, pair);
     if (pairs->side == SM_CPU && route.direction == SM_D2H)
         *wait = (struct sm_pair_wait){.fence = sm_inflight_arrival_from_elsewhere(route.source), .of_source = true};

@@ -324,7 +324,7 @@ void sm_shareable_pin(struct sm_sharing *sharing)
 {
     struct sm_copy *const host = sm_copy_of(sharing->mem, SM_CPU);
     const struct sm_detail first = sm_detail_get();
-    if (!sm_device_in_use() || host->pin_held || sharing->pin_tried)
+    if (host->pin_held || sharing->pin_tried)
         return;
     sharing->pin_tried = true;
     if (sm_pin(host, sm_device(sharing->mem)) != SYNCED_MEM_OK)
@@ -349,7 +349,6 @@ synced_mem_status sm_shareable_obtain_device(const struct synced_mem *mem, int d
     }
     sm_shared_hold(memory);
     sm_gpu_obtained(device, bytes);
-    sm_shareable_pin(sharing);
     return SYNCED_MEM_OK;
 }
 

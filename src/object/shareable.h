@@ -90,14 +90,14 @@ synced_mem_status sm_check_not_shareable(const struct synced_mem *mem);
  * was not shared yet. */
 synced_mem_status sm_shareable_find_device(struct sm_sharing *sharing);
 
-/* Obtains the device copy of a shareable object, and page-locks its host copy. With the object's lock. The caller owns
- * *out. Errors: as above; ERR_OUT_OF_DEVICE_MEMORY; ERR_PEER. */
+/* Obtains the device copy of a shareable object. With the object's lock. The caller owns *out. Errors: as above;
+ * ERR_OUT_OF_DEVICE_MEMORY; ERR_PEER. */
 synced_mem_status sm_shareable_obtain_device(const struct synced_mem *mem, int device, struct sm_copy **out);
 
 /* Gives the object its device copy, if it has none. With the object's lock. Errors: as above. */
 synced_mem_status sm_shareable_attach_device(struct sm_sharing *sharing);
 
-/* Page-locks the host copy, if the process uses a device. Without success it stays pageable. With the object's lock. */
+/* Page-locks the host copy, once. Without success it stays pageable. With the object's lock. */
 void sm_shareable_pin(struct sm_sharing *sharing);
 
 #endif

@@ -455,18 +455,22 @@ START_TEST(zeros)
 }
 END_TEST
 
-/* The copies are page-locked by each process, and copies from and to other objects work. */
+/* The first transfer page-locks the host copy. Turns and copies on the device alone do not. */
 START_TEST(copies_with_other_objects)
 {
     if (!gpu_expected())
         return;
     synced_mem *const ordinary = make_at_gpu(BYTES, 7);
     open_two();
-    ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 1);
     OK(synced_mem_async_gpu_copy(one, ordinary, NULL));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 0);
     OK(synced_mem_hand_over(one));
+    OK(synced_mem_acquire(other, GPU, READ, 0));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(other), 0);
+    OK(synced_mem_hand_over(other));
     OK(synced_mem_acquire(other, CPU, READ, 0));
     ck_assert_int_eq(synced_mem_cpu_is_pinned(other), 1);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 0);
     ck_assert(host_is(synced_mem_cpu_data(other), BYTES, 7));
     OK(synced_mem_clear(ordinary));
     OK(synced_mem_async_gpu_copy(ordinary, other, NULL));

@@ -5,6 +5,7 @@
 #include "processes_kit.h"
 
 #include "object/shareable.h"
+#include "object/transaction.h"
 
 #include <pthread.h>
 
@@ -111,18 +112,22 @@ START_TEST(a_fork_in_a_wait_for_a_turn)
 }
 END_TEST
 
-static bool fork_at_pin;
+static bool fork_at_end; /* of the next transaction, before it publishes what it has changed */
 static bool child_waits;
 
-void __real_sm_shareable_pin(struct sm_sharing *sharing);
-void __wrap_sm_shareable_pin(struct sm_sharing *sharing);
-void __wrap_sm_shareable_pin(struct sm_sharing *sharing)
+synced_mem_status __real_sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status,
+                                           bool may_block);
+synced_mem_status __wrap_sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status,
+                                           bool may_block);
+synced_mem_status __wrap_sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block)
 {
-    if (fork_at_pin)
+    if (fork_at_end) {
+        fork_at_end = false;
         (void)raise(SIGUSR1);
+    }
     while (child_waits && is_child() && atomic_load(&common->flags[PARENT_HAS_WRITTEN]) == 0)
         (void)usleep(1000);
-    __real_sm_shareable_pin(sharing);
+    return __real_sm_leave_and_reap(transaction, status, may_block);
 }
 
 /* The child gives up what its acquire has published. */
@@ -130,9 +135,8 @@ START_TEST(a_fork_while_contents_are_taken_over)
 {
     open_two(SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_hand_over(one));
-    fork_at_pin = true;
+    fork_at_end = true;
     const synced_mem_status status = synced_mem_acquire(other, CPU, _i == 0 ? READ : WRITE, LONG_MS);
-    fork_at_pin = false;
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
@@ -149,9 +153,9 @@ START_TEST(a_child_writes_memory_of_its_own)
     open_two(SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_clear(one));
     OK(synced_mem_hand_over(one));
-    fork_at_pin = child_waits = true;
+    fork_at_end = child_waits = true;
     const synced_mem_status status = synced_mem_acquire(other, CPU, READ, LONG_MS);
-    fork_at_pin = child_waits = false;
+    child_waits = false;
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
