@@ -23,7 +23,8 @@ void bare_unregister(void *data);
 void *bare_device_alloc(size_t size); /* cudaMalloc */
 void *bare_device_alloc_on(int device, size_t size);
 void bare_device_free(void *data);
-size_t bare_device_room(void); /* free bytes: cudaMemGetInfo */
+size_t bare_device_room(void);                 /* free bytes: cudaMemGetInfo */
+int bare_device_of(const void *device_memory); /* cudaPointerGetAttributes */
 
 synced_mem_stream bare_stream_create(void); /* non-blocking */
 synced_mem_stream bare_stream_create_on(int device);
@@ -55,6 +56,7 @@ void bare_event_destroy(struct bare_event *event);
 void bare_event_record(struct bare_event *event, synced_mem_stream stream);
 void bare_event_wait(struct bare_event *event, synced_mem_stream stream); /* the stream: cudaStreamWaitEvent */
 void bare_event_wait_here(struct bare_event *event);                      /* the host: cudaEventSynchronize */
+bool bare_event_is_done(struct bare_event *event);                        /* cudaEventQuery */
 
 /* A memory pool that keeps freed memory. */
 struct bare_pool;

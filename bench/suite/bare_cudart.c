@@ -75,6 +75,13 @@ void bare_device_free(void *data)
     check(cudaFree(data), "cudaFree");
 }
 
+int bare_device_of(const void *device_memory)
+{
+    struct cudaPointerAttributes attributes;
+    check(cudaPointerGetAttributes(&attributes, device_memory), "cudaPointerGetAttributes");
+    return attributes.device;
+}
+
 size_t bare_device_room(void)
 {
     size_t room = 0;
@@ -144,6 +151,14 @@ void bare_event_wait(struct bare_event *event, synced_mem_stream stream)
 void bare_event_wait_here(struct bare_event *event)
 {
     check(cudaEventSynchronize((cudaEvent_t)event), "cudaEventSynchronize");
+}
+
+bool bare_event_is_done(struct bare_event *event)
+{
+    const cudaError_t answer = cudaEventQuery((cudaEvent_t)event);
+    if (answer != cudaErrorNotReady)
+        check(answer, "cudaEventQuery");
+    return answer == cudaSuccess;
 }
 
 /* ---- Copies ---- */

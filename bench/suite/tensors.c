@@ -7,10 +7,11 @@
 
 #include "synced_mem_dlpack.h"
 
-enum { BYTES = 65536, COLUMNS = 128, CALLS = 2000 };
+enum { BYTES = 65536, COLUMNS = 128, CALLS = 2000, EVENTS = 8 };
 
 struct exchange {
     synced_mem *mem;
+    struct bare_event *events[EVENTS];
     synced_mem_dlpack_options options;
     struct DLManagedTensorVersioned tensor;
     int deleted;
@@ -85,9 +86,23 @@ static double take_and_release(void *state)
     return (seconds_now() - begin) / count_calls();
 }
 
+/* What every program has to ask: which device has the memory, and whether the work on it has ended. */
+static double take_and_release_bare(void *state)
+{
+    const struct exchange *const on = state;
+    const double begin = seconds_now();
+    for (int i = 0; i < count_calls(); i++) {
+        must_work(bare_device_of(on->tensor.tensor.data) == 0);
+        bare_event_record(on->events[i % EVENTS], NULL);
+        (void)bare_event_is_done(on->events[(i + 1) % EVENTS]);
+    }
+    bare_event_wait_here(on->events[(count_calls() - 1) % EVENTS]);
+    return (seconds_now() - begin) / count_calls();
+}
+
 static void measure_in(const struct table *table, bool on_device)
 {
-    static const struct way ways[] = {{"synced_mem", take_and_release}};
+    static const struct way ways[] = {{"synced_mem", take_and_release}, {"bare calls", take_and_release_bare}};
     static _Alignas(64) char memory[BYTES];
     static int64_t shape[] = {BYTES / sizeof(float) / COLUMNS, COLUMNS};
     struct summary results[3] = {unmeasured, unmeasured, unmeasured};
@@ -105,8 +120,12 @@ static void measure_in(const struct table *table, bool on_device)
                                                 .bits = 32,
                                                 .lanes = 1,
                                                 .shape = shape}}};
-    compare(ways, 1, &on, results);
+    for (int i = 0; i < EVENTS && on_device; i++)
+        on.events[i] = bare_event_create();
+    compare(ways, on_device ? 2 : 1, &on, results);
     report_times(&row, results, 0);
+    for (int i = 0; i < EVENTS && on_device; i++)
+        bare_event_destroy(on.events[i]);
     if (on_device)
         bare_device_free(on.tensor.tensor.data);
 }
@@ -115,8 +134,12 @@ void measure_tensors(void)
 {
     static const struct table out = {"tensors", "to-dlpack", "A tensor of an object: to_dlpack and the deleter",
                                      UNIT_US,   NULL,        NULL};
-    static const struct table in = {"tensors", "from-dlpack", "An object of a tensor: from_dlpack and release",
-                                    UNIT_US,   NULL,          NULL};
+    static const struct table in = {"tensors",
+                                    "from-dlpack",
+                                    "An object of a tensor: from_dlpack and release",
+                                    UNIT_US,
+                                    "cudaPointerGetAttributes; an event recorded and queried",
+                                    NULL};
     report_table(&out);
     measure_out(&out, SYNCED_MEM_DLPACK_CPU);
     measure_out(&out, SYNCED_MEM_DLPACK_GPU);

@@ -13,16 +13,27 @@
 #include "base/stats.h"
 #include "base/status.h"
 
+static bool is_pending_on(const struct sm_fence *fence, uint64_t stream)
+{
+    return fence->stream == stream && sm_fence_state(fence) == SM_FENCE_PENDING;
+}
+
 /* Returns whether all work on the copy has ended. A lost device runs nothing. */
-static bool is_copy_idle(struct sm_copy *copy, synced_mem_status *status)
+static bool is_copy_idle(struct sm_copy *copy, uint64_t *pending_on, synced_mem_status *status)
 {
     *status = sm_inflight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     struct sm_fence *fence;
-    while ((fence = sm_inflight_blocker(copy, true)) != NULL)
-        if (sm_fence_pending(fence))
+    while ((fence = sm_inflight_blocker(copy, true)) != NULL) {
+        if (pending_on && is_pending_on(fence, *pending_on))
             return false;
+        if (sm_fence_pending(fence)) {
+            if (pending_on)
+                *pending_on = fence->stream;
+            return false;
+        }
+    }
     return true;
 }
 
@@ -142,7 +153,7 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
 }
 
 /* Memory of a lost device is gone with it. */
-bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status *status)
+bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, uint64_t *pending_on, synced_mem_status *status)
 {
     *status = SYNCED_MEM_OK;
     sm_inflight_note_strays(copy);
@@ -154,7 +165,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, synced_mem_status
         return false;
     if (!copy->untracked && !must_be_idle(copy) && is_copy_queueing(copy))
         return false;
-    if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, status))
+    if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, pending_on, status))
         return false;
     sm_inflight_note_strays(copy); /* threads of the library may have made more strays meanwhile */
     if (copy->untracked) {

@@ -12,11 +12,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
+/* A pass that a call makes in passing ends after so many copies with pending work. So its time does not grow with the
+ * list. */
+enum { MOST_PENDING = 8 };
+
 /* The list, the earliest retired copy first. */
 static struct {
     struct sm_lock lock;             /* guards the other fields, and in_hand of the copies */
     _Atomic(struct sm_copy *) first; /* read without the lock to see whether there is one */
     struct sm_copy *last;            /* valid if there is a first */
+    struct sm_copy *resume;          /* where the last pass in passing has ended; NULL: at the end */
     unsigned count;
     uint64_t times;      /* counts the copies that were ever added */
     unsigned generation; /* of the process in which the copies were retired */
@@ -41,6 +46,7 @@ static void forget_parent_copies(void)
         return;
     sm_count_down(SM_COUNT_retired, retired.count);
     set_first_retired(NULL);
+    retired.resume = NULL;
     retired.count = 0;
     retired.generation = sm_process_generation();
 }
@@ -71,6 +77,8 @@ static void remove_copy(const struct sm_copy *copy)
         set_first_retired(copy->next);
     if (retired.last == copy)
         retired.last = before;
+    if (retired.resume == copy)
+        retired.resume = copy->next;
     retired.count--;
     sm_count_down(SM_COUNT_retired, 1);
 }
@@ -114,6 +122,8 @@ struct pass {
     unsigned passed_over;   /* so many of these copies do not end the pass */
     struct sm_fence *fence; /* the work of the copy that has ended the pass, held */
     bool may_block;         /* also for copies whose memory is to be unregistered */
+    unsigned pending_left;  /* of a pass in passing: it ends after so many more copies that stay. 0: another pass */
+    uint64_t pending_on;    /* of a pass in passing: the stream that the last such copy waits for */
     /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
     struct sm_outcome *first;
 };
@@ -129,6 +139,25 @@ static struct sm_copy *begin_pass(struct pass *pass)
     return copy;
 }
 
+/* Returns the copy that follows in the pass; NULL: the pass ends. In passing, the first copies come first, as their work
+ * mostly ends first. After one that stays, the pass goes on where the last such pass has ended. */
+static struct sm_copy *find_following(struct pass *pass, const struct sm_copy *copy, bool gone)
+{
+    struct sm_copy *following = copy->next;
+    if (--pass->left == 0 || pass->fence)
+        return NULL;
+    if (gone || pass->pending_left == 0)
+        return following;
+    if (pass->pending_left == MOST_PENDING && retired.resume) {
+        following = retired.resume;
+        retired.resume = NULL;
+    }
+    if (--pass->pending_left > 0)
+        return following;
+    retired.resume = following;
+    return NULL;
+}
+
 /* Puts the copy back, or gives its record back if its memory is gone, and picks the next one. A callback may have
  * forked, and this may be the child. Then the list is another one. */
 static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, bool gone)
@@ -136,7 +165,7 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = --pass->left > 0 && !pass->fence ? pick_copy(copy->next) : NULL;
+    struct sm_copy *const following = pick_copy(find_following(pass, copy, gone));
     if (gone)
         remove_copy(copy);
     else
@@ -176,7 +205,8 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
-    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &status);
+    uint64_t *const pending_on = pass->pending_left > 0 ? &pass->pending_on : NULL;
+    const bool gone = sm_copy_try_dispose(copy, pass->may_block, pending_on, &status);
     note_status(pass, status);
     return gone;
 }
@@ -250,7 +280,7 @@ void sm_copy_reap_passing_by(bool may_block)
 {
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
-    struct pass pass = {.may_block = may_block};
+    struct pass pass = {.may_block = may_block, .pending_left = MOST_PENDING};
     if (get_first_retired())
         try_copies(&pass);
     (void)sm_bounce_reap(false);

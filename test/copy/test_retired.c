@@ -1,0 +1,132 @@
+/* The retired list, with work in flight on many copies: what a call queries in passing, and what it finds. */
+#include "fixture.h"
+
+#include <cuda_runtime_api.h>
+
+enum { SIZE = 256, MANY = 100, STREAMS = 2, MOST_PENDING = 8 };
+
+static synced_mem_stream held[STREAMS];
+static synced_mem_stream free_one;
+static char *memory;
+static int handed_back;
+
+static void count(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    handed_back++;
+}
+
+/* Retires memory with a push in flight on the stream. */
+static void retire(int index, synced_mem_stream stream)
+{
+    synced_mem *const mem = make(SIZE);
+    OK(USE(mem, .cpu_data = memory + (size_t)index * SIZE, .callback = count));
+    OK(synced_mem_async_gpu_push(mem, stream));
+    OK(synced_mem_release(mem));
+}
+
+/* A call that tries the retired copies once. */
+static void pass_by(void)
+{
+    synced_mem *const mem = make(SIZE);
+    ck_assert_ptr_nonnull(synced_mem_overwrite_cpu_data(mem));
+    const unsigned before = gpu_calls("cudaEventQuery");
+    OK(synced_mem_release_data(mem));
+    ck_assert_uint_le(gpu_calls("cudaEventQuery") - before, MOST_PENDING);
+    OK(synced_mem_release(mem));
+}
+
+static void make_stream_wait(synced_mem_stream stream, synced_mem_stream behind)
+{
+    cudaEvent_t event;
+    ck_assert_int_eq(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+    ck_assert_int_eq(cudaEventRecord(event, behind), cudaSuccess);
+    ck_assert_int_eq(cudaStreamWaitEvent(stream, event, 0), cudaSuccess);
+    ck_assert_int_eq(cudaEventDestroy(event), cudaSuccess);
+}
+
+static void open_streams(void)
+{
+    memory = gpu_pinned_alloc((size_t)(MANY + 1) * SIZE);
+    host_fill(memory, (size_t)(MANY + 1) * SIZE, 1);
+    for (int i = 0; i < STREAMS; i++)
+        held[i] = open_stream(NON_BLOCKING);
+    free_one = open_stream(NON_BLOCKING);
+    gpu_hold(held[0]);
+    for (int i = 1; i < STREAMS; i++)
+        make_stream_wait(held[i], held[0]);
+}
+
+static void end_all(int expected)
+{
+    gpu_unhold();
+    for (int i = 0; i < STREAMS; i++)
+        gpu_stream_sync(held[i]);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, expected);
+    for (int i = 0; i < STREAMS; i++)
+        close_stream(held[i]);
+    close_stream(free_one);
+    gpu_pinned_free(memory);
+}
+
+/* _i: the number of streams that the copies wait for in turn. Of one stream a single event is queried. */
+START_TEST(few_queries)
+{
+    if (!gpu_expected())
+        return;
+    open_streams();
+    for (int i = 0; i < MANY; i++)
+        retire(i, held[i % _i]);
+    ck_assert_int_eq(handed_back, 0);
+    const unsigned before = gpu_calls("cudaEventQuery");
+    for (int i = 0; i < MANY; i++)
+        pass_by();
+    if (_i == 1)
+        ck_assert_uint_le(gpu_calls("cudaEventQuery") - before, 3 * MANY);
+    ck_assert_int_eq(handed_back, 0);
+    end_all(MANY);
+}
+END_TEST
+
+/* Calls in passing reach a copy whose work has ended, behind many whose work never does. */
+START_TEST(one_behind_many)
+{
+    if (!gpu_expected())
+        return;
+    open_streams();
+    for (int i = 0; i < MANY; i++)
+        retire(i, held[i % STREAMS]);
+    retire(MANY, free_one);
+    gpu_stream_sync(free_one);
+    for (int i = 0; i <= MANY / (MOST_PENDING - 1); i++)
+        pass_by();
+    ck_assert_int_eq(handed_back, 1);
+    end_all(MANY + 1);
+}
+END_TEST
+
+/* One reap finds all copies whose work has ended, wherever they are. */
+START_TEST(a_reap_finds_all)
+{
+    if (!gpu_expected())
+        return;
+    open_streams();
+    for (int i = 0; i < MANY; i++)
+        retire(i, i % 2 ? held[0] : free_one);
+    gpu_stream_sync(free_one);
+    OK(synced_mem_reap());
+    ck_assert_int_eq(handed_back, MANY / 2);
+    end_all(MANY);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("retired");
+    TCase *const cases = add_case(made, "retired");
+    tcase_add_loop_test(cases, few_queries, 1, STREAMS + 1);
+    tcase_add_test(cases, one_behind_many);
+    tcase_add_test(cases, a_reap_finds_all);
+    return made;
+}
