@@ -189,10 +189,11 @@ void sm_copy_retire(struct sm_copy *copy);
  * the caller's callback or allocator. Returns true if the memory is gone; only the record is left. Returns false if
  * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
  * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device.
- * *pending_on: the serial of a stream that was just seen with pending work (0: none), and then of the one that this copy
- * waits for. A copy with pending work on the same stream stays without a query to the device. NULL: each copy is
- * queried. */
+ * Stores in *pending_on the serial of the stream whose pending work was seen. */
 bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, uint64_t *pending_on, synced_mem_status *status);
+
+/* Returns whether a retired copy waits for a fence of the stream that is not known to be done. Queries no device. */
+bool sm_copy_is_pending_on(const struct sm_copy *copy, uint64_t stream);
 /* Makes the stream wait for kernels that use a pointer which was given out without a stream. Records one event on the
  * legacy stream, unless such a use is open. Does not block. ERR_CAPTURING: a blocking stream captures, so no event can
  * be recorded now. */

@@ -13,27 +13,18 @@
 #include "base/stats.h"
 #include "base/status.h"
 
-static bool is_pending_on(const struct sm_fence *fence, uint64_t stream)
-{
-    return fence->stream == stream && sm_fence_state(fence) == SM_FENCE_PENDING;
-}
-
-/* Returns whether all work on the copy has ended. A lost device runs nothing. */
+/* Returns whether all work on the copy has ended; stores the stream that it waits for. A lost device runs nothing. */
 static bool is_copy_idle(struct sm_copy *copy, uint64_t *pending_on, synced_mem_status *status)
 {
     *status = sm_inflight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
         return *status == SYNCED_MEM_ERR_DEVICE_LOST;
     struct sm_fence *fence;
-    while ((fence = sm_inflight_blocker(copy, true)) != NULL) {
-        if (pending_on && is_pending_on(fence, *pending_on))
-            return false;
+    while ((fence = sm_inflight_blocker(copy, true)) != NULL)
         if (sm_fence_pending(fence)) {
-            if (pending_on)
-                *pending_on = fence->stream;
+            *pending_on = fence->stream;
             return false;
         }
-    }
     return true;
 }
 
@@ -150,6 +141,12 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
     if (status == SYNCED_MEM_OK)
         copy->streamless = false;
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
+}
+
+bool sm_copy_is_pending_on(const struct sm_copy *copy, uint64_t stream)
+{
+    const struct sm_fence *const fence = must_be_idle(copy) ? sm_inflight_unfinished(copy, true) : NULL;
+    return fence && fence->stream == stream && sm_fence_state(fence) == SM_FENCE_PENDING;
 }
 
 /* Memory of a lost device is gone with it. */

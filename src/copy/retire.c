@@ -24,7 +24,8 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
 static synced_mem_status retire_copy(struct sm_copy *copy)
 {
     synced_mem_status status = SYNCED_MEM_OK;
-    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, NULL, &status))
+    uint64_t pending_on;
+    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending_on, &status))
         sm_copy_give_record(copy);
     else
         sm_retired_add(copy);

@@ -14,7 +14,7 @@
 
 /* A pass that a call makes in passing ends after so many copies with pending work. So its time does not grow with the
  * list. */
-enum { MOST_PENDING = 8 };
+enum { MOST_PENDING = 4 };
 
 /* The list, the earliest retired copy first. */
 static struct {
@@ -123,7 +123,7 @@ struct pass {
     struct sm_fence *fence; /* the work of the copy that has ended the pass, held */
     bool may_block;         /* also for copies whose memory is to be unregistered */
     unsigned pending_left;  /* of a pass in passing: it ends after so many more copies that stay. 0: another pass */
-    uint64_t pending_on;    /* of a pass in passing: the stream that the last such copy waits for */
+    uint64_t pending_on;    /* the stream with pending work that was seen last; 0: none */
     /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
     struct sm_outcome *first;
 };
@@ -205,8 +205,9 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
-    uint64_t *const pending_on = pass->pending_left > 0 ? &pass->pending_on : NULL;
-    const bool gone = sm_copy_try_dispose(copy, pass->may_block, pending_on, &status);
+    if (pass->pending_left > 0 && sm_copy_is_pending_on(copy, pass->pending_on))
+        return false;
+    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &pass->pending_on, &status);
     note_status(pass, status);
     return gone;
 }

@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-enum { SIZE = 256, MANY = 100, STREAMS = 2, MOST_PENDING = 8 };
+enum { SIZE = 256, MANY = 100, STREAMS = 2, MOST_PENDING = 4 };
 
 static synced_mem_stream held[STREAMS];
 static synced_mem_stream free_one;
