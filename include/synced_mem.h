@@ -295,12 +295,12 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *    views        Are each process's own, and stay when a turn ends. Turns are their root's: to acquire, hand over or
  *                 share a view returns ERR_INVALID_STATE.
  *    memory       Host memory is in a sealed memfd. The first transfer of each process from it or to it page-locks it,
- *                 for which the call may block. Device memory comes from cuMemCreate. It is reserved when the object is
- *                 first shared, if the object names a device or the process uses one. An object that was shared without
- *                 can be used on the host alone. Size and memory stay: resize, use_memory and their like, and
- *                 release_data return ERR_INVALID_STATE. Memory goes with the last process that has the object, in
- *                 whatever order they end. With vm.overcommit_memory=2, a first use of a page for which there is no
- *                 memory ends with SIGBUS.
+ *                 and blocks meanwhile. Device memory comes from cuMemCreate. It is reserved when the object is first
+ *                 shared, if the object names a device or the process uses one. An object that was shared without can
+ *                 be used on the host alone. Size and memory stay: resize, use_memory and their like, and release_data
+ *                 return ERR_INVALID_STATE. Memory goes with the last process that has the object, in whatever order
+ *                 they end. With vm.overcommit_memory=2, a first use of a page for which there is no memory ends with
+ *                 SIGBUS.
  *    deaths       If a process ends while it has a turn, the others go on within 50 ms. If the turn was to write, the
  *                 contents become UNINITIALIZED, and each other process's next synced_mem_acquire() returns
  *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes

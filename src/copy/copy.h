@@ -188,12 +188,14 @@ void sm_copy_retire(struct sm_copy *copy);
 /* Gives the memory of a retired copy back if possible, with full hands (see retired.h and base/hands.h). May call
  * the caller's callback or allocator. Returns true if the memory is gone; only the record is left. Returns false if
  * work on it is pending, or for the reason in *status. Waits for no work, but to free device memory where there are
- * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device.
- * Stores in *pending_on the serial of the stream whose pending work was seen. */
-bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, uint64_t *pending_on, synced_mem_status *status);
+ * no pools. may_block: also memory that is to be unregistered, for which the runtime may wait for the device. *pending:
+ * the copy's fence that was queried in vain, or NULL. */
+bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_fence **pending,
+                         synced_mem_status *status);
 
-/* Returns whether a retired copy waits for a fence of the stream that is not known to be done. Queries no device. */
-bool sm_copy_is_pending_on(const struct sm_copy *copy, uint64_t stream);
+/* Returns a fence that a retired copy waits for, if one is known that is not known to be done; else NULL. Queries no
+ * device. */
+const struct sm_fence *sm_copy_awaits(const struct sm_copy *copy);
 /* Makes the stream wait for kernels that use a pointer which was given out without a stream. Records one event on the
  * legacy stream, unless such a use is open. Does not block. ERR_CAPTURING: a blocking stream captures, so no event can
  * be recorded now. */

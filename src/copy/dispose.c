@@ -13,8 +13,9 @@
 #include "base/stats.h"
 #include "base/status.h"
 
-/* Returns whether all work on the copy has ended; stores the stream that it waits for. A lost device runs nothing. */
-static bool is_copy_idle(struct sm_copy *copy, uint64_t *pending_on, synced_mem_status *status)
+/* Returns whether all work on the copy has ended. *pending: a fence that was queried in vain, or NULL. A lost device
+ * runs nothing. */
+static bool is_copy_idle(struct sm_copy *copy, const struct sm_fence **pending, synced_mem_status *status)
 {
     *status = sm_inflight_settle(copy, true, NULL);
     if (*status != SYNCED_MEM_OK)
@@ -22,7 +23,7 @@ static bool is_copy_idle(struct sm_copy *copy, uint64_t *pending_on, synced_mem_
     struct sm_fence *fence;
     while ((fence = sm_inflight_blocker(copy, true)) != NULL)
         if (sm_fence_pending(fence)) {
-            *pending_on = fence->stream;
+            *pending = fence;
             return false;
         }
     return true;
@@ -143,15 +144,17 @@ synced_mem_status sm_copy_end_streamless(struct sm_copy *copy)
     return status == SYNCED_MEM_ERR_DEVICE_LOST ? SYNCED_MEM_OK : status;
 }
 
-bool sm_copy_is_pending_on(const struct sm_copy *copy, uint64_t stream)
+const struct sm_fence *sm_copy_awaits(const struct sm_copy *copy)
 {
     const struct sm_fence *const fence = must_be_idle(copy) ? sm_inflight_unfinished(copy, true) : NULL;
-    return fence && fence->stream == stream && sm_fence_state(fence) == SM_FENCE_PENDING;
+    return sm_fence_state(fence) == SM_FENCE_PENDING ? fence : NULL;
 }
 
 /* Memory of a lost device is gone with it. */
-bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, uint64_t *pending_on, synced_mem_status *status)
+bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, const struct sm_fence **pending,
+                         synced_mem_status *status)
 {
+    *pending = NULL;
     *status = SYNCED_MEM_OK;
     sm_inflight_note_strays(copy);
     (void)sm_inflight_retrack(copy);
@@ -162,7 +165,7 @@ bool sm_copy_try_dispose(struct sm_copy *copy, bool may_block, uint64_t *pending
         return false;
     if (!copy->untracked && !must_be_idle(copy) && is_copy_queueing(copy))
         return false;
-    if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, pending_on, status))
+    if (!copy->untracked && must_be_idle(copy) && !is_copy_idle(copy, pending, status))
         return false;
     sm_inflight_note_strays(copy); /* threads of the library may have made more strays meanwhile */
     if (copy->untracked) {

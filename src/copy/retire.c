@@ -23,9 +23,9 @@ static struct sm_copy *keep_in_cache(struct sm_copy *copy)
 
 static synced_mem_status retire_copy(struct sm_copy *copy)
 {
+    const struct sm_fence *pending;
     synced_mem_status status = SYNCED_MEM_OK;
-    uint64_t pending_on;
-    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending_on, &status))
+    if (!sm_retired_is_for_later(copy) && sm_copy_try_dispose(copy, true, &pending, &status))
         sm_copy_give_record(copy);
     else
         sm_retired_add(copy);

@@ -12,16 +12,11 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* A pass that a call makes in passing ends after so many copies with pending work. So its time does not grow with the
- * list. */
-enum { MOST_PENDING = 4 };
-
 /* The list, the earliest retired copy first. */
 static struct {
     struct sm_lock lock;             /* guards the other fields, and in_hand of the copies */
     _Atomic(struct sm_copy *) first; /* read without the lock to see whether there is one */
     struct sm_copy *last;            /* valid if there is a first */
-    struct sm_copy *resume;          /* where the last pass in passing has ended; NULL: at the end */
     unsigned count;
     uint64_t times;      /* counts the copies that were ever added */
     unsigned generation; /* of the process in which the copies were retired */
@@ -46,7 +41,6 @@ static void forget_parent_copies(void)
         return;
     sm_count_down(SM_COUNT_retired, retired.count);
     set_first_retired(NULL);
-    retired.resume = NULL;
     retired.count = 0;
     retired.generation = sm_process_generation();
 }
@@ -77,8 +71,6 @@ static void remove_copy(const struct sm_copy *copy)
         set_first_retired(copy->next);
     if (retired.last == copy)
         retired.last = before;
-    if (retired.resume == copy)
-        retired.resume = copy->next;
     retired.count--;
     sm_count_down(SM_COUNT_retired, 1);
 }
@@ -94,16 +86,6 @@ bool sm_retired_is_for_later(const struct sm_copy *copy)
     return sm_callback_runs() && is_given_to_caller(copy);
 }
 
-/* Takes the first copy in hand, from this one on, that nobody has in hand and that need not stay. */
-static struct sm_copy *pick_copy(struct sm_copy *copy)
-{
-    while (copy && (copy->in_hand || sm_retired_is_for_later(copy)))
-        copy = copy->next;
-    if (copy)
-        copy->in_hand = true;
-    return copy;
-}
-
 /* ---- Into it, and out of it ---- */
 
 void sm_retired_add(struct sm_copy *copy)
@@ -114,6 +96,9 @@ void sm_retired_add(struct sm_copy *copy)
     sm_unlock(&retired.lock);
 }
 
+/* A pass knows the pending work of so many streams. */
+enum { MOST_STREAMS = 8 };
+
 /* One pass over the list. */
 struct pass {
     unsigned generation;
@@ -122,40 +107,59 @@ struct pass {
     unsigned passed_over;   /* so many of these copies do not end the pass */
     struct sm_fence *fence; /* the work of the copy that has ended the pass, held */
     bool may_block;         /* also for copies whose memory is to be unregistered */
-    unsigned pending_left;  /* of a pass in passing: it ends after so many more copies that stay. 0: another pass */
-    uint64_t pending_on;    /* the stream with pending work that was seen last; 0: none */
     /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
     struct sm_outcome *first;
+    /* Of some streams the first event that was queried in vain. Later events of the stream are pending too. */
+    struct seen {
+        uint64_t stream; /* 0: none */
+        uint64_t order;
+    } seen[MOST_STREAMS];
+    unsigned queries; /* in vain */
 };
+
+static bool is_event_before(const struct seen *seen, const struct sm_fence *fence)
+{
+    return seen->stream == fence->stream && seen->order <= fence->order;
+}
+
+static bool is_known_pending(const struct pass *pass, const struct sm_copy *copy)
+{
+    const struct sm_fence *const fence = pass->queries > 0 ? sm_copy_awaits(copy) : NULL;
+    for (unsigned i = 0; fence && i < MOST_STREAMS; i++)
+        if (is_event_before(&pass->seen[i], fence))
+            return true;
+    return false;
+}
+
+static void note_pending(struct pass *pass, const struct sm_fence *fence)
+{
+    pass->seen[pass->queries++ % MOST_STREAMS] = (struct seen){.stream = fence->stream, .order = fence->order};
+}
+
+/* With the list locked, takes the first copy in hand, from this one on, that nobody has in hand and that may go now. A
+ * pass that waits looks at each copy, as the first with pending work ends it. */
+static struct sm_copy *pick_copy(struct pass *pass, struct sm_copy *copy)
+{
+    for (; copy && pass->left > 0; copy = copy->next) {
+        pass->left--;
+        if (!copy->in_hand && !sm_retired_is_for_later(copy) &&
+            (pass->waits_up_to > 0 || !is_known_pending(pass, copy))) {
+            copy->in_hand = true;
+            return copy;
+        }
+    }
+    return NULL;
+}
 
 static struct sm_copy *begin_pass(struct pass *pass)
 {
     sm_lock(&retired.lock);
     forget_parent_copies();
-    struct sm_copy *const copy = pick_copy(get_first_retired());
     pass->generation = retired.generation;
     pass->left = retired.count;
+    struct sm_copy *const copy = pick_copy(pass, get_first_retired());
     sm_unlock(&retired.lock);
     return copy;
-}
-
-/* Returns the copy that follows in the pass; NULL: the pass ends. In passing, the first copies come first, as their work
- * mostly ends first. After one that stays, the pass goes on where the last such pass has ended. */
-static struct sm_copy *find_following(struct pass *pass, const struct sm_copy *copy, bool gone)
-{
-    struct sm_copy *following = copy->next;
-    if (--pass->left == 0 || pass->fence)
-        return NULL;
-    if (gone || pass->pending_left == 0)
-        return following;
-    if (pass->pending_left == MOST_PENDING && retired.resume) {
-        following = retired.resume;
-        retired.resume = NULL;
-    }
-    if (--pass->pending_left > 0)
-        return following;
-    retired.resume = following;
-    return NULL;
 }
 
 /* Puts the copy back, or gives its record back if its memory is gone, and picks the next one. A callback may have
@@ -165,7 +169,7 @@ static struct sm_copy *pick_next_copy(struct pass *pass, struct sm_copy *copy, b
     if (sm_process_generation() != pass->generation)
         return NULL;
     sm_lock(&retired.lock);
-    struct sm_copy *const following = pick_copy(find_following(pass, copy, gone));
+    struct sm_copy *const following = pass->fence ? NULL : pick_copy(pass, copy->next);
     if (gone)
         remove_copy(copy);
     else
@@ -202,12 +206,13 @@ static bool is_to_wait_for(struct pass *pass, struct sm_copy *copy)
 
 static bool try_copy(struct pass *pass, struct sm_copy *copy)
 {
+    const struct sm_fence *pending;
     synced_mem_status status;
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
-    if (pass->pending_left > 0 && sm_copy_is_pending_on(copy, pass->pending_on))
-        return false;
-    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &pass->pending_on, &status);
+    const bool gone = sm_copy_try_dispose(copy, pass->may_block, &pending, &status);
+    if (pending)
+        note_pending(pass, pending);
     note_status(pass, status);
     return gone;
 }
@@ -281,7 +286,7 @@ void sm_copy_reap_passing_by(bool may_block)
 {
     if ((!get_first_retired() && !sm_bounce_any()) || !sm_passing_begin())
         return;
-    struct pass pass = {.may_block = may_block, .pending_left = MOST_PENDING};
+    struct pass pass = {.may_block = may_block};
     if (get_first_retired())
         try_copies(&pass);
     (void)sm_bounce_reap(false);

@@ -93,7 +93,7 @@ synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *h
 {
     struct sm_sharing *const sharing = sm_sharing_of(record);
     if (sharing)
-        sm_shareable_pin(sharing);
+        sm_shareable_pin(sharing, device);
     if (record->kind != SM_PIECE)
         return sm_pin_query(host, device);
     struct sm_copy *const memory = sm_copy_of(record->root, SM_CPU);

@@ -26,7 +26,7 @@ synced_mem_status sm_find_any_move_wait(struct synced_mem *mem, enum sm_side sid
 
 /* Finds the fence that the host waits for before the transfer of the contents to the side can be queued. NULL: none.
  * callers: the transfer is for a stream of the caller's. batch: as of sm_queue_move(). *staged: the transfer will be
- * staged; false if the host copy has no memory yet. Does not block. */
+ * staged; false if the host copy has no memory yet. Blocks as sm_find_pin(). */
 static inline synced_mem_status sm_find_move_wait(struct synced_mem *mem, enum sm_side side, bool callers,
                                                   const struct sm_batch *batch, struct sm_fence **wait, bool *staged)
 {

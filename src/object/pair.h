@@ -66,10 +66,10 @@ synced_mem_status sm_pair_allocation_stream(const struct sm_pairs *pairs, const 
                                             struct sm_stream **stream);
 
 /* Gets memory for the target. *without: the memory must come from a user allocator, or takes the place of read-only
- * memory; both with nothing locked. Does not block. On failure the object may have new memory. */
+ * memory; both with nothing locked. Blocks as sm_find_pin(). On failure the object may have new memory. */
 synced_mem_status sm_pair_obtain(const struct sm_pairs *pairs, struct sm_pair *pair, bool *without);
 
-/* Finds the next fence that the host waits for before it can copy the contents. Does not block. */
+/* Finds the next fence that the host waits for before it can copy the contents. Blocks as sm_find_pin(). */
 synced_mem_status sm_pair_find_wait(const struct sm_pairs *pairs, const struct sm_pair *pair,
                                     struct sm_pair_wait *wait);
 

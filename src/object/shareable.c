@@ -320,14 +320,14 @@ static synced_mem_status make_memory(struct sm_sharing *sharing, int device, voi
     return SYNCED_MEM_OK;
 }
 
-void sm_shareable_pin(struct sm_sharing *sharing)
+void sm_shareable_pin(struct sm_sharing *sharing, int device)
 {
     struct sm_copy *const host = sm_copy_of(sharing->mem, SM_CPU);
-    const struct sm_detail first = sm_detail_get();
     if (host->pin_held || sharing->pin_tried)
         return;
+    const struct sm_detail first = sm_detail_get();
     sharing->pin_tried = true;
-    if (sm_pin(host, sm_device(sharing->mem)) != SYNCED_MEM_OK)
+    if (sm_pin(host, device) != SYNCED_MEM_OK)
         sm_detail_set(&first);
 }
 

@@ -43,6 +43,7 @@ struct sm_fence {
     int device;         /* -1: the work is the host's alone, so no event exists */
     uint64_t
         stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
+    uint64_t order; /* among the fences of its stream: later events have higher numbers. 0: none is known */
     /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other. */
     _Atomic uint64_t awaited_by;
     sm_event event;

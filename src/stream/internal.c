@@ -38,7 +38,7 @@ synced_mem_status sm_internal_stream(int device, enum sm_internal internal, stru
 synced_mem_status sm_internal_stream_queued(struct sm_stream *internal, struct sm_fence **out)
 {
     sm_mutex_lock(&internal->lock);
-    const synced_mem_status status = sm_fence_record(internal->device, internal->handle, internal->serial, out);
+    const synced_mem_status status = sm_stream_record_fence(internal, out);
     struct sm_fence *const last = status == SYNCED_MEM_OK ? sm_fence_hold(*out) : NULL;
     sm_fence_drop(atomic_exchange_explicit(&internal->last, last, memory_order_acq_rel));
     sm_mutex_unlock(&internal->lock);

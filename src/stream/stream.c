@@ -318,7 +318,7 @@ synced_mem_status sm_stream_find(int device, synced_mem_stream handle, struct sm
 synced_mem_status sm_stream_queued(struct sm_stream *stream, struct sm_fence **out)
 {
     return stream->kind == SM_STREAM_INTERNAL ? sm_internal_stream_queued(stream, out)
-                                              : sm_fence_record(stream->device, stream->handle, stream->serial, out);
+                                              : sm_stream_record_fence(stream, out);
 }
 
 /* Returns the stream whose event covers the stream's work. A thread cannot record an event on another thread's default

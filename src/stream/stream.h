@@ -66,11 +66,15 @@ struct sm_stream {
     int device;
     unsigned number; /* of a created or per-thread stream: counts these records of the device */
     unsigned char kind;
-    atomic_uchar state;   /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
-    atomic_bool orphaned; /* the thread of this per-thread stream has ended */
-    atomic_uint frees;    /* counts the frees in the stream's order */
-    atomic_uint awaited;  /* the number of these frees that are known to be over */
+    atomic_uchar state;      /* of a created or per-thread stream, see stream.c; all but KNOWN are final */
+    atomic_bool orphaned;    /* the thread of this per-thread stream has ended */
+    _Atomic uint64_t fences; /* counts the events recorded */
+    atomic_uint frees;       /* counts the frees in the stream's order */
+    atomic_uint awaited;     /* the number of these frees that are known to be over */
 };
+
+/* Records an event on the stream and stores its fence, with its order. Errors: as sm_fence_record(). */
+synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out);
 
 /* Stores an internal stream, which the first call creates. It stays valid until the shutdown. Waits for no work. On
  * failure *out is unchanged. */

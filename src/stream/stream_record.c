@@ -2,6 +2,7 @@
 #include "stream/stream_record.h"
 
 #include "base/slab.h"
+#include "base/status.h"
 
 static _Atomic uint64_t last_serial;
 
@@ -26,6 +27,13 @@ void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int 
     atomic_store_explicit(&stream->frees, 0, memory_order_relaxed);
     atomic_store_explicit(&stream->awaited, 0, memory_order_relaxed);
     atomic_store_explicit(&stream->hot, hot, memory_order_relaxed);
+}
+
+synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out)
+{
+    SM_TRY(sm_fence_record(stream->device, stream->handle, stream->serial, out));
+    (*out)->order = atomic_fetch_add_explicit(&stream->fences, 1, memory_order_relaxed) + 1;
+    return SYNCED_MEM_OK;
 }
 
 static struct sm_slab records = SM_SLAB_INITIALIZER(struct sm_stream);

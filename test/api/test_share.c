@@ -480,6 +480,23 @@ START_TEST(copies_with_other_objects)
 }
 END_TEST
 
+/* So does a copy of the host copy to another object's device copy. */
+START_TEST(a_copy_of_the_host_copy)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem *const ordinary = make_at_gpu(BYTES, 7);
+    open_two();
+    host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 3);
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 0);
+    OK(synced_mem_async_gpu_copy(ordinary, one, NULL));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(one), 1);
+    ck_assert(device_is(synced_mem_gpu_data(ordinary), BYTES, 3));
+    release_two();
+    OK(synced_mem_release(ordinary));
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share");
@@ -502,5 +519,6 @@ Suite *suite(void)
     tcase_add_test(cases, mixed_contents_are_handed_over);
     tcase_add_test(cases, zeros);
     tcase_add_test(cases, copies_with_other_objects);
+    tcase_add_test(cases, a_copy_of_the_host_copy);
     return suite;
 }

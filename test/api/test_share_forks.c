@@ -112,8 +112,29 @@ START_TEST(a_fork_in_a_wait_for_a_turn)
 }
 END_TEST
 
-static bool fork_at_end; /* of the next transaction, before it publishes what it has changed */
+/* Of the next transaction: after its begin, or before it publishes what it has changed. */
+enum place { NOWHERE, AT_BEGIN, AT_END };
+static enum place fork_where;
 static bool child_waits;
+
+static void fork_at(enum place place)
+{
+    if (fork_where == place) {
+        fork_where = NOWHERE;
+        (void)raise(SIGUSR1);
+    }
+    while (child_waits && is_child() && atomic_load(&common->flags[PARENT_HAS_WRITTEN]) == 0)
+        (void)usleep(1000);
+}
+
+synced_mem_status __real_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem);
+synced_mem_status __wrap_sm_enter_restoring_nothing(struct sm_transaction *transaction, struct synced_mem *mem)
+{
+    const synced_mem_status status = __real_sm_enter_restoring_nothing(transaction, mem);
+    fork_at(AT_BEGIN);
+    return status;
+}
 
 synced_mem_status __real_sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status,
                                            bool may_block);
@@ -121,12 +142,7 @@ synced_mem_status __wrap_sm_leave_and_reap(struct sm_transaction *transaction, s
                                            bool may_block);
 synced_mem_status __wrap_sm_leave_and_reap(struct sm_transaction *transaction, synced_mem_status status, bool may_block)
 {
-    if (fork_at_end) {
-        fork_at_end = false;
-        (void)raise(SIGUSR1);
-    }
-    while (child_waits && is_child() && atomic_load(&common->flags[PARENT_HAS_WRITTEN]) == 0)
-        (void)usleep(1000);
+    fork_at(AT_END);
     return __real_sm_leave_and_reap(transaction, status, may_block);
 }
 
@@ -135,8 +151,8 @@ START_TEST(a_fork_while_contents_are_taken_over)
 {
     open_two(SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_hand_over(one));
-    fork_at_end = true;
-    const synced_mem_status status = synced_mem_acquire(other, CPU, _i == 0 ? READ : WRITE, LONG_MS);
+    fork_where = _i / 2 ? AT_END : AT_BEGIN;
+    const synced_mem_status status = synced_mem_acquire(other, CPU, _i % 2 ? WRITE : READ, LONG_MS);
     if (is_child())
         leave_child(is_refused(status));
     OK(status);
@@ -153,7 +169,8 @@ START_TEST(a_child_writes_memory_of_its_own)
     open_two(SYNCED_MEM_DEVICE_CURRENT);
     OK(synced_mem_clear(one));
     OK(synced_mem_hand_over(one));
-    fork_at_end = child_waits = true;
+    child_waits = true;
+    fork_where = _i ? AT_END : AT_BEGIN;
     const synced_mem_status status = synced_mem_acquire(other, CPU, READ, LONG_MS);
     child_waits = false;
     if (is_child())
@@ -277,8 +294,8 @@ Suite *suite(void)
     Suite *const suite = suite_create("share_forks");
     TCase *const cases = add_case(suite, "share_forks");
     tcase_add_loop_test(cases, a_fork_in_a_wait_for_a_turn, 0, 2);
-    tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 2);
-    tcase_add_test(cases, a_child_writes_memory_of_its_own);
+    tcase_add_loop_test(cases, a_fork_while_contents_are_taken_over, 0, 4);
+    tcase_add_loop_test(cases, a_child_writes_memory_of_its_own, 0, 2);
     tcase_add_test(cases, a_death_came_before_the_fork);
     tcase_add_test(cases, a_fork_in_a_wait_for_calls);
     tcase_add_test(cases, a_call_ends_in_the_child);
