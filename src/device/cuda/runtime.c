@@ -275,8 +275,13 @@ synced_mem_status sm_device_stream_destroy(int device, synced_mem_stream stream)
     return leave_device(device, &before, check_code(cudaStreamDestroy(stream), "cudaStreamDestroy", device, 0));
 }
 
-/* Queries the id only of a stream that does not capture: a query would end the capture. For the legacy stream, while a
- * blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
+static bool is_handle_of_created(synced_mem_stream stream)
+{
+    return stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
+}
+
+/* Queries the id only of a created stream, as other handles always name the same stream. A query would end a capture.
+ * For the legacy stream, while a blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
 static synced_mem_status query_capture_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
     enum cudaStreamCaptureStatus capture;
@@ -288,7 +293,7 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
     facts->capturing = status == SYNCED_MEM_OK && capture != cudaStreamCaptureStatusNone;
 #if CUDART_VERSION >= 12000
     unsigned long long id = 0;
-    if (status == SYNCED_MEM_OK && !facts->capturing) {
+    if (status == SYNCED_MEM_OK && !facts->capturing && is_handle_of_created(stream)) {
         status = check_code(cudaStreamGetId(stream, &id), "cudaStreamGetId", device, 0);
         facts->id = id;
     }
@@ -299,9 +304,8 @@ static synced_mem_status query_capture_here(int device, synced_mem_stream stream
 /* A created stream can be queried with any device current and in any capture mode. */
 synced_mem_status sm_device_stream_query_capture(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
-    const bool is_created = stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
     struct before before;
-    if (is_created)
+    if (is_handle_of_created(stream))
         return sm_process_lost_gpu() ? fail_forked() : query_capture_here(device, stream, facts);
     const synced_mem_status status = enter_device(device, &before);
     return status != SYNCED_MEM_OK ? status : leave_device(device, &before, query_capture_here(device, stream, facts));
