@@ -781,7 +781,7 @@ SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memor
 /** Frees released memory whose last use has finished, and calls due callbacks of adopted memory. Other calls do the
  * same on their slow path; a program that makes none for a while can call this one. Memory that another thread is just
  * reaping is left to that thread. A callback calls no other callback: those follow when it has returned.
- * Blocking: polls each pending piece of work and waits for none; but see synced_mem_host_pool_set_decay(). To undo
+ * Blocking: polls pending work and waits for none; but see synced_mem_host_pool_set_decay(). To undo
  * SYNCED_MEM_MEMORY_PAGE_LOCK the CUDA runtime may wait for the device. Ownership: adopted memory is the caller's again
  * at its callback. Threads: safe. Errors: ERR_FORKED; pending work is no error. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_reap(void);

@@ -246,12 +246,14 @@ synced_mem_status sm_pin(struct sm_copy *copy, int wanted)
 {
     int device;
     SM_TRY(sm_device_resolve(wanted, &device));
+    pthread_mutex_lock(&changes);
     if (sm_guard_on())
         sm_guard_open_range(sm_copy_data(copy), copy->bytes);
-    pthread_mutex_lock(&changes);
     synced_mem_status status = sm_pin_query(copy, device);
     if (status == SYNCED_MEM_OK && !copy->pin_held && !copy->pinned && copy->bytes > 0)
         status = register_memory(copy, device);
+    if (sm_guard_on())
+        sm_guard_close_range(sm_copy_data(copy), copy->bytes);
     pthread_mutex_unlock(&changes);
     return status;
 }

@@ -109,35 +109,41 @@ struct pass {
     bool may_block;         /* also for copies whose memory is to be unregistered */
     /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
     struct sm_outcome *first;
-    /* Of some streams the first event that was queried in vain. Later events of the stream are pending too. */
+    /* Of some streams the earliest event that was seen pending. Later events of the stream are pending too. */
     struct seen {
         uint64_t stream; /* 0: none */
         uint64_t order;
     } seen[MOST_STREAMS];
-    unsigned queries; /* in vain */
+    unsigned streams; /* counts those that were noted */
 };
 
-static bool is_event_before(const struct seen *seen, const struct sm_fence *fence)
+static bool is_pending_too(const struct seen *seen, const struct sm_fence *fence)
 {
-    return seen->stream == fence->stream && seen->order <= fence->order;
+    return seen->stream == fence->stream && (seen->order == fence->order || seen->order <= fence->since);
 }
 
 static bool is_known_pending(const struct pass *pass, const struct sm_copy *copy)
 {
-    const struct sm_fence *const fence = pass->queries > 0 ? sm_copy_awaits(copy) : NULL;
+    const struct sm_fence *const fence = pass->streams > 0 ? sm_copy_awaits(copy) : NULL;
     for (unsigned i = 0; fence && i < MOST_STREAMS; i++)
-        if (is_event_before(&pass->seen[i], fence))
+        if (is_pending_too(&pass->seen[i], fence))
             return true;
     return false;
 }
 
+/* Of more streams the latest are kept. */
 static void note_pending(struct pass *pass, const struct sm_fence *fence)
 {
-    pass->seen[pass->queries++ % MOST_STREAMS] = (struct seen){.stream = fence->stream, .order = fence->order};
+    unsigned slot = 0;
+    while (slot < MOST_STREAMS && pass->seen[slot].stream != fence->stream)
+        slot++;
+    if (slot == MOST_STREAMS)
+        slot = pass->streams++ % MOST_STREAMS;
+    pass->seen[slot] = (struct seen){.stream = fence->stream, .order = fence->order};
 }
 
 /* With the list locked, takes the first copy in hand, from this one on, that nobody has in hand and that may go now. A
- * pass that waits looks at each copy, as the first with pending work ends it. */
+ * pass that waits looks at each copy, as one with pending work may end it. */
 static struct sm_copy *pick_copy(struct pass *pass, struct sm_copy *copy)
 {
     for (; copy && pass->left > 0; copy = copy->next) {
@@ -211,7 +217,7 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
     if (copy->retired_at <= pass->waits_up_to && is_to_wait_for(pass, copy))
         return false;
     const bool gone = sm_copy_try_dispose(copy, pass->may_block, &pending, &status);
-    if (pending)
+    if (sm_fence_state(pending) == SM_FENCE_PENDING)
         note_pending(pass, pending);
     note_status(pass, status);
     return gone;

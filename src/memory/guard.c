@@ -145,6 +145,7 @@ static void open_all_guards(void)
 
 static void open_guard(struct sm_guard *guard)
 {
+    guard->lifted = SM_PROTECT_NOTHING;
     if (try_open_guard(guard))
         return;
     note_unprotected(guard, "the system refuses to lift a protection");
@@ -164,7 +165,7 @@ static void record_cause(struct sm_guard *guard)
 
 static void close_guard(struct sm_guard *guard, enum sm_protection protection)
 {
-    record_cause(guard);
+    guard->lifted = SM_PROTECT_NOTHING;
     atomic_store(&guard->protection, (unsigned char)protection);
     if (change_protection(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
         return;
@@ -176,12 +177,30 @@ static void close_guard(struct sm_guard *guard, enum sm_protection protection)
 
 static void set_protection(struct sm_guard *guard, enum sm_protection protection)
 {
+    guard->lifted = SM_PROTECT_NOTHING;
     if (guard->hopeless || get_protection(guard) == protection)
         return;
-    if (protection == SM_PROTECT_NOTHING)
+    if (protection == SM_PROTECT_NOTHING) {
         open_guard(guard);
-    else
+    } else {
+        record_cause(guard);
         close_guard(guard, protection);
+    }
+}
+
+/* Opens the guard until close_again(). */
+static void open_for_now(struct sm_guard *guard)
+{
+    const enum sm_protection before = get_protection(guard);
+    const enum sm_protection lifted = before != SM_PROTECT_NOTHING ? before : guard->lifted;
+    open_guard(guard);
+    guard->lifted = lifted;
+}
+
+static void close_again(struct sm_guard *guard)
+{
+    if (guard->lifted != SM_PROTECT_NOTHING && !guard->hopeless)
+        close_guard(guard, guard->lifted);
 }
 
 static void give_up_guard(struct sm_guard *guard, const char *why)
@@ -334,14 +353,24 @@ void sm_guard_forget_now(const void *key)
     call_with_guard(key, forget_guard);
 }
 
-void sm_guard_open_range(const void *data, size_t bytes)
+static void act_on_range(const void *data, size_t bytes, void (*act)(struct sm_guard *guard))
 {
     sm_lock(&guards.lock);
     for (struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             struct sm_guard *const guard = &chunk->guards[i];
             if (guard->key && overlaps_bytes(guard, (uintptr_t)data, (uintptr_t)data + bytes))
-                open_guard(guard);
+                act(guard);
         }
     unlock_and_print();
+}
+
+void sm_guard_open_range(const void *data, size_t bytes)
+{
+    act_on_range(data, bytes, open_for_now);
+}
+
+void sm_guard_close_range(const void *data, size_t bytes)
+{
+    act_on_range(data, bytes, close_again);
 }

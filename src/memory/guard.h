@@ -70,10 +70,11 @@ static inline void sm_guard_forget(const void *key)
 }
 
 /* Opens all ranges that overlap the user's memory, before the runtime page-locks it and must be able to write to it.
- * They stay open until the locks of their objects are released next. Another thread's call on an object with the same
- * memory may protect it before the runtime has page-locked it. The runtime then refuses to. Only debug mode has that
- * race, and only for memory that two objects share. */
+ * Another thread's call on an object with the same memory may protect it before the runtime has page-locked it. The
+ * runtime then refuses to. Only debug mode has that race, and only for memory that several records share. */
 void sm_guard_open_range(const void *data, size_t bytes);
+/* Protects again what that has opened, with the same cause, unless the library has opened or protected it since. */
+void sm_guard_close_range(const void *data, size_t bytes);
 
 /* Returns the size to allocate, so that page-locked memory has whole pages of its own. */
 size_t sm_guard_whole_pages(size_t bytes);
@@ -92,7 +93,8 @@ enum { SM_GUARD_UNWRITTEN = 0xff };
 struct sm_guard {
     _Atomic(uintptr_t) start; /* whole pages; start == end: none */
     _Atomic(uintptr_t) end;
-    atomic_uchar protection; /* enum sm_protection */
+    atomic_uchar protection;   /* enum sm_protection */
+    enum sm_protection lifted; /* by sm_guard_open_range() */
     _Atomic(const char *) since;
     _Atomic(const struct sm_place *) place; /* call place of the function in since; NULL: not known */
     atomic_char scope[SM_SCOPE_TEXT];       /* scopes of that call */

@@ -97,7 +97,8 @@ synced_mem_status sm_shareable_obtain_device(const struct synced_mem *mem, int d
 /* Gives the object its device copy, if it has none. With the object's lock. Errors: as above. */
 synced_mem_status sm_shareable_attach_device(struct sm_sharing *sharing);
 
-/* Page-locks the host copy for transfers with the device, once. Without success it stays pageable. With the object's lock. */
+/* Page-locks the host copy for transfers with the device, once. Without success it stays pageable. With the object's
+ * lock. */
 void sm_shareable_pin(struct sm_sharing *sharing, int device);
 
 #endif

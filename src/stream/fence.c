@@ -50,7 +50,7 @@ static synced_mem_status create_fence(int device, struct sm_fence **out)
 static void begin_fence(struct sm_fence *fence, uint64_t stream, struct sm_host_work *work)
 {
     fence->stream = stream;
-    fence->order = 0;
+    fence->since = fence->order = 0;
     fence->work = work;
     atomic_store_explicit(&fence->awaited_by, 0, memory_order_relaxed);
     atomic_store_explicit(&fence->stray, false, memory_order_relaxed);

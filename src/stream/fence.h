@@ -43,7 +43,9 @@ struct sm_fence {
     int device;         /* -1: the work is the host's alone, so no event exists */
     uint64_t
         stream; /* the serial of the stream that the fence was recorded on, or the serial that sm_fence_open() got */
-    uint64_t order; /* among the fences of its stream: later events have higher numbers. 0: none is known */
+    /* Counts of the events recorded on the stream, read before this fence's and after it. An event is earlier if its
+     * order is at most the since of the other. 0 of both: not known. */
+    uint64_t since, order;
     /* The serial of the stream that was made to wait for the event last; 0: none. Its later work needs no other. */
     _Atomic uint64_t awaited_by;
     sm_event event;

@@ -31,8 +31,10 @@ void sm_stream_describe(struct sm_stream *stream, enum sm_stream_kind kind, int 
 
 synced_mem_status sm_stream_record_fence(struct sm_stream *stream, struct sm_fence **out)
 {
+    const uint64_t since = atomic_load_explicit(&stream->fences, memory_order_acquire);
     SM_TRY(sm_fence_record(stream->device, stream->handle, stream->serial, out));
-    (*out)->order = atomic_fetch_add_explicit(&stream->fences, 1, memory_order_relaxed) + 1;
+    (*out)->since = since;
+    (*out)->order = atomic_fetch_add_explicit(&stream->fences, 1, memory_order_acq_rel) + 1;
     return SYNCED_MEM_OK;
 }
 

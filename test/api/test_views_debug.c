@@ -109,6 +109,25 @@ static void read_stale_beside_unused(void)
     touch_to_read(data + PAGE);
 }
 
+/* The first transfer of a shareable object page-locks all of it. */
+static void read_stale_after_page_locking(void)
+{
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = "weights";
+    options.device = device_of_memory;
+    options.shareable = SYNCED_MEM_SHAREABLE_SAME_USER;
+    OK(synced_mem_create(&root, (size_t)PAGES * PAGE, &options));
+    OK(synced_mem_view(&views[3], root, 3 * PAGE, PAGE, NULL));
+    OK(synced_mem_view(&views[5], root, 5 * PAGE, PAGE, NULL));
+    const unsigned char *const data = synced_mem_overwrite_cpu_data(root);
+    gpu_fill(synced_mem_overwrite_gpu_data_on(views[3], NULL), PAGE, 20, NULL);
+    ck_assert_ptr_nonnull(synced_mem_gpu_data_on(views[5], NULL));
+    ck_assert_int_eq(synced_mem_cpu_is_pinned(root), 1);
+    touch_to_read(data + 5 * PAGE);
+    touch_to_read(data + 3 * PAGE);
+}
+
 static void write_synced(void)
 {
     make_pages(device_of_memory);
@@ -194,6 +213,7 @@ START_TEST(old_pointers)
         dies(read_stale_after_a_copy, "is stale since ");
     }
     dies(read_stale_beside_unused, "is stale since ");
+    dies(read_stale_after_page_locking, "is stale since synced_mem_overwrite_gpu_data_on;");
     dies(write_stale_after_a_cut, "is stale since synced_mem_overwrite_gpu_data_on;");
     dies(write_synced, "is read-only since synced_mem_gpu_data_on;");
 }

@@ -280,7 +280,7 @@ static bool is_handle_of_created(synced_mem_stream stream)
     return stream && stream != SM_HANDLE_LEGACY && stream != SM_HANDLE_PER_THREAD;
 }
 
-/* Queries the id only of a created stream, as other handles always name the same stream. A query would end a capture.
+/* Queries the id only of a created stream, as no other stream's handle is used again. A query would end a capture.
  * For the legacy stream, while a blocking stream captures, the runtime returns cudaErrorStreamCaptureImplicit. */
 static synced_mem_status query_capture_here(int device, synced_mem_stream stream, struct sm_stream_facts *facts)
 {
