@@ -86,7 +86,7 @@ static double take_and_release(void *state)
     return (seconds_now() - begin) / count_calls();
 }
 
-/* What every program has to ask: which device has the memory, and whether the work on it has ended. */
+/* Every program has to query which device has the memory, and whether the work on it has ended. */
 static double take_and_release_bare(void *state)
 {
     const struct exchange *const on = state;

@@ -480,7 +480,7 @@ START_TEST(copies_with_other_objects)
 }
 END_TEST
 
-/* So does a copy of the host copy to another object's device copy. */
+/* A copy of the host copy to another object's device copy is such a transfer. */
 START_TEST(a_copy_of_the_host_copy)
 {
     if (!gpu_expected())
