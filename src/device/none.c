@@ -5,7 +5,7 @@
 
 static synced_mem_status fail_without_gpu(void)
 {
-    return sm_fail(SYNCED_MEM_ERR_NO_GPU, "this library was built without CUDA");
+    return sm_fail(SYNCED_MEM_ERR_NO_GPU, "no GPU: this library was built without CUDA");
 }
 
 int sm_device_count(void)

@@ -98,6 +98,8 @@ START_TEST(details)
     SAYS("conv1");
     if (gpu_expected())
         SAYS("1000");
+    else
+        SAYS("no GPU: this library was built without CUDA");
     OK(synced_mem_release(mem));
     options.device = SYNCED_MEM_DEVICE_CURRENT;
     options.alignment = 3;

@@ -22,6 +22,12 @@ START_TEST(no_gpu)
     check_cpu_only(SYNCED_MEM_DEVICE_CURRENT, SYNCED_MEM_ERR_NO_GPU);
     check_cpu_only(0, SYNCED_MEM_ERR_NO_GPU);
     check_cpu_only(3, SYNCED_MEM_ERR_NO_GPU);
+    synced_mem *const mem = make_at_cpu(SIZE, 1);
+    FAILS_NULL(SYNCED_MEM_ERR_NO_GPU, synced_mem_gpu_data(mem));
+    SAYS("synced_mem_gpu_data: no GPU: ");
+    if (_i < 3 && machines[_i] == EMU_NO_DRIVER)
+        SAYS("(the driver is missing, or older than the CUDA runtime)");
+    OK(synced_mem_release(mem));
     ck_assert_uint_eq(emu_calls("cudaHostRegister") + emu_calls("cudaMalloc") + emu_calls("cudaStreamCreateWithFlags"),
                       0);
 }

@@ -47,6 +47,14 @@ static synced_mem_status map_error_code(cudaError_t code, synced_mem_status out_
     }
 }
 
+/* Returns what the runtime's own words leave out. They are the same without a driver and with one that is too old. */
+static const char *explain(cudaError_t code, synced_mem_status status)
+{
+    if (code == cudaErrorInsufficientDriver)
+        return " (the driver is missing, or older than the CUDA runtime)";
+    return status == SYNCED_MEM_ERR_DEVICE_LOST ? " (an error of earlier work on the device)" : "";
+}
+
 synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t code, const char *call, int device,
                                 size_t size)
 {
@@ -54,12 +62,12 @@ synced_mem_status sm_cuda_check(synced_mem_status out_of_memory, cudaError_t cod
         return SYNCED_MEM_OK;
     (void)cudaGetLastError();
     const synced_mem_status status = map_error_code(code, out_of_memory);
-    const char *const whose = status == SYNCED_MEM_ERR_DEVICE_LOST ? " (an error of earlier work on the device)" : "";
+    const char *const absent = status == SYNCED_MEM_ERR_NO_GPU ? "no GPU: " : "";
     char of[32] = "";
     if (size > 0)
         (void)snprintf(of, sizeof of, " of %zu bytes", size);
-    return sm_fail(status, "%s%s on device %d: %s, %s%s", call, of, device, cudaGetErrorName(code),
-                   cudaGetErrorString(code), whose);
+    return sm_fail(status, "%s%s%s on device %d: %s, %s%s", absent, call, of, device, cudaGetErrorName(code),
+                   cudaGetErrorString(code), explain(code, status));
 }
 
 static synced_mem_status fail_forked(void)
@@ -157,7 +165,7 @@ static synced_mem_status count_devices(int *count)
     sm_process_uses_gpu();
     *count = *count < SM_MAX_DEVICES ? *count : SM_MAX_DEVICES;
     atomic_store_explicit(&known_count, *count, memory_order_relaxed);
-    return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "the CUDA runtime finds no device");
+    return *count > 0 ? SYNCED_MEM_OK : sm_fail(SYNCED_MEM_ERR_NO_GPU, "no GPU: the CUDA runtime finds no device");
 }
 
 int sm_device_count(void)
