@@ -126,8 +126,7 @@ static bool report_loss(struct run *run, struct pending_loss *pending)
     const double loss_rows = (double)pending->steps * s->batch;
     if (!read_mean_loss(run, loss_rows, &run->result->training_loss))
         return false;
-    progress_report(&run->progress, pending->step, s->steps, run->result->training_loss,
-                    (double)(pending->step - first_step(run)) * s->batch);
+    progress_loss(&run->progress, pending->step, run->result->training_loss);
     pending->steps = 0;
     return true;
 }
@@ -151,6 +150,7 @@ static bool train_steps(struct run *run, struct blob batches[2])
             return false;
         if (!train_step(run, step, &batches[step % 2]) || !report_loss(run, &pending))
             return false;
+        progress_step(&run->progress, step + 1);
         ++since;
         if (last || since == interval) {
             if (!model_end_loss(&run->model))
@@ -171,7 +171,10 @@ static bool train_steps(struct run *run, struct blob batches[2])
 static bool do_training(struct run *run)
 {
     struct blob batches[2];
-    run->progress = progress_start(run->settings->quiet || run->ranks->rank > 0);
+    const struct settings *const s = run->settings;
+    const struct progress_steps steps = {
+        .first = first_step(run), .last = last_step(run), .all = s->steps, .batch = s->batch};
+    run->progress = progress_start(&steps, s->quiet || run->ranks->rank > 0);
     const bool done =
         batches_make(batches, run->backend->device, &run->rows, run->text->context) && train_steps(run, batches);
     progress_end(&run->progress);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # train.sh TRAIN: checks that the trainer refuses wrong arguments and files with one line and exit status 2, that it
-# learns, and that the same seed gives the same loss. train.sh TRAIN full: checks that it learns enough with the default
-# settings, and from the public header.
+# learns, that the same seed gives the same loss, and that it shows its progress. train.sh TRAIN full: checks that it
+# learns enough with the default settings, and from the public header.
 set -u
 train=$1
 dir=$(mktemp -d)
@@ -121,6 +121,33 @@ for device in $devices; do
         fail "three layers on $device: $(cat "$dir/err")"
     grep -q '^model .* hidden 3 x 64: ' "$dir/out" || fail "three layers: $(grep '^model' "$dir/out")"
     awk '/^held-out loss/ { exit !($NF >= 0.8) }' "$dir/out" || fail "three layers on $device: $(tail -n 1 "$dir/out")"
+done
+
+# The progress line, on a pipe and on a terminal. Each has the share done and the time left.
+shape='^step [0-9]* of 300, [0-9]* % done, [0-9][0-9a-z ]* left\(, loss [0-9.]*\)\{0,1\}, [0-9]* characters/s *$'
+check_progress() { # WHAT FILE LEAST-LINES MOST-LINES
+    grep '^step' "$2" >"$dir/steps"
+    lines=$(wc -l <"$dir/steps")
+    [ "$lines" -ge "$3" ] && [ "$lines" -le "$4" ] || fail "$1: $lines lines of progress: $(cat "$2")"
+    if grep -v "$shape" "$dir/steps"; then fail "$1: a line of progress of another shape"; fi
+    tail -n 1 "$dir/steps" | grep -q '^step 300 of 300, 100 % done, 0 s left, loss' ||
+        fail "$1: the last line: $(tail -n 1 "$dir/steps")"
+}
+for device in $devices; do
+    "$train" --steps 300 --hidden 64 --sample 0 --device "$device" "$dir/text" >/dev/null 2>"$dir/err" </dev/null
+    check_progress "a pipe, $device" "$dir/err" 10 11 # one line comes a second after the start
+    # A long run that is stopped: the first second has a line, with no loss read and nothing of the share done.
+    timeout 5 "$train" --steps 1000000000 --hidden 64 --sample 0 --device "$device" "$dir/text" 2>&1 >/dev/null </dev/null |
+        head -n 1 >"$dir/early"
+    grep -q '^step [0-9]* of 1000000000, 0 % done, .* left, [0-9]* characters/s$' "$dir/early" ||
+        fail "the first second on $device: $(cat "$dir/early")"
+    command -v script >/dev/null 2>&1 || continue
+    script -qec "'$train' --steps 300 --hidden 64 --sample 0 --device $device '$dir/text' >'$dir/out'" /dev/null \
+        >"$dir/screen" </dev/null
+    [ "$(tr -cd '\n' <"$dir/screen" | wc -c)" = 1 ] || fail "a terminal: the line is not rewritten in place"
+    tr '\r' '\n' <"$dir/screen" >"$dir/lines"
+    check_progress "a terminal, $device" "$dir/lines" 100 400
+    grep -q '^step 1 of 300, 0 % done, ' "$dir/lines" || fail "a terminal: no line after the first step"
 done
 agree() { # WHAT LOSS LOSS
     echo "$1: held-out loss $2 and $3"
