@@ -35,7 +35,7 @@ static void borrow(void)
 /* [adopt_callback] */
 static void give_to_free(void *data, void *user, synced_mem_stream stream)
 {
-    (void)stream; /* NULL for host memory: all work on the memory has finished */
+    (void)stream; /* NULL in this version: all work on the memory has finished */
     free(data);
     ++*(int *)user;
 }
