@@ -299,24 +299,28 @@ bool gpu_mode; // Caffe::mode() == Caffe::GPU
 int device_of_mode()
 {
     int device = SYNCED_MEM_DEVICE_CURRENT;
-    if (gpu_mode) // Caffe::mode() == Caffe::GPU
+#ifndef CPU_ONLY
+    if (gpu_mode && synced_mem_device_count() > 0) // Caffe::mode() == Caffe::GPU
         CHECK(cudaGetDevice(&device) == cudaSuccess);
+#endif
     return device;
 }
 // [end]
 
 // A prefetch thread fills its buffer on the host before the process uses a GPU.
-void prefetches(bool with_gpu)
+void prefetches(bool in_gpu_mode, bool with_gpu)
 {
-    gpu_mode = with_gpu;
+    gpu_mode = in_gpu_mode;
     // [set_device]
     SyncedMemory::device_of_new() = device_of_mode;
     // [end]
     SyncedMemory buffer(LARGE);
     std::thread([&] { std::memset(buffer.mutable_cpu_data(), 5, LARGE); }).join();
-    CHECK(synced_mem_cpu_is_pinned(buffer.get()) == with_gpu);
-    if (with_gpu)
+    CHECK(synced_mem_cpu_is_pinned(buffer.get()) == (in_gpu_mode && with_gpu));
+    if (in_gpu_mode && with_gpu)
         CHECK(all_large_on_gpu(buffer.gpu_data(), 5));
+    if (in_gpu_mode && !with_gpu)
+        CHECK(synced_mem_gpu_data(buffer.get()) == nullptr && synced_mem_last_error() == SYNCED_MEM_ERR_NO_GPU);
 }
 
 // [fatal]
@@ -355,9 +359,8 @@ int main()
 {
     const bool with_gpu = synced_mem_device_count() > 0;
     fails_fatally();
-    prefetches(false);
-    if (with_gpu)
-        prefetches(true);
+    prefetches(false, with_gpu);
+    prefetches(true, with_gpu); // without a GPU, as in a build for the CPU
     gpu_mode = false;
     starts_without_contents();
     gives_host_memory();
