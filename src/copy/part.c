@@ -157,14 +157,41 @@ static unsigned get_larger(unsigned a, unsigned b)
     return a > b ? a : b;
 }
 
+/* Returns the same use among those from first up to end; NULL: it is not there. */
+static const struct sm_use *find_use(const struct sm_use *first, const struct sm_use *end, const struct sm_use *use)
+{
+    while (first != end && (first->by != use->by || first->fence != use->fence))
+        first = first->next;
+    return first != end ? first : NULL;
+}
+
+/* Takes over only the uses that the part lacks, because a cut has given the same list to both parts: with repetitions
+ * the list would double at each cut and join. For the same reason the search goes on behind the use that it found last,
+ * where the next one mostly stands. */
+static void absorb_covered(struct sm_copy *part, struct sm_copy *other)
+{
+    const struct sm_use *const own = part->covered;
+    const struct sm_use *behind = own;
+    while (other->covered) {
+        struct sm_use *const use = other->covered;
+        const struct sm_use *found = find_use(behind, NULL, use);
+        if (!found)
+            found = find_use(own, behind, use);
+        other->covered = use->next;
+        if (found) {
+            behind = found->next;
+            sm_use_free(use);
+        } else {
+            use->next = part->covered;
+            part->covered = use;
+        }
+    }
+}
+
 /* The count of the later call is the larger one. */
 void sm_part_absorb(struct sm_copy *part, struct sm_copy *other)
 {
-    struct sm_use **end = &part->covered;
-    while (*end)
-        end = &(*end)->next;
-    *end = other->covered;
-    other->covered = NULL;
+    absorb_covered(part, other);
     part->streamless = part->streamless || other->streamless;
     part->given = get_larger(part->given, other->given);
     part->arrivals += other->arrivals;

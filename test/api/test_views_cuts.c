@@ -158,6 +158,26 @@ START_TEST(halves_inherit_a_pull)
 }
 END_TEST
 
+/* To make and release views takes the same memory and time each time, behind however many pulls. */
+START_TEST(come_and_go_behind_pulls)
+{
+    const int pulls = _i ? 12 : 1;
+    if (!gpu_expected())
+        return;
+    begin(false);
+    gpu_hold(it.held);
+    device_writes(it.root, 5, it.held);
+    for (int i = 0; i < pulls; i++) {
+        OK(synced_mem_async_cpu_pull(it.root, it.other));
+        device_writes(it.root, (unsigned char)(6 + i), it.held);
+    }
+    for (int i = 0; i < 10000; i++)
+        OK(synced_mem_release(view_of(it.root, BUSY_BEGIN + 500, 2000)));
+    let_go();
+    finish();
+}
+END_TEST
+
 /* ---- The end of a use ---- */
 
 /* The end of a view's use is that of its bytes alone. */
@@ -300,6 +320,7 @@ Suite *suite(void)
     add(halves, halves_inherit_the_mark, 4);
     add(halves, halves_inherit_a_pull, 4);
     add(halves, end_of_a_use, 8);
+    add(halves, come_and_go_behind_pulls, 2);
     TCase *const memory = add_case(made, "memory");
     add(memory, memory_that_was_just_obtained, 1);
     add(memory, replaced_while_another_waits, 3);
