@@ -70,7 +70,7 @@ static synced_mem_status find_data(const struct sm_dl_tensor *tensor, uint64_t b
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT,
                        "the tensor's addresses overflow: data %p, byte_offset %llu, %llu bytes", tensor->data,
                        (unsigned long long)tensor->byte_offset, (unsigned long long)bytes);
-    *data = (char *)tensor->data + tensor->byte_offset;
+    *data = (void *)(begin + tensor->byte_offset); /* C's addition to a pointer takes no more than PTRDIFF_MAX */
     return SYNCED_MEM_OK;
 }
 

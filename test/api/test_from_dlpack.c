@@ -79,6 +79,12 @@ START_TEST(unusual_tensors)
     ck_assert_ptr_eq(synced_mem_cpu_data(mem), (char *)data + 64);
     OK(synced_mem_release(mem));
 
+    make_sample(&sample, TENSOR_CPU, (void *)64); /* nobody touches the bytes */
+    sample.versioned.tensor.byte_offset = (uint64_t)1 << 63;
+    mem = import(&sample);
+    ck_assert_uint_eq((uintptr_t)synced_mem_cpu_data(mem), ((uint64_t)1 << 63) + 64);
+    OK(synced_mem_release(mem));
+
     make_sample(&sample, TENSOR_CPU, data);
     sample.versioned.tensor.ndim = 3;
     sample.strides[2] = -77;
