@@ -113,15 +113,17 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
     struct front front = {.members = ~((uint64_t)1 << participant->index)};
     sm_deadline clean_at = 0;
     bool is_last = false;
-    for (int tries = 0;; tries++) {
+    for (int polls = 0;;) {
         bool choosing;
         const unsigned bell = atomic_load(&participant->page->bell);
         SM_TRY(shrink_front(participant, &front, &choosing));
         if (front.members == 0)
             return SYNCED_MEM_OK;
         const uint64_t left = sm_deadline_left(deadline);
-        if (tries < POLLS && (choosing || left > 0))
+        if (polls < POLLS && (choosing || left > 0)) {
+            polls++;
             continue;
+        }
         if (is_last)
             return sm_fail(SYNCED_MEM_ERR_TIMEOUT, "other processes have the object in use");
         is_last = left == 0;
