@@ -65,22 +65,35 @@ static synced_mem_status find_access_wait(const struct synced_mem *mem, enum sm_
     return status;
 }
 
+/* The object's device may change while the lock is released. A stream gets no pointer to another device's memory. */
+static synced_mem_status check_stream(const struct synced_mem *mem, const struct sm_stream *stream)
+{
+    const int device = sm_device(mem);
+    if (!stream || device < 0 || device == stream->device)
+        return SYNCED_MEM_OK;
+    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
+                   "the stream is on device %d, but another call has put the object on device %d", stream->device,
+                   device);
+}
+
 /* Renews the side if the access would write read-only memory. stream NULL: the host accesses, or any stream. *ready: it
  * did, and an overwrite has nothing else to wait for. So nothing can fail that would lose the old contents. */
 static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
                                     struct sm_stream *stream, bool *ready)
 {
     *ready = false;
-    while (sm_access_needs_renewal(transaction->mem, side, mode)) {
+    for (;;) {
         struct sm_fence *wait;
         bool over;
+        SM_TRY(check_stream(transaction->mem, stream));
+        if (!sm_access_needs_renewal(transaction->mem, side, mode))
+            return SYNCED_MEM_OK;
         SM_TRY(sm_renew(transaction, side, mode == SM_OVERWRITE, stream, &wait));
         *ready = !wait && mode == SM_OVERWRITE;
         const synced_mem_status status = wait ? sm_wait_unlocked(transaction->mem, wait, &over) : SYNCED_MEM_OK;
         if (status != SYNCED_MEM_OK && !over)
             return status;
     }
-    return SYNCED_MEM_OK;
 }
 
 static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)

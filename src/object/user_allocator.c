@@ -71,17 +71,6 @@ static void retire_copy_unlocked(struct synced_mem *mem, struct sm_copy *copy)
     sm_lock_object(mem);
 }
 
-/* A caller's stream must be on the object's device, if the object has one. */
-static synced_mem_status check_stream(const struct synced_mem *mem, const struct sm_stream *stream)
-{
-    const int device = sm_device(mem);
-    if (device < 0 || device == stream->device || stream->kind == SM_STREAM_INTERNAL)
-        return SYNCED_MEM_OK;
-    return sm_fail(SYNCED_MEM_ERR_INVALID_DEVICE,
-                   "the stream is on device %d, but another call has put the object on device %d", stream->device,
-                   device);
-}
-
 synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side side, struct sm_stream *stream,
                                            struct sm_fence **again)
 {
@@ -94,7 +83,7 @@ synced_mem_status sm_user_allocator_obtain(struct synced_mem *mem, enum sm_side 
         return status;
     if (!is_still_wanted(mem, side, copy)) {
         retire_copy_unlocked(mem, copy);
-        return side == SM_GPU ? check_stream(mem, stream) : SYNCED_MEM_OK;
+        return SYNCED_MEM_OK;
     }
     sm_put_copy(mem, side, copy);
     if (side == SM_GPU)

@@ -269,6 +269,107 @@ START_TEST(device_of_no_bytes)
 }
 END_TEST
 
+/* The next calls' device is decided by another call, which comes while the caller's allocator is running. */
+static synced_mem_stream stream_meanwhile;
+
+static void use_on_another_device(void)
+{
+    const int mine = gpu_current_device();
+    gpu_make_current(0);
+    (void)given(synced_mem_gpu_data_on(meanwhile_of, stream_meanwhile));
+    gpu_make_current(mine);
+}
+
+static synced_mem_status give(const void *pointer)
+{
+    return pointer ? SYNCED_MEM_OK : synced_mem_last_error();
+}
+
+enum late { READS, MUTATES, OVERWRITES, PUSHES, PUSHES_MANY, LATE_CALLS };
+
+static synced_mem_status call_late(enum late call, synced_mem *it, synced_mem *other, synced_mem_stream stream)
+{
+    synced_mem *const both[] = {other, it};
+    switch (call) {
+    case READS:
+        return give(synced_mem_gpu_data_on(it, stream));
+    case MUTATES:
+        return give(synced_mem_mutable_gpu_data_on(it, stream));
+    case OVERWRITES:
+        return give(synced_mem_overwrite_gpu_data_on(it, stream));
+    case PUSHES:
+        return synced_mem_async_gpu_push(it, stream);
+    case PUSHES_MANY:
+    case LATE_CALLS:
+        break;
+    }
+    return synced_mem_async_gpu_push_n(both, 2, stream);
+}
+
+/* A call on a stream never gets memory of another device, whoever put the object there. */
+START_TEST(device_meanwhile)
+{
+    const enum late call = _i % LATE_CALLS;
+    const bool viewed = _i / LATE_CALLS;
+    if (devices() < 2)
+        return;
+    synced_mem *const root = heaps_make(ROOT), *const it = viewed ? view_of(root, 1000, 9000) : root;
+    synced_mem *const other = make(100);
+    synced_mem_stream there = gpu_stream_create(1, false);
+    stream_meanwhile = gpu_stream_create(0, false);
+    memset(expected, 0, sizeof expected);
+    host_writes(root, 1);
+    (void)given(synced_mem_overwrite_cpu_data(other));
+    meanwhile_of = root;
+    heaps.device.during = use_on_another_device;
+    gpu_make_current(1);
+    FAILS(SYNCED_MEM_ERR_INVALID_DEVICE, call_late(call, it, other, there));
+    gpu_make_current(0);
+    ck_assert_int_eq(synced_mem_device(it), 0);
+    ck_assert_uint_eq(heap_live(&heaps.device), 1);
+    ck_assert(host_reads_right(root));
+    kernel_reads(it, stream_meanwhile);
+    gpu_stream_sync(stream_meanwhile);
+    if (viewed)
+        OK(synced_mem_release(it));
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(other));
+    close_stream(there);
+    close_stream(stream_meanwhile);
+    heaps_end();
+}
+END_TEST
+
+/* A copy's stream may be on the device of the source. So a target that another call has put elsewhere is written. */
+START_TEST(copied_meanwhile)
+{
+    if (devices() < 2)
+        return;
+    synced_mem *const root = heaps_make(ROOT), *const it = _i ? view_of(root, 0, HALF) : root;
+    synced_mem *const from = make(synced_mem_size(it));
+    synced_mem_stream there = gpu_stream_create(1, false);
+    stream_meanwhile = gpu_stream_create(0, false);
+    memset(expected, 0, sizeof expected);
+    host_writes(root, 1);
+    gpu_make_current(1);
+    device_writes(from, 2, there);
+    gpu_make_current(0);
+    expect(it, 2);
+    meanwhile_of = root;
+    heaps.device.during = use_on_another_device;
+    OK(synced_mem_async_gpu_copy(it, from, there));
+    ck_assert_int_eq(synced_mem_device(it), 0);
+    ck_assert(host_reads_right(root));
+    if (_i)
+        OK(synced_mem_release(it));
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(from));
+    close_stream(there);
+    close_stream(stream_meanwhile);
+    heaps_end();
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("places of views");
@@ -282,5 +383,7 @@ Suite *suite(void)
     TCase *const others = add_case(made, "devices");
     tcase_add_test(others, device_of_a_view);
     tcase_add_loop_test(others, device_of_no_bytes, 0, 2);
+    tcase_add_loop_test(others, device_meanwhile, 0, 2 * LATE_CALLS);
+    tcase_add_loop_test(others, copied_meanwhile, 0, 2);
     return made;
 }
