@@ -398,6 +398,22 @@ static struct sm_use **find_use_link(struct sm_copy *copy, const struct sm_strea
     return link;
 }
 
+struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_stream *stream)
+{
+    struct sm_use **const link = find_use_link(copy, stream);
+    struct sm_use *const use = *link;
+    if (!use || use->fence)
+        return NULL;
+    *link = use->next;
+    return use;
+}
+
+void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use)
+{
+    if (use)
+        prepend_use(&copy->reads, use);
+}
+
 /* The stream that was given the pointer last comes first, where the hot path finds it. */
 static void give_pointer_to_read(struct sm_copy *copy, struct sm_use *reserved, struct sm_stream *stream)
 {

@@ -154,6 +154,12 @@ void sm_inflight_given(struct sm_copy *copy, struct sm_use *reserved, struct sm_
  * last reader. */
 bool sm_inflight_give_again(struct sm_copy *copy, synced_mem_stream handle);
 
+/* Takes the stream's open use out of the readers, so that a write that is part of the stream's next access does not
+ * forget it; NULL: it has none. The caller puts it back. */
+struct sm_use *sm_inflight_set_aside(struct sm_copy *copy, const struct sm_stream *stream);
+/* Enters such a use again. Ignores NULL. */
+void sm_inflight_put_back(struct sm_copy *copy, struct sm_use *use);
+
 /* Returns whether the stream was given the pointer in this mode and its use is still open. */
 bool sm_inflight_has(const struct sm_copy *copy, const struct sm_stream *stream, bool writing);
 

@@ -357,8 +357,11 @@ void sm_fill_unwritten_host(struct synced_mem *mem)
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream)
 {
     const struct sm_detail first = sm_detail_get();
+    struct sm_copy *const copy = sm_copy_of(mem, SM_GPU);
+    struct sm_use *const read = sm_inflight_set_aside(copy, stream ? stream : sm_stream_any(sm_device(mem)));
     if (stream || find_fill_stream(mem, sm_device(mem), &stream) == SYNCED_MEM_OK)
-        (void)sm_transfer_fill(sm_copy_of(mem, SM_GPU), SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
+        (void)sm_transfer_fill(copy, SM_GUARD_UNWRITTEN, 0, sm_size(mem), stream);
+    sm_inflight_put_back(copy, read);
     sm_detail_set(&first);
 }
 

@@ -108,7 +108,7 @@ synced_mem_status sm_fetch_stream(const struct synced_mem *mem, enum sm_side sid
 
 /* Debug mode: fill a copy that is ready to be overwritten, so that bytes the caller leaves unwritten show. The device's
  * fill is in flight afterwards, on the stream or an internal one (NULL). So the caller checks again whether the copy is
- * ready. If the runtime refuses a fill, the copy is unchanged. Neither changes the thread's error detail. */
+ * ready. A pointer to read that the stream, or a caller without one (NULL), has stays given. If the runtime refuses a fill, the copy is unchanged. Neither changes the thread's error detail. */
 void sm_fill_unwritten_host(struct synced_mem *mem);
 void sm_fill_unwritten_device(struct synced_mem *mem, struct sm_stream *stream);
 

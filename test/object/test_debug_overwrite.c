@@ -199,11 +199,37 @@ static void overwrite_unified(void)
         }
 }
 
+/* A stream that has the pointer to read, and overwrites, may go on to read once the host has read too. */
+static void overwrite_what_is_read_on(void)
+{
+    static unsigned char expected[SIZE];
+    synced_mem_stream other = open_stream(NON_BLOCKING);
+    for (int way = 0; way < 2; way++) {
+        synced_mem *const mem = make_at_cpu(SIZE, 1);
+        on_a_stream = way == 1;
+        stream = on_a_stream ? open_stream(NON_BLOCKING) : NULL;
+        const void *const data = on_a_stream ? synced_mem_gpu_data_on(mem, stream) : synced_mem_gpu_data(mem);
+        ck_assert_ptr_nonnull(data);
+        overwrite_part_on_device(mem, 2);
+        memcpy(expected, synced_mem_cpu_data(mem), SIZE);
+        gpu_delay(stream);
+        gpu_expect(data, SIZE, expected, stream);
+        gpu_fill(synced_mem_overwrite_gpu_data_on(mem, other), SIZE, 3, other);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 3));
+        OK(synced_mem_release(mem));
+        ck_assert_uint_eq(gpu_mismatches(true), 0);
+        if (on_a_stream)
+            close_stream(stream);
+    }
+    close_stream(other);
+}
+
 START_TEST(on_the_device)
 {
     if (!gpu_expected())
         return;
     lives(overwrite_on_the_device);
+    lives(overwrite_what_is_read_on);
     lives(overwrite_memory_of_the_callers_on_the_device);
     lives(hand_back_what_is_being_filled);
     lives(overwrite_unified);

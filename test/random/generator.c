@@ -151,6 +151,14 @@ static void enqueue_copy(struct generator *generator, int stream)
     enqueue(generator, OP_KERNEL_COPY, stream, from, 0);
 }
 
+/* The host reads what the stream has written. If the stream had a pointer to read before, it goes on to read. */
+static void enqueue_read_on(struct generator *generator, int stream)
+{
+    enqueue(generator, OP_CPU_READ, stream, 0, 0);
+    enqueue(generator, OP_DELAY, stream, 0, 0);
+    enqueue(generator, OP_KERNEL_READ, stream, 0, 0);
+}
+
 /* Uses the pointer that the call returns. Most calls have such a use at once. */
 void enqueue_use(struct generator *generator, int code, int stream)
 {
@@ -184,6 +192,8 @@ void enqueue_use(struct generator *generator, int code, int stream)
     case OP_GPU_OVERWRITE:
     case OP_GPU_OVERWRITE_ON:
         enqueue(generator, OP_KERNEL_WRITE, stream, pattern, 0);
+        if (one_in(generator, 8))
+            enqueue_read_on(generator, stream);
         break;
     default:
         break;

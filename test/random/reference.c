@@ -231,13 +231,14 @@ static void queued_on(const struct object *owner, struct part *part, enum work w
         part->leaving[CPU] |= in_set(stream);
 }
 
-/* A writer stays valid after a read of its own, and not after a read elsewhere. */
+/* A writer stays valid after a read of its own, and not after a read elsewhere. What it had to read before it wrote stays
+ * valid to read. */
 static void turn_to(struct part *part, enum mode mode, int domain)
 {
     if (mode != READ) {
         part->host_reads = part->host_writes = false;
         part->writer = domain;
-        part->readers = 0;
+        part->readers &= in_set(domain);
         return;
     }
     part->host_reads &= !part->host_writes;
