@@ -102,6 +102,15 @@ synced_mem_status sm_find_pin(const struct synced_mem *record, struct sm_copy *h
     return status;
 }
 
+/* Returns whether the memory holds contents, or has parts that calls have used. */
+static bool is_in_use(const struct synced_mem *mem, enum sm_side side)
+{
+    bool used = false;
+    for (const struct synced_mem *each = sm_first_record(mem); each && !used; each = sm_next_record(mem, each))
+        used = (sm_head(each) & sm_bits_of(each, side)) || (each != mem && sm_copy_of(each, side));
+    return used;
+}
+
 /* The library's own memory is quarantined, if it is not a part of other memory. Contents and the caller's memory stay,
  * and the access fails. */
 synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
@@ -111,7 +120,7 @@ synced_mem_status sm_make_usable(struct synced_mem *mem, enum sm_side side)
         return SYNCED_MEM_OK;
     if (sm_inflight_retrack(copy) == SYNCED_MEM_OK && !copy->untracked)
         return SYNCED_MEM_OK;
-    if (sm_copy_is_of_user(copy) || copy->is_part || (sm_head(mem) & sm_bits_of(mem, side)))
+    if (sm_copy_is_of_user(copy) || copy->is_part || is_in_use(mem, side))
         return sm_fail(SYNCED_MEM_ERR_CUDA,
                        "the end of earlier work on %p is unknown, as no event could be recorded behind it",
                        sm_copy_data(copy));

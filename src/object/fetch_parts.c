@@ -16,7 +16,10 @@ synced_mem_status sm_fetch_memory(const struct synced_mem *mem, enum sm_side sid
 {
     struct synced_mem *const owner = sm_owner(mem);
     *wait = NULL;
-    if (!sm_is_divided(owner) || sm_copy_of(owner, side))
+    if (!sm_is_divided(owner))
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_make_usable(owner, side)); /* a part inherits work that nobody can wait for */
+    if (sm_copy_of(owner, side))
         return SYNCED_MEM_OK;
     if (stream && side == SM_GPU)
         SM_TRY(sm_internal_stream(stream->device, SM_INTERNAL_ALLOC, &stream));

@@ -438,6 +438,9 @@ static synced_mem_status perform(enum step step)
         STEP(COPY_N, scenario_copy(false, true, mine.stream))
         STEP(COPY_CPU_N, scenario_copy(true, true, NULL))
         STEP(RELEASE_OTHERS, scenario_release_others())
+        STEP(DIVIDE, scenario_divide())
+        STEP(READ_VIEW_ON, scenario_read_view_on())
+        STEP(UNITE, scenario_unite())
         STEP(RETAIN, retain())
         STEP(RELEASE, give_up())
         STEP(SHUTDOWN, synced_mem_shutdown())
@@ -494,12 +497,17 @@ static int tries_of(enum outcome expected)
     return expected == MUST_SUCCEED ? 1 : expected == MAY_FAIL_TWICE ? 3 : 2;
 }
 
-/* Returns whether the last failure was a transfer between the caller's memory and stream that cannot be waited for. The
- * library does not touch such memory again, and the object goes on without it. */
+/* Returns whether the last failure was of work that cannot be waited for, on memory of the caller's or of a part. The
+ * library does not touch such memory again, and the object goes on without it. A later step may then find no contents
+ * to move. */
 static bool is_out_of_sight(void)
 {
-    return synced_mem_last_error() == SYNCED_MEM_ERR_CUDA &&
-           strstr(synced_mem_last_error_message(), "is unknown, as no event") != NULL;
+    const synced_mem_status status = synced_mem_last_error();
+    const bool now_unknown =
+        status == SYNCED_MEM_ERR_CUDA && strstr(synced_mem_last_error_message(), "is unknown, as no event") != NULL;
+    const bool is_without = now.out_of_sight && status == SYNCED_MEM_ERR_INVALID_STATE;
+    now.out_of_sight = now.out_of_sight || now_unknown;
+    return now_unknown || is_without;
 }
 
 /* Tries a step. Returns false if the device is lost. */
@@ -540,6 +548,7 @@ void scenario_run(int scenario, enum outcome expected)
     check_host_contents_stay();
     REQUIRE(scenario_release_others() == SYNCED_MEM_OK);
     REQUIRE(release_companions() == SYNCED_MEM_OK);
+    REQUIRE(scenario_unite() == SYNCED_MEM_OK);
     while (now.mem)
         REQUIRE(give_up() == SYNCED_MEM_OK);
 }

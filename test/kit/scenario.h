@@ -75,6 +75,9 @@ enum step {
     COPY_N, /* also to the second of them */
     COPY_CPU_N,
     RELEASE_OTHERS,
+    DIVIDE, /* a view of the middle third */
+    READ_VIEW_ON,
+    UNITE, /* releases the view */
     RETAIN,
     RELEASE,
     SHUTDOWN,

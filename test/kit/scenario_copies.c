@@ -61,8 +61,10 @@ synced_mem_status scenario_copy(bool to_host, bool both, synced_mem_stream strea
         now.unsure = status != SYNCED_MEM_OK;
         return note_copied(status, head);
     }
-    return note_copied(
-        to_host ? synced_mem_cpu_copy(to[0], from[0]) : synced_mem_async_gpu_copy(to[0], from[0], stream), head);
+    const synced_mem_status status =
+        to_host ? synced_mem_cpu_copy(to[0], from[0]) : synced_mem_async_gpu_copy(to[0], from[0], stream);
+    now.unsure = status != SYNCED_MEM_OK && now.view; /* it is several copies then */
+    return note_copied(status, head);
 }
 
 synced_mem_status scenario_clear(void)

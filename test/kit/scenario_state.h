@@ -29,7 +29,9 @@ struct scenario_now {
     int owed, called; /* callbacks */
     synced_mem *companions[COMPANIONS];
     synced_mem *others[2];
+    synced_mem *view;
     unsigned others_pattern; /* of the first other object's contents */
+    bool out_of_sight;       /* a step was left out, as its memory has work that cannot be waited for */
     bool unsure;             /* a call for several objects has failed, so the contents may be the other object's */
     const char *doing;
 };
@@ -80,5 +82,11 @@ synced_mem_status scenario_write_other(bool on_device);
 synced_mem_status scenario_copy(bool to_host, bool both, synced_mem_stream stream);
 synced_mem_status scenario_clear(void);
 synced_mem_status scenario_release_others(void);
+
+/* ---- Steps of scenario_views.c ---- */
+
+synced_mem_status scenario_divide(void);
+synced_mem_status scenario_unite(void);
+synced_mem_status scenario_read_view_on(void);
 
 #endif
