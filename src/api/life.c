@@ -203,7 +203,7 @@ synced_mem_status sm_create_view(synced_mem **out, synced_mem *of, size_t offset
     return SYNCED_MEM_OK;
 }
 
-/* Gives up the object's memory. A view that has bytes has none of its own. */
+/* Gives up the object's memory. A view that has bytes, or has left its root, has none of its own. */
 static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
     if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
@@ -252,10 +252,10 @@ static synced_mem_status destroy_whole(struct synced_mem *mem)
 static synced_mem_status destroy_view(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    synced_mem_status status = give_up_memory(view); /* fails only in a forked child: a view borrows no memory */
     const bool is_last = !sm_view_leave(view);
-    if (is_last && status == SYNCED_MEM_OK)
-        status = give_up_memory(root);
+    synced_mem_status status = is_last ? give_up_memory(root) : SYNCED_MEM_OK;
+    if (status == SYNCED_MEM_OK)
+        status = give_up_memory(view); /* of 0 bytes, and the last; fails only in a forked child */
     if (has_failed(status))
         return status;
     sm_count_down(SM_COUNT_objects, 1);

@@ -91,18 +91,20 @@ static void end_view(struct synced_mem *view, struct synced_mem *root)
 }
 
 /* A forked child leaves the root as it is, as for all objects of the parent process. */
-static bool lock_root(const struct synced_mem *view, struct synced_mem *root)
-{
-    return view->at.first && sm_lock_first(root) == SYNCED_MEM_OK;
-}
-
 void sm_view_end(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    if (!lock_root(view, root))
+    if (!view->at.first || sm_lock_first(root) != SYNCED_MEM_OK)
         return;
     end_view(view, root);
     sm_unlock_last(root);
+}
+
+/* Takes the memory of a view of 0 bytes, with the root's lock. */
+static void take_memory(struct synced_mem *view, struct sm_copy *own[SM_SIDES])
+{
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        own[side] = sm_take_copy(view, side);
 }
 
 static bool drop_reference_unless_last(struct synced_mem *root)
@@ -117,11 +119,17 @@ static bool drop_reference_unless_last(struct synced_mem *root)
 bool sm_view_leave(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
-    const bool locked = lock_root(view, root);
+    struct sm_copy *own[SM_SIDES] = {NULL};
+    const bool locked = sm_lock_first(root) == SYNCED_MEM_OK;
     const bool left = drop_reference_unless_last(root);
-    if (left && locked)
+    if (left && locked && view->at.first)
         end_view(view, root);
+    else if (left && locked)
+        take_memory(view, own);
     if (locked)
         sm_unlock_last(root);
+    for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+        if (own[side])
+            sm_copy_retire(own[side]);
     return left;
 }

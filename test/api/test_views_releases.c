@@ -100,6 +100,38 @@ START_TEST(last_two_views)
 }
 END_TEST
 
+/* The same of a view of 0 bytes, which has memory of its own. It is as it was before the release that fails. */
+START_TEST(last_view_of_no_bytes)
+{
+    static _Alignas(4096) unsigned char memory[6 * 4096];
+    const bool in_parts = _i;
+    gpu_register(memory, sizeof memory);
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    synced_mem *const root = make_on(ROOT, 0);
+    OK(synced_mem_set_cpu_data(root, memory));
+    host_writes(root, 1);
+    synced_mem *const none = view_of(root, 100, 0), *const part = view_of(root, 0, in_parts ? 9000 : 0);
+    (void)given(synced_mem_mutable_cpu_data(none));
+    (void)given(synced_mem_mutable_cpu_data(part));
+    const synced_mem_source source = synced_mem_cpu_source(none);
+    gpu_delay(stream);
+    OK(synced_mem_async_gpu_push(root, stream));
+    OK(synced_mem_release(root));
+    OK(synced_mem_release(part));
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, synced_mem_release(none));
+    emu_fail_clear();
+    HEAD(none, AT_CPU);
+    ck_assert_int_eq(synced_mem_cpu_source(none), source);
+    ck_assert(host_reads_right(synced_mem_root(none)));
+    OK(synced_mem_release(none));
+    ck_assert_uint_eq(stats_now().objects, 0);
+    close_stream(stream);
+    OK(synced_mem_shutdown());
+    gpu_unregister(memory);
+}
+END_TEST
+
 /* The root is not destroyed before the view has left it. */
 START_TEST(view_and_root)
 {
@@ -121,6 +153,7 @@ Suite *suite(void)
     Suite *const made = suite_create("releases of views");
     TCase *const tests = add_case(made, "releases");
     tcase_add_test(tests, last_two_views);
+    tcase_add_loop_test(tests, last_view_of_no_bytes, 0, 2);
     tcase_add_loop_test(tests, view_and_root, 0, 2);
     return made;
 }
