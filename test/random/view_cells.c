@@ -1,4 +1,5 @@
 /* Counts the states that calls on views met, and calls on objects in parts. */
+#include "gpu.h"
 #include "world.h"
 
 #include <stdio.h>
@@ -36,13 +37,15 @@ static bool has_cells(int code)
 static bool needs_gpu(const struct view_cell *cell)
 {
     const int set = cell->code - OP_SET_CPU;
-    return cell->head == SYNCED_MEM_AT_GPU || cell->head == SYNCED_MEM_SYNCED || cell->code == OP_FAILING ||
+    return cell->head == SYNCED_MEM_AT_GPU || cell->head == SYNCED_MEM_SYNCED ||
            (is_set(cell->code) && (set >= OP_SET_CPU_ON - OP_SET_CPU || set % 3 != 0));
 }
 
 bool view_cell_is_impossible(const struct view_cell *cell)
 {
     if (!has_cells(cell->code) || (cell->head == SYNCED_MEM_MIXED && cell->shape == ONE_PART))
+        return true;
+    if (cell->code == OP_FAILING && !gpu_is_emulated()) /* nothing can be made to fail */
         return true;
     return !machine.gpu && needs_gpu(cell);
 }
