@@ -7,6 +7,7 @@
 #include "object/renew.h"
 #include "object/shareable.h"
 #include "object/span.h"
+#include "stream/shared_ends.h"
 #include "base/status.h"
 
 #include <stdlib.h>
@@ -55,13 +56,31 @@ static synced_mem_status find_record_wait(struct synced_mem *mem, enum sm_side s
     return status;
 }
 
-static synced_mem_status find_access_wait(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                          struct sm_fence **wait)
+/* Begins to share the ends of uses among the records, if there are several: one event on a stream serves for all. */
+static bool share_ends_of_records(const struct synced_mem *mem, struct sm_shared_ends *ends)
 {
+    const bool shares = !sm_has_one_record(mem);
+    if (shares)
+        sm_share_ends(ends);
+    return shares;
+}
+
+/* Collects the fences that an access without a stream waits for. */
+static synced_mem_status find_access_waits(const struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
+                                           struct sm_waits *waits)
+{
+    struct sm_shared_ends ends;
+    const bool shares = share_ends_of_records(mem, &ends);
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
-        status = find_record_wait(each, side, mode, wait);
+    bool more = true;
+    for (struct synced_mem *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        struct sm_fence *wait = NULL;
+        status = find_record_wait(each, side, mode, &wait);
+        more = sm_waits_add(waits, wait);
+    }
+    if (shares)
+        sm_share_no_ends();
     return status;
 }
 
@@ -96,28 +115,33 @@ static synced_mem_status renew_side(struct sm_transaction *transaction, enum sm_
     }
 }
 
+/* Gives the side memory and contents, and collects what the host waits for before it looks again. */
+static synced_mem_status find_waits(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode,
+                                    struct sm_waits *waits)
+{
+    bool fetched = true;
+    while (fetched && waits->count == 0)
+        SM_TRY(sm_fetch_for_access(transaction->mem, side, mode, NULL, &fetched, waits));
+    return waits->count == 0 ? find_access_waits(transaction->mem, side, mode, waits) : SYNCED_MEM_OK;
+}
+
 static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enum sm_side side, enum sm_mode mode)
 {
     struct synced_mem *const mem = transaction->mem;
+    struct sm_waits waits;
+    sm_waits_begin(&waits);
     for (;;) {
-        struct sm_fence *wait;
-        bool fetched;
         bool ready;
+        bool over;
         SM_TRY(renew_side(transaction, side, mode, NULL, &ready));
         if (ready)
             return SYNCED_MEM_OK;
-        synced_mem_status status = sm_fetch_for_access(mem, side, mode, NULL, &fetched, &wait);
-        if (status == SYNCED_MEM_OK && !wait && fetched)
-            continue;
-        if (status == SYNCED_MEM_OK && !wait) {
-            status = find_access_wait(mem, side, mode, &wait);
-            if (!wait)
-                return status;
-        }
-        if (status != SYNCED_MEM_OK)
+        synced_mem_status status = find_waits(transaction, side, mode, &waits);
+        if (status != SYNCED_MEM_OK || waits.count == 0) {
+            sm_waits_end(&waits);
             return status;
-        bool over;
-        status = sm_wait_unlocked(mem, wait, &over);
+        }
+        status = sm_wait_for_all_unlocked(mem, &waits, false, &over);
         if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, side, mode, status)))
             return status;
     }
@@ -125,21 +149,24 @@ static synced_mem_status make_copy_ready(struct sm_transaction *transaction, enu
 
 /* ---- Waits of a stream ---- */
 
-/* Finds the next fence that the host waits for before the stream can wait for all work. */
-static struct sm_fence *find_unqueued(const struct synced_mem *mem, enum sm_mode mode)
+/* Collects the fences that the host waits for before the stream can wait for all work. */
+static void find_unqueued(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
 {
-    struct sm_fence *wait = NULL;
-    for (struct synced_mem *each = sm_first_record(mem); each && !wait; each = sm_next_record(mem, each))
-        wait = sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ);
-    return wait;
+    bool more = true;
+    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+        more = sm_waits_add(waits, sm_inflight_unqueued(sm_copy_of(each, SM_GPU), mode != SM_READ));
 }
 
 static synced_mem_status order_stream(const struct synced_mem *mem, enum sm_mode mode, struct sm_stream *stream)
 {
+    struct sm_shared_ends ends;
+    const bool shares = share_ends_of_records(mem, &ends);
     synced_mem_status status = SYNCED_MEM_OK;
     for (struct synced_mem *each = sm_first_record(mem); each && status == SYNCED_MEM_OK;
          each = sm_next_record(mem, each))
         status = sm_inflight_order(sm_copy_of(each, SM_GPU), mode != SM_READ, stream);
+    if (shares)
+        sm_share_no_ends();
     return status;
 }
 
@@ -147,27 +174,29 @@ static synced_mem_status make_copy_ready_on(struct sm_transaction *transaction, 
                                             struct sm_stream *stream)
 {
     struct synced_mem *const mem = transaction->mem;
+    struct sm_waits waits;
+    sm_waits_begin(&waits);
     for (;;) {
-        struct sm_fence *wait;
         bool fetched;
         bool over;
         bool ready;
         SM_TRY(renew_side(transaction, SM_GPU, mode, stream, &ready));
         if (ready)
             return SYNCED_MEM_OK;
-        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &wait);
-        const bool again = status == SYNCED_MEM_OK && wait;
-        if (again)
-            status = sm_wait_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK)
+        synced_mem_status status = sm_fetch_for_access(mem, SM_GPU, mode, stream, &fetched, &waits);
+        if (status != SYNCED_MEM_OK) {
+            sm_waits_end(&waits);
             return status;
-        if (fetched || again)
+        }
+        const bool is_fetching = waits.count > 0;
+        if (!is_fetching && fetched)
             continue;
-        wait = find_unqueued(mem, mode);
-        if (!wait)
+        if (!is_fetching)
+            find_unqueued(mem, mode, &waits);
+        if (waits.count == 0)
             return order_stream(mem, mode, stream);
-        status = sm_wait_queued_unlocked(mem, wait, &over);
-        if (status != SYNCED_MEM_OK && !(over && is_survivable(mem, SM_GPU, mode, status)))
+        status = sm_wait_for_all_unlocked(mem, &waits, !is_fetching, &over);
+        if (status != SYNCED_MEM_OK && (is_fetching || !(over && is_survivable(mem, SM_GPU, mode, status))))
             return status;
     }
 }
@@ -450,30 +479,12 @@ static struct sm_fence *find_transfer(const struct sm_copy *copy)
     return lost ? lost : unfinished;
 }
 
-static struct sm_fence *find_record_transfer(const struct synced_mem *mem)
-{
-    struct sm_fence *fence = NULL;
-    for (enum sm_side side = SM_CPU; side < SM_SIDES && !fence; side++)
-        if (sm_copy_of(mem, side))
-            fence = find_transfer(sm_copy_of(mem, side));
-    return fence;
-}
-
-static struct sm_fence *find_any_transfer(const struct synced_mem *mem)
-{
-    struct sm_fence *fence = NULL;
-    for (struct synced_mem *each = sm_first_record(mem); each && !fence; each = sm_next_record(mem, each))
-        fence = find_record_transfer(each);
-    return fence;
-}
-
-/* Polls the library's work. A query reports lost contents once: they are then no longer the object's. */
-static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
+/* Polls the library's work on a copy. A query reports lost contents once: they are then no longer the object's. */
+static synced_mem_status poll_transfers_on(struct synced_mem *mem, const struct sm_copy *copy, bool *pending)
 {
     struct sm_fence *fence;
     bool over;
-    *pending = false;
-    while ((fence = find_any_transfer(mem)) != NULL && !*pending) {
+    while (copy && !*pending && (fence = find_transfer(copy)) != NULL) {
         *pending = sm_fence_pending(fence);
         if (!*pending && sm_fence_state(fence) == SM_FENCE_LOST)
             return sm_wait_unlocked(mem, fence, &over);
@@ -481,14 +492,35 @@ static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
     return SYNCED_MEM_OK;
 }
 
+static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
+{
+    *pending = false;
+    for (struct synced_mem *each = sm_first_record(mem); each && !*pending; each = sm_next_record(mem, each))
+        for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
+            SM_TRY(poll_transfers_on(mem, sm_copy_of(each, side), pending));
+    return SYNCED_MEM_OK;
+}
+
+static void find_transfers(const struct synced_mem *mem, struct sm_waits *waits)
+{
+    bool more = true;
+    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
+        for (enum sm_side side = SM_CPU; side < SM_SIDES && more; side++)
+            if (sm_copy_of(each, side))
+                more = sm_waits_add(waits, find_transfer(sm_copy_of(each, side)));
+}
+
 static synced_mem_status wait_for_transfers(struct synced_mem *mem)
 {
-    struct sm_fence *fence;
+    struct sm_waits waits;
     bool over;
-    synced_mem_status status = SYNCED_MEM_OK;
-    while (status == SYNCED_MEM_OK && (fence = find_any_transfer(mem)) != NULL)
-        status = sm_wait_unlocked(mem, fence, &over);
-    return status;
+    sm_waits_begin(&waits);
+    for (;;) {
+        find_transfers(mem, &waits);
+        if (waits.count == 0)
+            return SYNCED_MEM_OK;
+        SM_TRY(sm_wait_for_all_unlocked(mem, &waits, false, &over));
+    }
 }
 
 synced_mem_status sm_query_or_wait(struct synced_mem *mem, bool wait, bool *pending)

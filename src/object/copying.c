@@ -39,7 +39,7 @@ struct batch {
     struct synced_mem *failed;
     struct sm_shared_ends ends;
     /* Found in one round, for the time when nothing is locked. */
-    struct sm_pair_wait wait;    /* its fence is held */
+    struct sm_waits waits[2][2]; /* by until_queued and of_source of a pair's wait */
     struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
     struct sm_stream *allocates; /* memory from an allocator is usable in this stream's order; NULL: host memory */
 };
@@ -275,13 +275,24 @@ static synced_mem_status obtain_targets(struct batch *batch)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status find_first_wait(struct batch *batch)
+/* Collects the next wait of each pair. */
+static synced_mem_status find_waits(struct batch *batch)
 {
-    for (size_t i = 0; i < batch->list.length && !batch->wait.fence; i++)
-        SM_TRY(sm_pair_find_wait(&batch->common, name_pair(batch, &batch->list.pairs[i]), &batch->wait));
-    if (batch->wait.fence)
-        sm_fence_hold(batch->wait.fence);
+    bool more = true;
+    for (size_t i = 0; i < batch->list.length && more; i++) {
+        struct sm_pair_wait wait;
+        SM_TRY(sm_pair_find_wait(&batch->common, name_pair(batch, &batch->list.pairs[i]), &wait));
+        more = sm_waits_add(&batch->waits[wait.until_queued][wait.of_source], wait.fence);
+    }
     return SYNCED_MEM_OK;
+}
+
+static bool has_waits(const struct batch *batch)
+{
+    bool has = false;
+    for (int kind = 0; kind < 4 && !has; kind++)
+        has = batch->waits[kind / 2][kind % 2].count > 0;
+    return has;
 }
 
 static synced_mem_status copy_pairs(struct batch *batch)
@@ -342,8 +353,8 @@ static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream
     if (status == SYNCED_MEM_OK)
         status = obtain_targets(batch);
     if (status == SYNCED_MEM_OK && !batch->without)
-        status = find_first_wait(batch);
-    if (status == SYNCED_MEM_OK && !batch->without && !batch->wait.fence)
+        status = find_waits(batch);
+    if (status == SYNCED_MEM_OK && !batch->without && !has_waits(batch))
         status = enter_queued_transfers(batch, copy_pairs(batch));
     if (status == SYNCED_MEM_OK && is_complete(batch))
         end_source_writes(batch);
@@ -353,14 +364,29 @@ static synced_mem_status run_locked_round(struct batch *batch, synced_mem_stream
 
 /* ---- Between the rounds ---- */
 
-/* Waits, and drops the fence. A failure of the work that brings the target's old contents is no error. */
-static synced_mem_status wait_for_fence(const struct sm_pair_wait *wait)
+/* A failure of the work that brings a target's old contents is no error. */
+static synced_mem_status wait_for_fences(struct batch *batch)
 {
-    const synced_mem_status status =
-        wait->until_queued ? sm_fence_wait_queued(wait->fence) : sm_fence_wait(wait->fence);
-    const bool over = !sm_fence_is_open(wait->fence);
-    sm_fence_drop(wait->fence);
-    return over && !wait->of_source ? SYNCED_MEM_OK : status;
+    for (int kind = 0; kind < 4; kind++) {
+        bool over;
+        const bool until_queued = kind / 2, of_source = kind % 2;
+        const synced_mem_status status = sm_waits_wait(&batch->waits[until_queued][of_source], until_queued, &over);
+        if (status != SYNCED_MEM_OK && (of_source || !over))
+            return status;
+    }
+    return SYNCED_MEM_OK;
+}
+
+static void begin_waits(struct batch *batch)
+{
+    for (int kind = 0; kind < 4; kind++)
+        sm_waits_begin(&batch->waits[kind / 2][kind % 2]);
+}
+
+static void end_waits(struct batch *batch)
+{
+    for (int kind = 0; kind < 4; kind++)
+        sm_waits_end(&batch->waits[kind / 2][kind % 2]);
 }
 
 /* Makes the stream come after a staged transfer, or waits for it. Without a stream the host waits for the contents. */
@@ -406,7 +432,7 @@ static void enter_and_end_source_writes(const struct batch *batch)
 /* Finds the stream again in each round, since it may begin to capture while nothing is locked. */
 static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle)
 {
-    batch->wait = (struct sm_pair_wait){.fence = NULL};
+    begin_waits(batch);
     batch->without = NULL;
     batch->records = 0;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
@@ -415,10 +441,11 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     sm_share_no_ends();
     const bool was_complete = is_complete(batch);
     leave_objects(batch, status);
-    if (status == SYNCED_MEM_OK && batch->wait.fence)
-        status = wait_for_fence(&batch->wait);
+    if (status == SYNCED_MEM_OK && has_waits(batch))
+        status = wait_for_fences(batch);
     else if (status == SYNCED_MEM_OK && batch->without)
         status = sm_obtain_alone(sm_owner(batch->without->to), batch->common.side, batch->allocates);
+    end_waits(batch);
     status = follow_arrivals(batch, status);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
         enter_and_end_source_writes(batch);

@@ -6,6 +6,7 @@
 #include "memory/guard.h"
 #include "object/span.h"
 #include "object/unified.h"
+#include "stream/shared_ends.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -39,11 +40,12 @@ static bool is_zeroed(const struct synced_mem *record, enum sm_mode mode)
 }
 
 /* Gives the record's host copy memory, and finds the wait before it may be written. */
-static synced_mem_status find_wait_of_zeros(struct synced_mem *record, struct sm_fence **wait)
+static synced_mem_status find_wait_of_zeros(struct synced_mem *record, struct sm_waits *waits, bool *more)
 {
-    SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, wait));
+    struct sm_fence *again;
+    SM_TRY(sm_fetch(record, SM_CPU, SM_NOTHING, NULL, &again));
     SM_TRY(sm_inflight_settle(sm_copy_of(record, SM_CPU), true, NULL));
-    *wait = sm_inflight_blocker(sm_copy_of(record, SM_CPU), true);
+    *more = sm_waits_add(waits, sm_inflight_blocker(sm_copy_of(record, SM_CPU), true));
     return SYNCED_MEM_OK;
 }
 
@@ -79,20 +81,22 @@ static struct sm_fence *begin_zeros(const struct synced_mem *mem, enum sm_mode m
 
 /* Fills the pieces that have no contents. Calls may use other pieces meanwhile, so the host fills them with no lock
  * held: it does so when the caller waits. */
-static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_fence **wait)
+static synced_mem_status zero_parts(const struct synced_mem *mem, enum sm_mode mode, struct sm_waits *waits)
 {
     size_t count = 0;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait; each = sm_next_record(mem, each))
+    bool more = true;
+    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
         if (is_zeroed(each, mode)) {
-            SM_TRY(find_wait_of_zeros(each, wait));
+            SM_TRY(find_wait_of_zeros(each, waits, &more));
             count++;
         }
-    if (*wait || count == 0)
+    if (waits->count > 0 || count == 0)
         return SYNCED_MEM_OK;
-    *wait = begin_zeros(mem, mode, count);
-    if (!*wait)
+    struct sm_fence *const fence = begin_zeros(mem, mode, count);
+    if (!fence)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    sm_fence_drop(*wait); /* the copies hold it */
+    (void)sm_waits_add(waits, fence);
+    sm_fence_drop(fence);
     return SYNCED_MEM_OK;
 }
 
@@ -179,14 +183,22 @@ static synced_mem_status enter_moves(struct moves *moves)
     return SYNCED_MEM_OK;
 }
 
+/* Queues each transfer that is ready, and collects the waits of the others. */
 static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mode, struct moves *moves,
-                                         struct sm_fence **wait)
+                                         struct sm_waits *waits)
 {
+    struct sm_shared_ends ends;
     synced_mem_status status = SYNCED_MEM_OK;
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each))
+    bool more = true;
+    sm_share_ends(&ends);
+    for (struct synced_mem *each = sm_first_record(mem); each && more && status == SYNCED_MEM_OK;
+         each = sm_next_record(mem, each)) {
+        struct sm_fence *wait = NULL;
         if (is_moved(each, moves->side, mode))
-            status = queue_record(moves, each, wait);
+            status = queue_record(moves, each, &wait);
+        more = sm_waits_add(waits, wait);
+    }
+    sm_share_no_ends();
     const struct sm_detail first = sm_detail_get();
     const synced_mem_status entered = enter_moves(moves);
     if (status == SYNCED_MEM_OK)
@@ -196,14 +208,14 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mo
 }
 
 static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, size_t count,
-                                      struct sm_stream *stream, struct sm_fence **wait)
+                                      struct sm_stream *stream, struct sm_waits *waits)
 {
     struct moves moves = {.side = side, .stream = stream};
     if (!stream)
         SM_TRY(sm_fetch_stream(mem, side, SM_MOVE, &moves.stream));
     SM_TRY(make_room(&moves, count));
     sm_batch_begin(&moves.copies, moves.stream);
-    const synced_mem_status status = queue_and_enter(mem, mode, &moves, wait);
+    const synced_mem_status status = queue_and_enter(mem, mode, &moves, waits);
     free(moves.transfers);
     return status;
 }
@@ -211,32 +223,38 @@ static synced_mem_status move_records(struct synced_mem *mem, enum sm_side side,
 /* ---- An access ---- */
 
 static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                     struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
+                                     struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
     const size_t moves = sm_has_one_record(mem) ? 0 : count_moves(mem, side, mode);
+    struct sm_fence *wait;
     *fetched = false;
-    synced_mem_status status = sm_fetch_memory(mem, side, stream, wait);
-    if (status == SYNCED_MEM_OK && !*wait && moves > 1) {
+    SM_TRY(sm_fetch_memory(mem, side, stream, &wait));
+    (void)sm_waits_add(waits, wait);
+    if (waits->count == 0 && moves > 1) {
         *fetched = true;
-        status = move_records(mem, side, mode, moves, stream, wait);
+        SM_TRY(move_records(mem, side, mode, moves, stream, waits));
     }
-    if (status == SYNCED_MEM_OK && !*wait && side == SM_CPU)
-        status = zero_parts(mem, mode, wait);
-    for (struct synced_mem *each = sm_first_record(mem); each && !*wait && status == SYNCED_MEM_OK;
-         each = sm_next_record(mem, each)) {
+    if (waits->count == 0 && side == SM_CPU)
+        SM_TRY(zero_parts(mem, mode, waits));
+    bool more = waits->count == 0;
+    for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each)) {
         const enum sm_work work = get_access_work(each, side, mode);
         *fetched = *fetched || work != SM_NOTHING;
-        status = sm_fetch(each, side, work, stream, wait);
+        SM_TRY(sm_fetch(each, side, work, stream, &wait));
+        more = sm_waits_add(waits, wait);
     }
-    return status;
+    return SYNCED_MEM_OK;
 }
 
 synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side, enum sm_mode mode,
-                                      struct sm_stream *stream, bool *fetched, struct sm_fence **wait)
+                                      struct sm_stream *stream, bool *fetched, struct sm_waits *waits)
 {
     if (sm_is_divided(mem))
-        return fetch_parts(mem, side, mode, stream, fetched, wait);
+        return fetch_parts(mem, side, mode, stream, fetched, waits);
+    struct sm_fence *wait;
     const enum sm_work work = get_access_work(mem, side, mode);
     *fetched = work != SM_NOTHING;
-    return sm_fetch(mem, side, work, stream, wait);
+    SM_TRY(sm_fetch(mem, side, work, stream, &wait));
+    (void)sm_waits_add(waits, wait);
+    return SYNCED_MEM_OK;
 }

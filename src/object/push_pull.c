@@ -38,7 +38,7 @@ struct batch {
     enum sm_side side;
     struct sm_stream *stream;
     struct synced_mem *failed;
-    struct sm_fence *wait; /* held: the host waits for it before all or the rest can be queued */
+    struct sm_waits waits; /* the host waits for them before all or the rest can be queued */
     size_t room;           /* mentions that the arrays have room for */
     void *block;           /* the memory of the arrays if the caller's has too little room; else NULL */
 };
@@ -158,7 +158,7 @@ static void leave_record(const struct batch *batch, struct sm_mention *mention, 
 static void leave_objects(struct batch *batch, synced_mem_status status)
 {
     const struct sm_mention *const end = get_end_of_list(batch);
-    batch->keeps = batch->wait || batch->staged > 0;
+    batch->keeps = batch->waits.count > 0 || batch->staged > 0;
     if (batch->keeps)
         sm_mentions_keep(&batch->mentions);
     for (struct sm_mention *each = batch->mentions.list; each < end; each++)
@@ -187,7 +187,7 @@ static __attribute__((noinline)) synced_mem_status queue_record_move(struct batc
         return sm_unified_move(mem, batch->side, batch->stream);
     SM_TRY(sm_queue_move(mem, batch->side, batch->stream, &batch->copies, transfer, &wait));
     if (wait)
-        batch->wait = sm_fence_hold(wait);
+        (void)sm_waits_add(&batch->waits, wait);
     else if (transfer->staged)
         batch->arrivals[batch->staged++] = sm_fence_hold(sm_copy_of(mem, batch->side)->write);
     else
@@ -281,11 +281,11 @@ static synced_mem_status send_batch(struct batch *batch)
 /* Sends the batch and enters the transfers. */
 static synced_mem_status send_and_enter(struct batch *batch)
 {
-    synced_mem_status status = batch->wait ? SYNCED_MEM_OK : send_batch(batch);
+    synced_mem_status status = batch->waits.count > 0 ? SYNCED_MEM_OK : send_batch(batch);
     if (status != SYNCED_MEM_OK)
         return enter_after_failure(batch, status);
     status = enter_queued_transfers(batch);
-    batch->is_moving = status == SYNCED_MEM_OK && !batch->wait;
+    batch->is_moving = status == SYNCED_MEM_OK && batch->waits.count == 0;
     batch->goes_on = is_pull(batch) && (batch->staged == 0 || sm_staged_goes_on());
     return status;
 }
@@ -328,7 +328,7 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     if (status == SYNCED_MEM_OK)
         sm_batch_begin(&batch->copies, batch->stream);
     batch->copies.reads = batch->mentions.count > 1 ? sm_inflight_reserve_many(batch->mentions.count) : NULL;
-    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && !batch->wait;
+    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && batch->waits.count == 0;
          each++) {
         batch->failed = each->object;
         status = move_record(batch, each);
@@ -360,17 +360,17 @@ static synced_mem_status find_record_wait(const struct batch *batch, struct sm_m
     return SYNCED_MEM_OK;
 }
 
-/* Finds the fence that the host waits for before anything can be queued. */
-static synced_mem_status find_first_wait(struct batch *batch)
+/* Collects the fences that the host waits for before anything can be queued. */
+static synced_mem_status find_first_waits(struct batch *batch)
 {
-    synced_mem_status status = SYNCED_MEM_OK;
-    struct sm_fence *wait = NULL;
     const struct sm_mention *const end = get_end_of_list(batch);
-    for (struct sm_mention *each = batch->mentions.list; each < end && !wait && status == SYNCED_MEM_OK; each++)
-        status = find_record_wait(batch, each, &wait);
-    if (wait)
-        batch->wait = sm_fence_hold(wait);
-    return status;
+    bool more = true;
+    for (struct sm_mention *each = batch->mentions.list; each < end && more; each++) {
+        struct sm_fence *wait = NULL;
+        SM_TRY(find_record_wait(batch, each, &wait));
+        more = sm_waits_add(&batch->waits, wait);
+    }
+    return SYNCED_MEM_OK;
 }
 
 /* Makes the stream come after a staged push, or waits for it. Waits for a staged pull until it is no longer queueing:
@@ -470,11 +470,12 @@ static synced_mem_status follow_staged_transfers(struct batch *batch, synced_mem
     return status;
 }
 
-static synced_mem_status wait_for_fence(struct batch *batch, synced_mem_status status)
+static synced_mem_status wait_for_fences(struct batch *batch, synced_mem_status status)
 {
+    bool over;
     if (status == SYNCED_MEM_OK)
-        status = sm_fence_wait(batch->wait);
-    sm_fence_drop(batch->wait);
+        status = sm_waits_wait(&batch->waits, false, &over);
+    sm_waits_end(&batch->waits);
     if (status != SYNCED_MEM_OK)
         reenter_records(batch, status);
     return status;
@@ -487,7 +488,6 @@ static void reset_batch(struct batch *batch)
     release_records(batch);
     sm_stream_drop(batch->stream);
     batch->stream = NULL;
-    batch->wait = NULL;
     batch->is_moving = false;
     batch->queued = 0;
     sm_batch_empty(&batch->copies);
@@ -502,16 +502,17 @@ static synced_mem_status run_batch(struct batch *batch, synced_mem_stream handle
         if (status != SYNCED_MEM_OK)
             return status;
         sm_share_ends(&batch->ends);
-        status = find_first_wait(batch);
-        if (!batch->wait && status == SYNCED_MEM_OK)
+        status = find_first_waits(batch);
+        if (batch->waits.count == 0 && status == SYNCED_MEM_OK)
             status = move_all_objects(batch, handle, &without);
+        const bool waits = batch->waits.count > 0;
         sm_share_no_ends();
         leave_objects(batch, status);
-        if (batch->wait)
-            status = wait_for_fence(batch, status);
+        if (waits)
+            status = wait_for_fences(batch, status);
         else if (without)
             status = sm_obtain_alone(without, batch->side, batch->stream);
-        if (status != SYNCED_MEM_OK || (!batch->wait && !without))
+        if (status != SYNCED_MEM_OK || (!waits && !without))
             return status;
         reset_batch(batch);
     }
@@ -555,6 +556,7 @@ static synced_mem_status move_once(struct synced_mem *const *mems, size_t count,
     struct share one;
     struct batch batch = {.mems = mems, .count = count, .side = side};
     batch.copies.direction = side == SM_GPU ? SM_H2D : SM_D2H;
+    sm_waits_begin(&batch.waits);
     if (count == 0)
         return SYNCED_MEM_OK;
     struct share *const shares = count > 1 ? malloc(count * sizeof one) : &one;

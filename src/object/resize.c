@@ -306,6 +306,18 @@ static enum sm_side choose_side(const struct synced_mem *mem)
     return SM_GPU;
 }
 
+/* Finds the first of the waits before the contents are on the side. The copies hold it. */
+static synced_mem_status find_fetch_wait(struct synced_mem *mem, enum sm_side side, bool *fetched,
+                                         struct sm_fence **wait)
+{
+    struct sm_waits waits;
+    sm_waits_begin(&waits);
+    const synced_mem_status status = sm_fetch_for_access(mem, side, SM_READ, NULL, fetched, &waits);
+    *wait = sm_waits_first(&waits);
+    sm_waits_end(&waits);
+    return status;
+}
+
 /* Brings the contents of a root in parts to one side, and finds the wait until they are there. Nothing else in flight
  * on the parts needs a wait: it is gathered. A side that was valid stays valid, so a failure undoes it. */
 static synced_mem_status find_parts_wait(struct sm_transaction *transaction, struct sm_fence **wait)
@@ -318,7 +330,7 @@ static synced_mem_status find_parts_wait(struct sm_transaction *transaction, str
     if (is_mixed)
         SM_TRY(sm_renew(transaction, choose_side(mem), false, NULL, wait));
     if (is_mixed && !*wait)
-        SM_TRY(sm_fetch_for_access(mem, choose_side(mem), SM_READ, NULL, &fetched, wait));
+        SM_TRY(find_fetch_wait(mem, choose_side(mem), &fetched, wait));
     if (fetched && !*wait)
         *wait = sm_fence_done;
     for (enum sm_side side = SM_CPU; side < SM_SIDES && !*wait; side++)

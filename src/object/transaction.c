@@ -227,27 +227,22 @@ void sm_drop_lost(struct synced_mem *mem)
     drop_lost_contents(mem, NULL);
 }
 
-static synced_mem_status wait_for_fence_unlocked(synced_mem_status (*wait)(struct sm_fence *), struct synced_mem *mem,
-                                                 struct sm_fence *fence, bool *over)
+synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued, bool *over)
 {
-    sm_fence_hold(fence);
     sm_unlock_object(mem);
-    const synced_mem_status status = wait(fence);
+    const synced_mem_status status = sm_waits_wait(waits, until_queued, over);
     sm_lock_object(mem);
-    *over = !sm_fence_is_open(fence);
     drop_lost_contents(mem, NULL);
-    sm_fence_drop(fence);
+    sm_waits_end(waits);
     return status;
 }
 
 synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
 {
-    return wait_for_fence_unlocked(sm_fence_wait, mem, fence, over);
-}
-
-synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over)
-{
-    return wait_for_fence_unlocked(sm_fence_wait_queued, mem, fence, over);
+    struct sm_waits waits;
+    sm_waits_begin(&waits);
+    (void)sm_waits_add(&waits, fence);
+    return sm_wait_for_all_unlocked(mem, &waits, false, over);
 }
 
 /* ---- Calls ---- */
@@ -401,11 +396,10 @@ static void restore_records(const struct sm_transaction *transaction)
 {
     struct synced_mem *const mem = transaction->mem;
     drop_lost_contents(mem, NULL);
-    if (transaction->renewal.from) /* a renewal settles the uses of all parts of the memory */
-        reopen_uses(sm_owner(mem));
+    if (transaction->renewal.from || !transaction->restores_nothing)
+        reopen_uses(transaction->renewal.from ? sm_owner(mem) : mem); /* a renewal settles all parts of the memory */
     if (transaction->restores_nothing)
         return;
-    reopen_uses(mem);
     const struct sm_before *before = transaction->every ? transaction->every : &transaction->one;
     const struct sm_before *const last = before + transaction->records - 1;
     for (struct synced_mem *each = sm_first_record(mem); each; each = sm_next_record(mem, each)) {

@@ -9,6 +9,7 @@
 #include "base/caller.h"
 #include "copy/inflight.h"
 #include "object/object.h"
+#include "stream/waits.h"
 
 /* A record's state at the beginning of a call. */
 struct sm_before {
@@ -120,8 +121,10 @@ void sm_lock_object(struct synced_mem *mem);
  * without success. */
 synced_mem_status sm_wait_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
 
-/* Does the same, but waits only until a stream can wait for the fence. */
-synced_mem_status sm_wait_queued_unlocked(struct synced_mem *mem, struct sm_fence *fence, bool *over);
+/* Does the same for several fences, of which there are none afterwards. until_queued: waits only until a stream can wait
+ * for them. Returns the first failure. *over: no failed work is open. */
+synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued,
+                                           bool *over);
 
 /* Returns whether contents of a record are arriving on the side. */
 static inline bool sm_is_arriving(const struct synced_mem *record, enum sm_side side)

@@ -201,6 +201,13 @@ synced_mem_status sm_fence_wait(struct sm_fence *fence)
     return status;
 }
 
+void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later)
+{
+    const bool is_earlier = later && fence->stream == later->stream && fence->order > 0 && fence->order <= later->since;
+    if (is_earlier && sm_fence_state(fence) == SM_FENCE_PENDING && sm_fence_state(later) == SM_FENCE_DONE)
+        end_fence(fence, SYNCED_MEM_OK);
+}
+
 bool sm_fence_pending(struct sm_fence *fence)
 {
     if (sm_fence_state(fence) != SM_FENCE_PENDING)

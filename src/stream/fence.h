@@ -108,6 +108,9 @@ synced_mem_status sm_fence_wait(struct sm_fence *fence);
 /* Waits on the host until the fence is no longer queueing, so that a stream can wait for it. Blocks. Errors: as
  * sm_fence_wait(). */
 synced_mem_status sm_fence_wait_queued(struct sm_fence *fence);
+/* Makes the fence done if it was recorded on its stream before the later one, which is done. Ignores NULL. Does not
+ * query the device. */
+void sm_fence_follow(struct sm_fence *fence, const struct sm_fence *later);
 /* Polls the event of a pending fence. Returns whether the fence is still queueing or pending. A failed query leaves it
  * pending. Does not block. */
 bool sm_fence_pending(struct sm_fence *fence);

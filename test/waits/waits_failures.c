@@ -69,6 +69,26 @@ static void failed_read(enum way way)
     end(&it);
 }
 
-static const struct script scripts[] = {
-    {no_event, 1}, {out_of_sight, 1}, {out_of_sight_on_device, 1}, {failed_read, 1}};
+/* The writer cannot be made to wait for that transfer either. The next call that fails makes it wait. */
+static void failed_read_and_wait(enum way way)
+{
+    (void)way;
+    struct things it = begin();
+    void *const data = synced_mem_overwrite_gpu_data_on(it.mem, it.one);
+    gpu_fill(data, SIZE, 1, it.one);
+    emu_fail("cudaEventSynchronize", 1, cudaErrorUnknown, false);
+    emu_fail("cudaStreamWaitEvent", 2, cudaErrorUnknown, false); /* the transfer's stream comes first */
+    MUST(!synced_mem_cpu_data(it.mem));
+    emu_fail("cudaStreamWaitEvent", 1, cudaErrorUnknown, false);
+    MUST(!synced_mem_mutable_gpu_data_on(it.mem, it.two));
+    gpu_fill(data, SIZE, 2, it.one);
+    host_reads(synced_mem_cpu_data(it.mem), 2);
+    end(&it);
+}
+
+static const struct script scripts[] = {{no_event, 1},
+                                        {out_of_sight, 1},
+                                        {out_of_sight_on_device, 1},
+                                        {failed_read, 1},
+                                        {failed_read_and_wait, 1}};
 const struct scripts failure_scripts = {scripts, sizeof scripts / sizeof scripts[0]};

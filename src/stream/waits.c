@@ -1,0 +1,91 @@
+/* Waits for several fences. */
+#include "stream/waits.h"
+
+#include "base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct sm_fence *const *get_fences(const struct sm_waits *waits)
+{
+    return waits->many ? waits->many : waits->few;
+}
+
+static bool has_just_added(const struct sm_waits *waits, const struct sm_fence *fence)
+{
+    return waits->count > 0 && get_fences(waits)[waits->count - 1] == fence;
+}
+
+/* Without memory for more the fences that are there are enough to wait for. */
+static bool make_room(struct sm_waits *waits)
+{
+    if (waits->count < waits->room)
+        return true;
+    struct sm_fence **const many = realloc(waits->many, 4 * waits->room * sizeof *many);
+    if (!many)
+        return false;
+    if (!waits->many)
+        memcpy(many, waits->few, sizeof waits->few);
+    waits->many = many;
+    waits->room *= 4;
+    return true;
+}
+
+bool sm_waits_add(struct sm_waits *waits, struct sm_fence *fence)
+{
+    if (!fence || has_just_added(waits, fence))
+        return true;
+    struct sm_fence **const list = waits->many ? waits->many : waits->few;
+    list[waits->count++] = sm_fence_hold(fence);
+    return make_room(waits);
+}
+
+/* Fences that were waited for, of the last few streams. */
+struct waited {
+    const struct sm_fence *fences[SM_FEW_WAITS];
+    unsigned count;
+};
+
+/* Makes the fence done if a later one of its stream was waited for. */
+static void follow(struct sm_fence *fence, const struct waited *waited)
+{
+    for (unsigned i = 0; i < SM_FEW_WAITS && waited->fences[i]; i++)
+        sm_fence_follow(fence, waited->fences[i]);
+}
+
+/* Notes the first fence of each stream, which is the latest. */
+static void note_waited(struct waited *waited, const struct sm_fence *fence)
+{
+    for (unsigned i = 0; i < SM_FEW_WAITS && waited->fences[i]; i++)
+        if (waited->fences[i]->stream == fence->stream)
+            return;
+    waited->fences[waited->count++ % SM_FEW_WAITS] = fence;
+}
+
+/* Of two fences of one stream the later one is waited for first, so that the wait for the earlier one finds it done. */
+synced_mem_status sm_waits_wait(const struct sm_waits *waits, bool until_queued, bool *over)
+{
+    struct sm_outcome first;
+    struct waited waited = {.count = 0};
+    sm_outcome_set(&first, SYNCED_MEM_OK);
+    *over = true;
+    for (size_t i = waits->count; i > 0 && *over; i--) {
+        struct sm_fence *const fence = get_fences(waits)[i - 1];
+        if (!until_queued)
+            follow(fence, &waited);
+        const synced_mem_status status = until_queued ? sm_fence_wait_queued(fence) : sm_fence_wait(fence);
+        if (status != SYNCED_MEM_OK && first.status == SYNCED_MEM_OK)
+            sm_outcome_set(&first, status);
+        *over = status == SYNCED_MEM_OK || !sm_fence_is_open(fence);
+        note_waited(&waited, fence);
+    }
+    return sm_outcome_end(&first);
+}
+
+void sm_waits_end(struct sm_waits *waits)
+{
+    for (size_t i = 0; i < waits->count; i++)
+        sm_fence_drop(get_fences(waits)[i]);
+    free(waits->many);
+    sm_waits_begin(waits);
+}

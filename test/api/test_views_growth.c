@@ -1,0 +1,227 @@
+/*
+ * Checks how the cost of a call on a root grows with its number of parts: the steps inside the library, the calls of the
+ * runtime and the processor's time are proportional to it, whatever is in flight on the parts.
+ */
+#include "views_kit.h"
+
+#include <time.h>
+
+enum { PART_SIZE = 64, MOST = 10000, FEW = 1000 };
+
+/* The linker puts the wrappers in place of the library's own functions (--wrap). */
+static unsigned long steps;
+void __real_sm_publish(struct synced_mem *record);
+void __wrap_sm_publish(struct synced_mem *record);
+void __wrap_sm_publish(struct synced_mem *record)
+{
+    steps++;
+    __real_sm_publish(record);
+}
+
+struct sm_copy;
+struct sm_stream;
+synced_mem_status __real_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by);
+synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicting, const struct sm_stream *by)
+{
+    steps++;
+    return __real_sm_inflight_settle(copy, conflicting, by);
+}
+
+static struct {
+    size_t count;
+    synced_mem *root, *other, **views;
+    synced_mem_stream stream, second;
+    unsigned char *pageable;
+} it;
+
+static void divide(size_t count, bool pageable)
+{
+    it.count = count;
+    it.root = make_on(count * PART_SIZE, 0);
+    it.other = make_on(count * PART_SIZE, 0);
+    it.pageable = pageable ? aligned_alloc(4096, count * PART_SIZE / 4096 * 4096 + 4096) : NULL;
+    if (pageable)
+        OK(synced_mem_set_cpu_data(it.root, it.pageable));
+    OK(synced_mem_clear(it.root));
+    it.views = calloc(count, sizeof(synced_mem *));
+    ck_assert_ptr_nonnull(it.views);
+    for (size_t i = 0; i < count; i++)
+        it.views[i] = view_of(it.root, i * PART_SIZE, PART_SIZE);
+}
+
+static void unite(void)
+{
+    release_all(it.views, (int)it.count);
+    OK(synced_mem_release(it.other));
+    OK(synced_mem_release(it.root));
+    free(it.views);
+    free(it.pageable);
+}
+
+static void write_on_device(void)
+{
+    gpu_fill(given(synced_mem_overwrite_gpu_data_on(it.root, it.stream)), it.count * PART_SIZE, 1, it.stream);
+}
+
+/* ---- What is in flight ---- */
+
+static void pull_each(void)
+{
+    write_on_device();
+    for (size_t i = 0; i < it.count; i++)
+        OK(synced_mem_async_cpu_pull(it.views[i], it.stream));
+}
+
+static void pull_each_on_two_streams(void)
+{
+    write_on_device();
+    for (size_t i = 0; i < it.count; i++)
+        OK(synced_mem_async_cpu_pull(it.views[i], i % 2 ? it.stream : it.second));
+}
+
+static void write_each(void)
+{
+    for (size_t i = 0; i < it.count; i++)
+        given(synced_mem_overwrite_gpu_data_on(it.views[i], it.stream));
+}
+
+static void read_all(void)
+{
+    write_on_device();
+    given(synced_mem_gpu_data(it.root));
+}
+
+static void push_each(void)
+{
+    memset(given(synced_mem_overwrite_cpu_data(it.root)), 1, it.count * PART_SIZE);
+    for (size_t i = 0; i < it.count; i++)
+        OK(synced_mem_async_gpu_push(it.views[i], it.stream));
+}
+
+/* ---- The call ---- */
+
+static void read_on_host(void)
+{
+    given(synced_mem_cpu_data(it.root));
+}
+
+static void copy_on_host(void)
+{
+    OK(synced_mem_cpu_copy(it.other, it.root));
+}
+
+static void write_on_device_without_stream(void)
+{
+    given(synced_mem_mutable_gpu_data(it.root));
+}
+
+static void write_on_second_stream(void)
+{
+    given(synced_mem_mutable_gpu_data_on(it.root, it.second));
+}
+
+static void wait_for_all(void)
+{
+    OK(synced_mem_wait(it.root));
+}
+
+static void query_all(void)
+{
+    int pending;
+    gpu_stream_sync(it.stream);
+    OK(synced_mem_query(it.root, &pending));
+}
+
+static void push_all(void)
+{
+    OK(synced_mem_async_gpu_push(it.root, it.second));
+}
+
+static const struct {
+    const char *name;
+    void (*before)(void);
+    void (*call)(void);
+    bool pageable;
+    unsigned most_events; /* recorded by the call */
+    unsigned most_waits;  /* of the host and of streams */
+} rows[] = {
+    {"read behind pulls", pull_each, read_on_host, false, 0, 2},
+    {"read behind pulls on two streams", pull_each_on_two_streams, read_on_host, false, 0, 3},
+    {"read behind staged pulls", pull_each, read_on_host, true, 0, 0},
+    {"copy behind pulls", pull_each, copy_on_host, false, 0, 2},
+    {"wait for pulls", pull_each, wait_for_all, false, 0, 3},
+    {"query of pulls", pull_each, query_all, false, 0, 1},
+    {"first access with open writers", write_each, write_on_second_stream, false, 1, 1},
+    {"read with open writers", write_each, read_on_host, false, 2, 2},
+    {"write behind a read", read_all, write_on_device_without_stream, false, 2, 2},
+    {"write behind pushes", push_each, write_on_device_without_stream, false, 1, 2},
+    {"write on a stream behind pulls", pull_each, write_on_second_stream, false, 1, MOST + 1},
+    {"push behind pushes", push_each, push_all, false, 0, MOST},
+    {"push behind staged pulls", pull_each, push_all, true, 0, MOST},
+    {"write behind staged pulls", pull_each, write_on_second_stream, true, 0, MOST},
+};
+
+struct cost {
+    unsigned long steps;
+    double seconds;
+    unsigned events, waits;
+};
+
+static double now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static unsigned count_waits(void)
+{
+    return gpu_calls("cudaEventSynchronize") + gpu_calls("cudaStreamSynchronize") + gpu_calls("cudaStreamWaitEvent");
+}
+
+static struct cost measure(int row, size_t count)
+{
+    divide(count, rows[row].pageable);
+    rows[row].before();
+    const unsigned events = gpu_calls("cudaEventRecord"), waits = count_waits();
+    const double begin = now();
+    steps = 0;
+    rows[row].call();
+    const struct cost cost = {.steps = steps,
+                              .seconds = now() - begin,
+                              .events = gpu_calls("cudaEventRecord") - events,
+                              .waits = count_waits() - waits};
+    unite();
+    return cost;
+}
+
+/* A quadratic cost is a hundred times as large with ten times as many parts. */
+START_TEST(calls_on_a_root)
+{
+    if (fixture_schedule() > 1) /* the order of the emulator's work does not matter here */
+        return;
+    it.stream = open_stream(NON_BLOCKING);
+    it.second = open_stream(NON_BLOCKING);
+    (void)measure(_i, 100);
+    const struct cost few = measure(_i, FEW), most = measure(_i, MOST);
+    const char *const name = rows[_i].name;
+    if (getenv("SYNCED_MEM_TEST_PRINT"))
+        (void)fprintf(stderr, "%s: %lu and %lu steps, %.2f and %.2f ms, %u events, %u waits\n", name, few.steps,
+                      most.steps, 1e3 * few.seconds, 1e3 * most.seconds, most.events, most.waits);
+    ck_assert_msg(most.steps <= 10 * MOST, "%s: %lu steps", name, most.steps);
+    ck_assert_msg(most.seconds <= 40 * few.seconds + 0.01, "%s: %f and %f s", name, few.seconds, most.seconds);
+    ck_assert_msg(most.events <= rows[_i].most_events, "%s: %u events", name, most.events);
+    ck_assert_msg(most.waits <= rows[_i].most_waits, "%s: %u waits", name, most.waits);
+    close_stream(it.stream);
+    close_stream(it.second);
+}
+END_TEST
+
+Suite *suite(void)
+{
+    Suite *const made = suite_create("growth with views");
+    TCase *const tests = add_case(made, "growth");
+    tcase_add_loop_test(tests, calls_on_a_root, 0, sizeof rows / sizeof rows[0]);
+    return made;
+}
