@@ -217,9 +217,9 @@ SYNCED_MEM_API synced_mem_status synced_mem_release(synced_mem *mem);
 /** Frees the library's common resources: streams, events, memory pools, and released memory whose last use has
  * finished. The library can be used again afterwards.
  * Blocking: waits for pending transfers on released memory. Ownership: due adopted memory gets its callback and is the
- * caller's again. Threads: not while another thread is in the library. Errors: ERR_INVALID_STATE (objects are alive, of
- * which the detail names three, and nothing was done; or the callbacks make objects, or hand in memory without end, and
- * only released memory was freed); GPU errors. @since 0.1 */
+ * caller's again; an object that a callback releases is gone too. Threads: not while another thread is in the library.
+ * Errors: ERR_INVALID_STATE (objects are alive, of which the detail names three, or the callbacks hand in memory without
+ * end; then only released memory was freed); GPU errors. @since 0.1 */
 SYNCED_MEM_API synced_mem_status synced_mem_shutdown(void);
 
 /* ---- Views ---- */
@@ -780,7 +780,8 @@ SYNCED_MEM_API void synced_mem_set_out_of_memory_handler(synced_mem_out_of_memor
 
 /** Frees released memory whose last use has finished, and calls due callbacks of adopted memory. Other calls do the
  * same on their slow path; a program that makes none for a while can call this one. Memory that another thread is just
- * reaping is left to that thread. A callback calls no other callback: those follow when it has returned.
+ * reaping is left to that thread. A callback calls no other callback: those that become due by what it releases follow
+ * when it has returned, in the same call.
  * Blocking: polls pending work and waits for none; but see synced_mem_host_pool_set_decay(). To undo
  * SYNCED_MEM_MEMORY_PAGE_LOCK the CUDA runtime may wait for the device. Ownership: adopted memory is the caller's again
  * at its callback. Threads: safe. Errors: ERR_FORKED; pending work is no error. @since 0.1 */

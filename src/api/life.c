@@ -24,8 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_ROUNDS = 16 };
-
 static_assert(sizeof(struct synced_mem) == 128 || sizeof(void *) < 8, "a million untouched objects cost 128 MB");
 static_assert(sizeof(struct sm_copy) <= 112, "an object in use adds two copies");
 
@@ -322,25 +320,22 @@ static synced_mem_status check_nothing_alive(void)
     return SYNCED_MEM_OK;
 }
 
-/* Reaps everything. Release callbacks may hand in more memory, or make objects that they do not release. */
+/* Release callbacks may release objects, hand in more memory, or make objects that they do not release. */
 static synced_mem_status reap_everything(void)
 {
-    for (int round = 0; round < MOST_ROUNDS; round++) {
-        const uint64_t before = sm_retired_times();
-        SM_TRY(sm_copy_reap(true));
-        SM_TRY(check_nothing_alive());
-        if (sm_retired_times() == before)
-            return SYNCED_MEM_OK;
-    }
+    SM_TRY(sm_copy_reap(true));
+    SM_TRY(check_nothing_alive());
+    const uint64_t left = sm_count_of(SM_COUNT_retired);
+    if (left == 0)
+        return SYNCED_MEM_OK;
     return sm_fail(SYNCED_MEM_ERR_INVALID_STATE,
                    "the release callbacks go on handing in memory: %llu more copies are retired",
-                   (unsigned long long)sm_count_of(SM_COUNT_retired));
+                   (unsigned long long)left);
 }
 
 static synced_mem_status shut_down_library(void)
 {
     SM_TRY(sm_process_check_not_forked(everything));
-    SM_TRY(check_nothing_alive());
     synced_mem_status status = reap_everything();
     if (status == SYNCED_MEM_OK)
         status = sm_copy_free_cached(-1);

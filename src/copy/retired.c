@@ -4,6 +4,7 @@
 #include "copy/bounce.h"
 #include "copy/callback.h"
 #include "copy/inflight.h"
+#include "copy/pending.h"
 #include "base/hands.h"
 #include "base/process.h"
 #include "base/stats.h"
@@ -88,16 +89,17 @@ bool sm_retired_is_for_later(const struct sm_copy *copy)
 
 /* ---- Into it, and out of it ---- */
 
+/* Counts the copies that callbacks of this thread have retired. */
+static _Thread_local uint64_t retired_by_callbacks;
+
 void sm_retired_add(struct sm_copy *copy)
 {
     sm_lock(&retired.lock);
     forget_parent_copies();
     append_copy(copy);
     sm_unlock(&retired.lock);
+    retired_by_callbacks += sm_callback_runs();
 }
-
-/* A pass knows the pending work of so many streams. */
-enum { MOST_STREAMS = 8 };
 
 /* One pass over the list. */
 struct pass {
@@ -109,37 +111,13 @@ struct pass {
     bool may_block;         /* also for copies whose memory is to be unregistered */
     /* Stores the failure of the first copy that could not be settled or disposed of. NULL: failures are ignored. */
     struct sm_outcome *first;
-    /* Of some streams the earliest event that was seen pending. Later events of the stream are pending too. */
-    struct seen {
-        uint64_t stream; /* 0: none */
-        uint64_t order;
-    } seen[MOST_STREAMS];
-    unsigned streams; /* counts those that were noted */
+    struct sm_pending pending;
 };
-
-static bool is_pending_too(const struct seen *seen, const struct sm_fence *fence)
-{
-    return seen->stream == fence->stream && (seen->order == fence->order || seen->order <= fence->since);
-}
 
 static bool is_known_pending(const struct pass *pass, const struct sm_copy *copy)
 {
-    const struct sm_fence *const fence = pass->streams > 0 ? sm_copy_awaits(copy) : NULL;
-    for (unsigned i = 0; fence && i < MOST_STREAMS; i++)
-        if (is_pending_too(&pass->seen[i], fence))
-            return true;
-    return false;
-}
-
-/* Of more streams the latest are kept. */
-static void note_pending(struct pass *pass, const struct sm_fence *fence)
-{
-    unsigned slot = 0;
-    while (slot < MOST_STREAMS && pass->seen[slot].stream != fence->stream)
-        slot++;
-    if (slot == MOST_STREAMS)
-        slot = pass->streams++ % MOST_STREAMS;
-    pass->seen[slot] = (struct seen){.stream = fence->stream, .order = fence->order};
+    const struct sm_fence *const fence = pass->pending.count > 0 ? sm_copy_awaits(copy) : NULL;
+    return fence && sm_pending_has(&pass->pending, fence);
 }
 
 /* With the list locked, takes the first copy in hand, from this one on, that nobody has in hand and that may go now. A
@@ -218,7 +196,7 @@ static bool try_copy(struct pass *pass, struct sm_copy *copy)
         return false;
     const bool gone = sm_copy_try_dispose(copy, pass->may_block, &pending, &status);
     if (sm_fence_state(pending) == SM_FENCE_PENDING)
-        note_pending(pass, pending);
+        sm_pending_note(&pass->pending, pending);
     note_status(pass, status);
     return gone;
 }
@@ -233,9 +211,10 @@ static void try_copies(struct pass *pass)
         sm_hands_pass();
     }
     sm_hands_empty(false);
+    sm_pending_end(&pass->pending);
 }
 
-uint64_t sm_retired_times(void)
+static uint64_t count_times(void)
 {
     sm_lock(&retired.lock);
     const uint64_t times = retired.times;
@@ -249,7 +228,7 @@ uint64_t sm_retired_times(void)
 static synced_mem_status try_copies_and_wait(void)
 {
     struct sm_outcome first;
-    struct pass pass = {.waits_up_to = sm_retired_times(), .may_block = true, .first = &first};
+    struct pass pass = {.waits_up_to = count_times(), .may_block = true, .first = &first};
     struct sm_fence *fence;
     unsigned stuck = 0;
     sm_outcome_set(&first, SYNCED_MEM_OK);
@@ -270,13 +249,33 @@ static synced_mem_status try_copies_and_wait(void)
     return sm_outcome_end(&first);
 }
 
-synced_mem_status sm_retired_reap(bool wait)
+static synced_mem_status try_all_copies(bool wait)
 {
     struct pass pass = {.may_block = true};
-    if (get_first_retired() && wait)
+    if (wait)
         return try_copies_and_wait();
-    if (get_first_retired())
-        try_copies(&pass);
+    try_copies(&pass);
+    return SYNCED_MEM_OK;
+}
+
+/* A release callback may release the next object, whose memory is then due too, and so on. Each such release makes the
+ * sum of objects and retired copies smaller. Callbacks that make objects without end do not. */
+enum { MOST_PASSES_IN_VAIN = 16 };
+
+synced_mem_status sm_retired_reap(bool wait)
+{
+    const unsigned generation = sm_process_generation();
+    uint64_t least = UINT64_MAX;
+    uint64_t before = retired_by_callbacks - 1;
+    for (int in_vain = 0; get_first_retired() && retired_by_callbacks != before && in_vain < MOST_PASSES_IN_VAIN;) {
+        before = retired_by_callbacks;
+        SM_TRY(try_all_copies(wait));
+        if (sm_process_generation() != generation) /* a callback has forked, and this is the child */
+            return SYNCED_MEM_OK;
+        const uint64_t left = sm_count_of(SM_COUNT_objects) + sm_count_of(SM_COUNT_retired);
+        in_vain = left < least ? 0 : in_vain + 1;
+        least = left < least ? left : least;
+    }
     return SYNCED_MEM_OK;
 }
 

@@ -15,10 +15,7 @@ void sm_retired_add(struct sm_copy *copy);
  * inside such code. */
 bool sm_retired_is_for_later(const struct sm_copy *copy);
 
-/* Counts the copies that were ever added. */
-uint64_t sm_retired_times(void);
-
-/* Does the same as sm_copy_reap(), without the bounce buffers. */
+/* Does the same as sm_copy_reap(), without the bounce buffers. Goes on with the copies that its callbacks retire. */
 synced_mem_status sm_retired_reap(bool wait);
 
 #endif

@@ -1,9 +1,10 @@
 /* The retired list, with work in flight on many copies: what a call queries in passing, and what it finds. */
+#include "failing_calloc.h"
 #include "fixture.h"
 
 #include <cuda_runtime_api.h>
 
-enum { SIZE = 256, MANY = 100, STREAMS = 2 };
+enum { SIZE = 256, MANY = 100, STREAMS = 40 };
 
 static synced_mem_stream held[STREAMS];
 static synced_mem_stream free_one;
@@ -72,18 +73,38 @@ static void end_all(int expected)
     gpu_pinned_free(memory);
 }
 
-/* _i: the number of streams that the copies wait for in turn. Of each stream one event is queried. */
+/* Copies wait for several streams in turn. Of each stream one event is queried. */
 START_TEST(few_queries)
+{
+    static const int counts[] = {1, 2, 7, 8, 9, 16, 17, STREAMS};
+    const int streams = counts[_i];
+    if (!gpu_expected())
+        return;
+    open_streams();
+    for (int i = 0; i < MANY; i++)
+        retire(i, held[i % streams]);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_uint_le(pass_by(), (unsigned)streams);
+    ck_assert_int_eq(handed_back, 0);
+    end_all(MANY);
+}
+END_TEST
+
+/* Without memory to remember all streams more events are queried, and each copy is handed back all the same. */
+START_TEST(queries_without_memory)
 {
     if (!gpu_expected())
         return;
     open_streams();
     for (int i = 0; i < MANY; i++)
-        retire(i, held[i % _i]);
-    for (int i = 0; i < MANY; i++)
-        ck_assert_uint_le(pass_by(), (unsigned)_i);
-    ck_assert_int_eq(handed_back, 0);
-    end_all(MANY);
+        retire(i, held[i % STREAMS]);
+    retire(MANY, free_one);
+    gpu_stream_sync(free_one);
+    atomic_store(&fail_calloc_in, 1);
+    ck_assert_uint_le(pass_by(), MANY + 1);
+    ck_assert_int_eq(atomic_load(&fail_calloc_in), 0);
+    ck_assert_int_eq(handed_back, 1);
+    end_all(MANY + 1);
 }
 END_TEST
 
@@ -146,13 +167,109 @@ START_TEST(a_reap_finds_all)
 }
 END_TEST
 
+/* ---- Callbacks that release ---- */
+
+enum { LONGEST = 10000 };
+static synced_mem *chain[LONGEST];
+static int released, depth, deepest;
+
+static void release_next(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    depth++;
+    deepest = depth > deepest ? depth : deepest;
+    OK(synced_mem_release(chain[++released]));
+    depth--;
+}
+
+static void release_none(void *data, void *user, synced_mem_stream stream)
+{
+    (void)data, (void)user, (void)stream;
+    released++;
+}
+
+/* Each object's callback releases the next one. Only the first has work in flight. */
+static void make_chain(int length)
+{
+    static char bytes[LONGEST];
+    released = deepest = 0;
+    for (int i = 0; i < length; i++) {
+        chain[i] = make(1);
+        OK(USE(chain[i], .cpu_data = bytes + i, .callback = i < length - 1 ? release_next : release_none));
+    }
+}
+
+/* One call runs all callbacks, one after the other. */
+START_TEST(callbacks_release_objects)
+{
+    static const int lengths[] = {1, 2, 100, LONGEST};
+    const int length = lengths[_i % 4];
+    const bool shuts_down = _i / 4;
+    make_chain(length);
+    OK(synced_mem_release(chain[0]));
+    OK(shuts_down ? synced_mem_shutdown() : synced_mem_reap());
+    ck_assert_int_eq(released, length);
+    ck_assert_int_eq(deepest, length > 1);
+    ck_assert_uint_eq(stats_now().objects, 0);
+    ck_assert_uint_eq(stats_now().retired, 0);
+}
+END_TEST
+
+/* The chain begins behind pending work. A shutdown waits for that. */
+START_TEST(callbacks_release_behind_work)
+{
+    if (!gpu_expected())
+        return;
+    synced_mem_stream stream = open_stream(NON_BLOCKING);
+    make_chain(100);
+    gpu_delay(stream);
+    OK(synced_mem_async_gpu_push(chain[0], stream));
+    OK(synced_mem_release(chain[0]));
+    OK(synced_mem_shutdown());
+    ck_assert_int_eq(released, 100);
+    ck_assert_uint_eq(stats_now().objects, 0);
+    close_stream(stream);
+}
+END_TEST
+
+static int makers;
+
+static void make_another(void *data, void *user, synced_mem_stream stream)
+{
+    (void)user, (void)stream;
+    if (makers == 0)
+        return;
+    makers++;
+    synced_mem *const mem = make(1);
+    OK(USE(mem, .cpu_data = data, .callback = make_another));
+    OK(synced_mem_release(mem));
+}
+
+/* A callback that hands in memory without end does not keep a reap. */
+START_TEST(callbacks_without_end)
+{
+    static char byte;
+    makers = 1;
+    make_another(&byte, NULL, NULL);
+    OK(synced_mem_reap());
+    ck_assert_int_lt(makers, 100);
+    FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_shutdown());
+    makers = 0;
+    OK(synced_mem_shutdown());
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("retired");
     TCase *const cases = add_case(made, "retired");
-    tcase_add_loop_test(cases, few_queries, 1, STREAMS + 1);
+    tcase_add_loop_test(cases, few_queries, 0, 8);
+    tcase_add_test(cases, queries_without_memory);
     tcase_add_test(cases, one_behind_many);
     tcase_add_test(cases, retired_in_another_order);
     tcase_add_test(cases, a_reap_finds_all);
+    tcase_add_loop_test(cases, callbacks_release_objects, 0, 8);
+    tcase_add_test(cases, callbacks_release_behind_work);
+    tcase_add_test(cases, callbacks_without_end);
     return made;
 }
