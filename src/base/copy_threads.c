@@ -12,12 +12,13 @@ static struct {
     struct sm_lock lock;
     struct sm_events changed;
     struct sm_task *first;
+    struct sm_task **end; /* the link behind the last task */
     pthread_t ids[MAX_THREADS];
     unsigned count;
     unsigned watching; /* threads in a task's wait(): all but one may be, and one always may */
     bool ending;
     unsigned generation; /* the process that has the threads */
-} queue = {.lock = SM_LOCK_INITIALIZER};
+} queue = {.lock = SM_LOCK_INITIALIZER, .end = &queue.first};
 
 void sm_task_hold(struct sm_task *task)
 {
@@ -39,6 +40,7 @@ static void forget_parent_tasks(void)
         return;
     queue.generation = sm_process_generation();
     queue.first = NULL;
+    queue.end = &queue.first;
     queue.count = 0;
     queue.watching = 0;
     queue.ending = false;
@@ -46,24 +48,23 @@ static void forget_parent_tasks(void)
 
 static void append_task(struct sm_task *task)
 {
-    struct sm_task **link = &queue.first;
-    while (*link)
-        link = &(*link)->next;
     task->next = NULL;
-    *link = task;
-    task->queued = true;
+    task->link = queue.end;
+    *queue.end = task;
+    queue.end = &task->next;
     sm_task_hold(task);
 }
 
 static bool remove_task(struct sm_task *task)
 {
-    struct sm_task **link = &queue.first;
-    if (!task->queued)
+    if (!task->link)
         return false;
-    while (*link != task)
-        link = &(*link)->next;
-    *link = task->next;
-    task->queued = false;
+    *task->link = task->next;
+    if (task->next)
+        task->next->link = task->link;
+    else
+        queue.end = task->link;
+    task->link = NULL;
     return true;
 }
 

@@ -13,7 +13,7 @@ struct sm_task {
     atomic_uint holders;
     /* The queue uses the rest. */
     struct sm_task *next;
-    bool queued;
+    struct sm_task **link; /* the link to this task; NULL: it is not queued */
     bool ready;
     bool watched; /* a copy thread has called wait() */
 };

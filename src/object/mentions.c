@@ -77,21 +77,83 @@ static synced_mem_status list_piece(struct sm_mentions *mentions, struct synced_
     return SYNCED_MEM_OK;
 }
 
-/* Visits all pieces. Of a piece that is left out only one cache line is read. */
+/* Lists the pieces that begin in a range, from the first one on, and adds their heads. Of a piece that is left out only one
+ * cache line is read. */
+static synced_mem_status list_range(struct sm_mentions *mentions, struct synced_mem *first, size_t end,
+                                    struct synced_mem *object, enum sm_side side, struct sm_heads *heads)
+{
+    for (struct synced_mem *each = first; each && each->offset < end; each = each->beside.after) {
+        if (sm_is_concerned(each, side))
+            SM_TRY(list_piece(mentions, each, object));
+        sm_add_head(heads, sm_head(each));
+    }
+    return SYNCED_MEM_OK;
+}
+
+/* Returns whether the heads are those of an object that has something to move, whatever other pieces it has. */
+static bool has_surely_something_to_move(const struct sm_heads *heads, enum sm_side side)
+{
+    return heads->any && !(heads->all & sm_bit(side));
+}
+
+/* Adds the heads of pieces that were visited before, for other objects of the call. If each of them has the other side
+ * valid, or is valid on both, it need not be visited again: the object has something to move. */
+static void add_visited_heads(const struct sm_visited *visited, struct synced_mem *first, size_t end, enum sm_side side,
+                              struct sm_heads *heads)
+{
+    if (visited->heads.all & sm_bit(sm_other(side))) {
+        sm_add_head(heads, visited->heads.all);
+        return;
+    }
+    for (struct synced_mem *each = first;
+         each && each->offset < end && !has_surely_something_to_move(heads, side); each = each->beside.after)
+        sm_add_head(heads, sm_head(each));
+}
+
+static bool touches(const struct sm_visited *visited, const struct synced_mem *root, size_t begin, size_t end)
+{
+    return visited->root == root && begin <= visited->end && visited->begin <= end;
+}
+
+static size_t min_offset(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t max_offset(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Visits the pieces of an object, but not those that it has in common with the objects before it: views that contain
+ * each other would otherwise visit each piece many times. */
 static synced_mem_status list_by_walk(struct sm_mentions *mentions, struct synced_mem *object, enum sm_side side,
                                       synced_mem_state *head)
 {
-    struct synced_mem *each = sm_first_record(object);
+    struct sm_visited *const visited = &mentions->visited;
+    struct synced_mem *const first = sm_first_record(object);
+    struct synced_mem *const root = first->root;
+    const size_t begin = first->offset;
+    const size_t end = begin + sm_size(object);
     struct sm_heads heads = SM_NO_HEADS;
-    size_t left = sm_size(object);
-    for (;;) {
-        if (sm_is_concerned(each, side))
-            SM_TRY(list_piece(mentions, each, object));
-        sm_add_head(&heads, sm_head(each));
-        left -= sm_size(each);
-        if (left == 0)
-            break;
-        each = each->beside.after;
+    if (!touches(visited, root, begin, end)) {
+        SM_TRY(list_range(mentions, first, end, object, side, &heads));
+        *visited = (struct sm_visited){.root = root, .begin = begin, .end = end, .heads = heads};
+    } else {
+        const size_t common = max_offset(begin, visited->begin);
+        const size_t behind = min_offset(end, visited->end);
+        struct sm_heads more = SM_NO_HEADS;
+        SM_TRY(list_range(mentions, first, min_offset(end, visited->begin), object, side, &more));
+        if (end > visited->end)
+            SM_TRY(list_range(mentions, sm_find_piece(root, visited->end), end, object, side, &more));
+        heads = more;
+        if (begin <= visited->begin && visited->end <= end)
+            sm_add_heads(&heads, &visited->heads);
+        else if (common < behind)
+            add_visited_heads(visited, sm_find_piece(root, common), behind, side, &heads);
+        sm_add_heads(&visited->heads, &more);
+        visited->begin = min_offset(begin, visited->begin);
+        visited->end = max_offset(end, visited->end);
     }
     *head = (synced_mem_state)sm_head_of_all(&heads);
     return SYNCED_MEM_OK;
@@ -151,6 +213,7 @@ synced_mem_status sm_mentions_list(struct sm_mentions *mentions, struct synced_m
                                    enum sm_side side)
 {
     mentions->count = 0;
+    mentions->visited.root = NULL;
     mentions->has_pieces = false;
     mentions->refused = count;
     const synced_mem_status status = list_all_records(mentions, mems, count, side);

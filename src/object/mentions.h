@@ -6,6 +6,7 @@
 #ifndef SM_MENTIONS_H
 #define SM_MENTIONS_H
 
+#include "object/span.h"
 #include "object/transaction.h"
 
 /* A record, and its part in the call. */
@@ -22,10 +23,19 @@ struct sm_mention {
     size_t size;
 };
 
+/* The bytes of a root whose pieces were visited, without a gap. */
+struct sm_visited {
+    const struct synced_mem *root; /* NULL: none */
+    size_t begin;
+    size_t end;
+    struct sm_heads heads;
+};
+
 struct sm_mentions {
     struct sm_mention *list; /* in the order given */
     size_t count;
     size_t room;
+    struct sm_visited visited; /* by the objects before */
     bool has_pieces;          /* one of the records is a piece */
     struct sm_mention *given; /* the caller's memory, which the list uses first */
     size_t refused;           /* the index of the first object that has nothing to move; the number of objects: none */

@@ -16,6 +16,7 @@
 #include "object/user_allocator.h"
 #include "object/unified.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -166,6 +167,8 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
     for (size_t i = 0; batch->has_parts && i < batch->count; i++)
         if (sm_is_divided(batch->mems[i]))
             sm_publish_joined(batch->mems[i]);
+    for (size_t i = 0; i < batch->owners.count; i++)
+        assert(sm_object_is_valid(batch->owners.list[i]));
     sm_owners_unlock(&batch->owners);
 }
 

@@ -87,6 +87,13 @@ static inline void sm_add_head(struct sm_heads *heads, unsigned head)
     heads->any |= head;
 }
 
+/* Adds the heads of other records. */
+static inline void sm_add_heads(struct sm_heads *heads, const struct sm_heads *others)
+{
+    heads->all &= others->all;
+    heads->any |= others->any;
+}
+
 /* Returns the bits that all heads have; SYNCED_MEM_MIXED: none, but some record has contents. */
 static inline unsigned sm_head_of_all(const struct sm_heads *heads)
 {

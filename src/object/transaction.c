@@ -152,7 +152,6 @@ void sm_publish_joined(struct synced_mem *mem)
         sm_publish_from_piece(mem);
         sm_publish(mem->at.first);
     }
-    assert(sm_object_is_valid(mem));
     if (mem->kind == SM_WHOLE)
         sm_undivide(mem);
 }

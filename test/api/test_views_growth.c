@@ -99,6 +99,32 @@ static void push_each(void)
         OK(synced_mem_async_gpu_push(it.views[i], it.stream));
 }
 
+static void write_on_host(void)
+{
+    memset(given(synced_mem_overwrite_cpu_data(it.root)), 1, it.count * PART_SIZE);
+}
+
+/* The order of the views is not that of their bytes. */
+static void shuffle(void)
+{
+    write_on_host();
+    for (size_t i = it.count - 1; i > 0; i--) {
+        const size_t other = i * 7919 % (i + 1) * 31 % (i + 1);
+        synced_mem *const view = it.views[i];
+        it.views[i] = it.views[other];
+        it.views[other] = view;
+    }
+}
+
+/* Each view has all bytes of the next one. */
+static void nest(void)
+{
+    release_all(it.views, (int)it.count);
+    for (size_t i = 0; i < it.count; i++)
+        it.views[i] = view_of(it.root, i * PART_SIZE / 2, (it.count - i) * PART_SIZE);
+    write_on_host();
+}
+
 /* ---- The call ---- */
 
 static void read_on_host(void)
@@ -138,6 +164,11 @@ static void push_all(void)
     OK(synced_mem_async_gpu_push(it.root, it.second));
 }
 
+static void push_views(void)
+{
+    OK(synced_mem_async_gpu_push_n(it.views, it.count, it.stream));
+}
+
 static const struct {
     const char *name;
     void (*before)(void);
@@ -158,6 +189,9 @@ static const struct {
     {"write behind pushes", push_each, write_on_device_without_stream, false, 1, 2},
     {"write on a stream behind pulls", pull_each, write_on_second_stream, false, 1, MOST + 1},
     {"push behind pushes", push_each, push_all, false, 0, MOST},
+    {"push of shuffled views", shuffle, push_views, false, 2, 2},
+    {"push of shuffled views of pageable memory", shuffle, push_views, true, 2 * MOST + 2, 2 * MOST + 2},
+    {"push of nested views", nest, push_views, false, 2, 2},
     {"push behind staged pulls", pull_each, push_all, true, 0, MOST},
     {"write behind staged pulls", pull_each, write_on_second_stream, true, 0, MOST},
 };

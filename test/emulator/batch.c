@@ -29,18 +29,46 @@ struct batch {
     size_t attribute_count;
 };
 
-static bool have_bytes_in_common(const void *one, size_t size, const void *other, size_t other_size)
+/* The bytes at one end of a copy. */
+struct range {
+    const char *begin, *end;
+    size_t copy;
+    bool written;
+};
+
+static int compare_ranges(const void *a, const void *b)
 {
-    return (const char *)one < (const char *)other + other_size && (const char *)other < (const char *)one + size;
+    const struct range *const one = a;
+    const struct range *const other = b;
+    return (one->begin > other->begin) - (one->begin < other->begin);
 }
 
-/* The copies of a batch are not ordered among themselves. */
-static bool is_dependent(const struct batch *batch, size_t writer, size_t other)
+static struct range *further(struct range *one, struct range *other)
 {
-    const void *target = batch->targets[writer];
-    const size_t size = batch->sizes[writer];
-    return have_bytes_in_common(target, size, batch->targets[other], batch->sizes[other]) ||
-           have_bytes_in_common(target, size, batch->sources[other], batch->sizes[other]);
+    return !one || other->end > one->end ? other : one;
+}
+
+static bool have_bytes_in_common(const struct range *before, const struct range *range)
+{
+    return before && before->copy != range->copy && before->end > range->begin;
+}
+
+/* The copies of a batch are not ordered among themselves. Of the ranges that begin earlier, the one that reaches furthest
+ * is enough to compare with. */
+static cudaError_t check_order(const struct range *end, struct range *ranges)
+{
+    struct range *furthest = NULL;
+    struct range *written = NULL;
+    for (struct range *each = ranges; each < end; each++) {
+        const struct range *const before = each->written ? furthest : written;
+        if (have_bytes_in_common(before, each))
+            return emu_misuse("copies %zu and %zu of a batch are in no order, and touch the same bytes", before->copy,
+                              each->copy);
+        furthest = further(furthest, each);
+        if (each->written)
+            written = further(written, each);
+    }
+    return cudaSuccess;
 }
 
 static bool is_order(enum cudaMemcpySrcAccessOrder order)
@@ -60,24 +88,34 @@ static cudaError_t check_attributes(const struct batch *batch)
     return cudaSuccess;
 }
 
-static cudaError_t check_copy(const struct batch *batch, size_t which)
+static cudaError_t check_copies(const struct batch *batch)
 {
-    if (batch->sizes[which] == 0)
-        return cudaErrorInvalidValue;
-    for (size_t i = 0; i < which; i++)
-        if (is_dependent(batch, which, i) || is_dependent(batch, i, which))
-            return emu_misuse("copies %zu and %zu of a batch are in no order, and touch the same bytes", i, which);
-    return emu_copy_check(batch->targets[which], batch->sources[which], batch->sizes[which]);
+    struct range *const ranges = calloc(2 * batch->count, sizeof *ranges);
+    if (ranges == NULL)
+        return cudaErrorMemoryAllocation;
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < batch->count && error == cudaSuccess; i++) {
+        const char *const to = batch->targets[i];
+        const char *const from = batch->sources[i];
+        const size_t size = batch->sizes[i];
+        ranges[2 * i] = (struct range){.begin = to, .end = to + size, .copy = i, .written = true};
+        ranges[2 * i + 1] = (struct range){.begin = from, .end = from + size, .copy = i};
+        error = size == 0 ? cudaErrorInvalidValue : emu_copy_check(batch->targets[i], from, size);
+    }
+    if (error == cudaSuccess) {
+        qsort(ranges, 2 * batch->count, sizeof *ranges, compare_ranges);
+        error = check_order(ranges + 2 * batch->count, ranges);
+    }
+    free(ranges);
+    return error;
 }
 
 static cudaError_t check_batch(const struct batch *batch)
 {
     if (batch->targets == NULL || batch->sources == NULL || batch->sizes == NULL || batch->count == 0)
         return cudaErrorInvalidValue;
-    cudaError_t error = check_attributes(batch);
-    for (size_t i = 0; i < batch->count && error == cudaSuccess; i++)
-        error = check_copy(batch, i);
-    return error;
+    const cudaError_t error = check_attributes(batch);
+    return error == cudaSuccess ? check_copies(batch) : error;
 }
 
 /* A batch cannot be captured. The refusal does not end the capture. */
