@@ -77,7 +77,7 @@ static synced_mem_status find_access_waits(const struct synced_mem *mem, enum sm
          each = sm_next_record(mem, each)) {
         struct sm_fence *wait = NULL;
         status = find_record_wait(each, side, mode, &wait);
-        more = sm_waits_add(waits, wait);
+        more = !wait || sm_waits_add(waits, wait);
     }
     if (shares)
         sm_share_no_ends();

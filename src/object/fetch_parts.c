@@ -196,7 +196,7 @@ static synced_mem_status queue_and_enter(struct synced_mem *mem, enum sm_mode mo
         struct sm_fence *wait = NULL;
         if (is_moved(each, moves->side, mode))
             status = queue_record(moves, each, &wait);
-        more = sm_waits_add(waits, wait);
+        more = !wait || sm_waits_add(waits, wait);
     }
     sm_share_no_ends();
     const struct sm_detail first = sm_detail_get();
@@ -241,7 +241,7 @@ static synced_mem_status fetch_parts(struct synced_mem *mem, enum sm_side side, 
         const enum sm_work work = get_access_work(each, side, mode);
         *fetched = *fetched || work != SM_NOTHING;
         SM_TRY(sm_fetch(each, side, work, stream, &wait));
-        more = sm_waits_add(waits, wait);
+        more = !wait || sm_waits_add(waits, wait);
     }
     return SYNCED_MEM_OK;
 }
@@ -255,6 +255,7 @@ synced_mem_status sm_fetch_for_access(struct synced_mem *mem, enum sm_side side,
     const enum sm_work work = get_access_work(mem, side, mode);
     *fetched = work != SM_NOTHING;
     SM_TRY(sm_fetch(mem, side, work, stream, &wait));
-    (void)sm_waits_add(waits, wait);
+    if (wait)
+        (void)sm_waits_add(waits, wait);
     return SYNCED_MEM_OK;
 }

@@ -96,12 +96,12 @@ static bool has_surely_something_to_move(const struct sm_heads *heads, enum sm_s
     return heads->any && !(heads->all & sm_bit(side));
 }
 
-/* Adds the heads of pieces that were visited before, for other objects of the call. If each of them has the other side
- * valid, or is valid on both, it need not be visited again: the object has something to move. */
+/* Adds the heads of pieces that were visited before, for other objects of the call. They need not be visited again if
+ * all pieces of the object have the other side valid: then it has something to move, or is SYNCED. */
 static void add_visited_heads(const struct sm_visited *visited, struct synced_mem *first, size_t end, enum sm_side side,
                               struct sm_heads *heads)
 {
-    if (visited->heads.all & sm_bit(sm_other(side))) {
+    if (visited->heads.all & heads->all & sm_bit(sm_other(side))) {
         sm_add_head(heads, visited->heads.all);
         return;
     }

@@ -167,7 +167,7 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
     for (size_t i = 0; batch->has_parts && i < batch->count; i++)
         if (sm_is_divided(batch->mems[i]))
             sm_publish_joined(batch->mems[i]);
-    for (size_t i = 0; i < batch->owners.count; i++)
+    for (size_t i = 0; batch->has_parts && i < batch->owners.count; i++)
         assert(sm_object_is_valid(batch->owners.list[i]));
     sm_owners_unlock(&batch->owners);
 }
@@ -371,7 +371,7 @@ static synced_mem_status find_first_waits(struct batch *batch)
     for (struct sm_mention *each = batch->mentions.list; each < end && more; each++) {
         struct sm_fence *wait = NULL;
         SM_TRY(find_record_wait(batch, each, &wait));
-        more = sm_waits_add(&batch->waits, wait);
+        more = !wait || sm_waits_add(&batch->waits, wait);
     }
     return SYNCED_MEM_OK;
 }
