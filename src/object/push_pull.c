@@ -168,7 +168,7 @@ static void leave_objects(struct batch *batch, synced_mem_status status)
         if (sm_is_divided(batch->mems[i]))
             sm_publish_joined(batch->mems[i]);
     for (size_t i = 0; batch->has_parts && i < batch->owners.count; i++)
-        assert(sm_object_is_valid(batch->owners.list[i]));
+        assert(sm_object_is_valid(batch->count == 1 ? batch->mems[0] : batch->owners.list[i]));
     sm_owners_unlock(&batch->owners);
 }
 
