@@ -9,6 +9,7 @@
 #include "memory/shared/shared_memory.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 
 enum { TIMEOUT_MS = 15, SLACK_MS = 3000, MOST_MS = 2000 };
 
@@ -197,7 +198,7 @@ static void send_leased(int socket)
     ck_assert_int_eq(sm_shared_make(BYTES, 64, SYNCED_MEM_SHAREABLE_SAME_USER, &memory), SYNCED_MEM_OK);
     sm_participant_leave(&memory->participant);
     ck_assert_int_eq(fcntl(memory->files.control, F_SETLEASE, F_RDLCK), 0);
-    ck_assert_int_eq(sm_shared_send(memory, socket, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_share_send(socket, &memory->files, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
     await_flag(0, 1);
     sm_shared_drop(memory);
 }
@@ -218,6 +219,53 @@ START_TEST(a_lease_delays_nobody)
 }
 END_TEST
 
+/* ---- Locks ---- */
+
+/* Takes the locks of all free bytes on the very descriptor that came, and dies. */
+static void lock_all_and_die(int socket)
+{
+    struct sm_share_files files;
+    ck_assert_int_eq(sm_share_receive(socket, &files, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
+    for (int i = 0; i < SM_PARTICIPANTS; i++) {
+        struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+        (void)fcntl(files.control, F_OFD_SETLK, &lock);
+    }
+    raise_flag(0);
+    _exit(EXIT_SUCCESS);
+}
+
+/* The locks end with the process that took them. So others can join. */
+static void outlive_locks(int socket)
+{
+    synced_mem *const mem = make_shareable(BYTES);
+    OK(synced_mem_share(mem, socket, LONG_MS));
+    await_flag(0, 1);
+    int again[2];
+    synced_mem *other = NULL;
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
+    OK(synced_mem_share(mem, again[0], LONG_MS));
+    synced_mem_status status;
+    const uint64_t begin = sm_now();
+    do { /* the other process is about to end */
+        status = synced_mem_receive(&other, again[1], LONG_MS);
+        if (status != SYNCED_MEM_OK)
+            OK(synced_mem_share(mem, again[0], LONG_MS));
+    } while (status == SYNCED_MEM_ERR_INVALID_STATE && sm_now() - begin < UINT64_C(5000000000));
+    OK(status);
+    OK(synced_mem_hand_over(mem));
+    OK(synced_mem_acquire(other, CPU, WRITE, LONG_MS));
+    OK(synced_mem_release(other));
+    OK(synced_mem_release(mem));
+    (void)close(again[0]);
+    (void)close(again[1]);
+}
+
+START_TEST(locks_end_with_their_process)
+{
+    run_two(outlive_locks, lock_all_and_die);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_hostile");
@@ -225,5 +273,6 @@ Suite *suite(void)
     tcase_set_timeout(cases, 0);
     tcase_add_test(cases, others_go_on);
     tcase_add_test(cases, a_lease_delays_nobody);
+    tcase_add_test(cases, locks_end_with_their_process);
     return suite;
 }

@@ -92,11 +92,17 @@ void sm_shared_add_device(struct sm_shared_memory *memory, int file, size_t byte
     memory->participant.page->facts = memory->facts;
 }
 
+/* The receiver gets an open file description of the control page's file that this process does not keep. Locks that the
+ * receiver takes on it end with the receiver; on a description that both have they would stay. */
 synced_mem_status sm_shared_send(const struct sm_shared_memory *memory, int socket, sm_deadline deadline)
 {
+    struct sm_share_files files = memory->files;
     SM_TRY(sm_share_check_socket(socket));
     SM_TRY(sm_share_check_user(socket, memory->facts.policy));
-    return sm_share_send(socket, &memory->files, deadline);
+    SM_TRY(sm_memfd_reopen(memory->files.control, &files.control));
+    const synced_mem_status status = sm_share_send(socket, &files, deadline);
+    sm_fd_close(&files.control);
+    return status;
 }
 
 /* ---- The receiver ---- */
