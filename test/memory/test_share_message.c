@@ -5,8 +5,10 @@
 
 #include "memory/shared/shared_memory.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -345,6 +347,134 @@ START_TEST(nothing_comes)
 }
 END_TEST
 
+/* ---- Who closes ---- */
+
+static struct {
+    bool is_watched;
+    pthread_t caller;
+    int closes;        /* by the caller while it is watched */
+    int socket_calls;  /* setsockopt() likewise */
+    bool stops;        /* other threads' calls of close() wait */
+    bool no_threads;
+} watch;
+static atomic_bool go_on;
+
+static bool is_watched_caller(void)
+{
+    return watch.is_watched && pthread_equal(pthread_self(), watch.caller);
+}
+
+int __real_close(int fd);
+int __wrap_close(int fd);
+int __wrap_close(int fd)
+{
+    watch.closes += is_watched_caller();
+    while (watch.stops && !pthread_equal(pthread_self(), watch.caller) && !atomic_load(&go_on))
+        (void)usleep(1000);
+    return __real_close(fd);
+}
+
+int __real_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size);
+int __wrap_setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+    watch.socket_calls += is_watched_caller();
+    return __real_setsockopt(fd, level, name, value, size);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    return watch.no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
+/* The last descriptor of each file is the one in the message. */
+static void send_strangers(size_t count)
+{
+    const struct peer_message message = {good_message.magic, 1, (unsigned)count};
+    int files[MOST_PEER_FILES];
+    for (size_t i = 0; i < count; i++)
+        files[i] = i % 2 ? open("/dev/null", O_RDWR) : socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert(send_files(pair.ends[0], &message, sizeof message, files, count));
+    for (size_t i = 0; i < count; i++)
+        (void)__real_close(files[i]);
+}
+
+/* The receiving thread makes no call on what comes but to find out whether it is memory, and leaves the close to others,
+ * which may never return from it. */
+START_TEST(nobody_waits_for_a_close)
+{
+    static const size_t counts[] = {2, 3, 4, 60};
+    ck_assert(open_pair(types[_i % 2], pair.ends));
+    const int before = count_open_descriptors();
+    watch.caller = pthread_self();
+    watch.stops = true;
+    send_strangers(counts[_i / 2]);
+    watch.is_watched = true;
+    receive_fails(SYNCED_MEM_ERR_PEER, pair.ends[1]);
+    watch.is_watched = false;
+    ck_assert_int_eq(watch.closes, 0);
+    ck_assert_int_eq(watch.socket_calls, 0);
+    ck_assert(!sm_closer_is_idle());
+    atomic_store(&go_on, true);
+    ck_assert_int_eq(count_open_descriptors(), before);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* A peer whose descriptors can't be closed cannot fill the process's table of descriptors. */
+START_TEST(closes_that_never_return)
+{
+    struct sm_shared_memory *const mine = make_shared(SYNCED_MEM_SHAREABLE_SAME_USER);
+    struct sm_shared_memory *got = NULL;
+    ck_assert(open_pair(SOCK_STREAM, pair.ends));
+    const int before = count_open_descriptors();
+    watch.caller = pthread_self();
+    watch.stops = true;
+    synced_mem_status status = SYNCED_MEM_ERR_PEER;
+    for (int i = 0; i < 10 && status == SYNCED_MEM_ERR_PEER; i++) {
+        send_strangers(60);
+        status = receive_in(pair.ends[1], 0, &got);
+    }
+    ck_assert_int_eq(status, SYNCED_MEM_ERR_FILE);
+    atomic_store(&go_on, true);
+    (void)count_open_descriptors();
+    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_ERR_PEER); /* what it has refused to receive */
+    ck_assert_int_eq(count_open_descriptors(), before);
+    ck_assert_int_eq(sm_shared_send(mine, pair.ends[0], sm_deadline_after(0)), SYNCED_MEM_OK);
+    ck_assert_int_eq(receive_in(pair.ends[1], 0, &got), SYNCED_MEM_OK);
+    sm_shared_drop(got);
+    sm_shared_drop(mine);
+    close_pair(pair.ends);
+}
+END_TEST
+
+/* Descriptors that no thread closes wait, up to a number, for the next that come. */
+START_TEST(closes_without_threads)
+{
+    enum { MANY = 400, ROOM = 384 };
+    int fds[MANY];
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max < 4096 ? limit.rlim_max : 4096;
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const int before = count_open_descriptors();
+    watch.caller = pthread_self();
+    watch.no_threads = true;
+    for (int i = 0; i < MANY; i++) {
+        fds[i] = open("/dev/null", O_RDWR);
+        ck_assert_int_ge(fds[i], 0);
+        sm_closer_add(fds[i]);
+    }
+    ck_assert(!sm_closer_has_room());
+    watch.no_threads = false;
+    sm_closer_add(open("/dev/null", O_RDWR)); /* stays open, as there is no room, but starts a thread */
+    ck_assert_int_eq(count_open_descriptors(), before + MANY + 1 - ROOM);
+    ck_assert(sm_closer_has_room());
+}
+END_TEST
+
 /* Sends the message with so many descriptors of a good object, and more of /dev/null. */
 static void send_with(const struct peer_message *message, const struct sm_shared_memory *mine, size_t count)
 {
@@ -558,6 +688,7 @@ START_TEST(no_descriptor_is_left)
         const synced_mem_status status = sm_shared_receive(pair.ends[1], sm_deadline_after(0), &got);
         ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
         ck_assert_int_eq(status, SYNCED_MEM_ERR_FILE);
+        (void)count_open_descriptors(); /* once they are closed */
         const int next = dup(0);
         ck_assert_int_eq(next, first);
         (void)close(next);
@@ -583,6 +714,9 @@ Suite *suite(void)
     tcase_add_loop_test(cases, nothing_comes, 0, 2);
     tcase_add_loop_test(cases, malformed_messages, 0, 2);
     tcase_add_test(cases, descriptors_with_each_byte);
+    tcase_add_loop_test(cases, nobody_waits_for_a_close, 0, 8);
+    tcase_add_test(cases, closes_that_never_return);
+    tcase_add_test(cases, closes_without_threads);
     tcase_add_loop_test(cases, other_files_than_said, 0, 20);
     tcase_add_loop_test(cases, a_socket_that_lingers, 0, 3);
     tcase_add_test(cases, impossible_facts);

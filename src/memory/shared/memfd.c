@@ -39,15 +39,24 @@ void sm_fd_close(int *fd)
     *fd = -1;
 }
 
+synced_mem_status sm_fd_copy_up(int fd, int *out)
+{
+    const int above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    if (above < 0)
+        return sm_fail_system("a descriptor can't be duplicated", errno);
+    *out = above;
+    return SYNCED_MEM_OK;
+}
+
 synced_mem_status sm_fd_move_up(int *fd)
 {
+    int above = -1;
     if (*fd > STDERR_FILENO)
         return SYNCED_MEM_OK;
-    const int above = fcntl(*fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    const int error = errno;
+    const synced_mem_status status = sm_fd_copy_up(*fd, &above);
     sm_fd_close(fd);
     *fd = above;
-    return above < 0 ? sm_fail_system("a descriptor can't be duplicated", error) : SYNCED_MEM_OK;
+    return status;
 }
 
 /* Systems before Linux 6.3 do not know MFD_NOEXEC_SEAL. */

@@ -35,6 +35,8 @@ synced_mem_status sm_memfd_reopen(int of, int *fd);
 /* Moves a descriptor above the standard ones, which the program may close and still print to. Closes the old one if it
  * has moved, or on failure. ERR_FILE: the system has no descriptor left. */
 synced_mem_status sm_fd_move_up(int *fd);
+/* Makes a copy of the descriptor above the standard ones. On failure *out is unchanged. */
+synced_mem_status sm_fd_copy_up(int fd, int *out);
 
 /* Closes the descriptor, unless it is -1, and sets it to -1. */
 void sm_fd_close(int *fd);

@@ -2,6 +2,7 @@
 #include "memory/shared/share_message.h"
 
 #include "base/status.h"
+#include "memory/shared/closer.h"
 #include "memory/shared/memfd.h"
 
 #include <errno.h>
@@ -34,6 +35,14 @@ void sm_share_files_close(struct sm_share_files *files)
     sm_fd_close(&files->control);
     sm_fd_close(&files->host);
     sm_fd_close(&files->device);
+}
+
+void sm_share_files_give_up(struct sm_share_files *files)
+{
+    sm_closer_add(files->control);
+    sm_closer_add(files->host);
+    sm_closer_add(files->device);
+    *files = SM_NO_FILES;
 }
 
 /* ---- The socket ---- */
@@ -187,19 +196,12 @@ struct incoming {
     unsigned files; /* that came, also those that were closed because they were too many */
 };
 
-/* The last close() of a TCP socket with SO_LINGER waits. Other files refuse the call. */
-static void end_lingering(int fd)
-{
-    const struct linger none = {.l_onoff = 0};
-    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
-}
-
 static void keep_or_close(struct incoming *incoming, int fd)
 {
     if (incoming->files < MOST_FILES)
         incoming->list[incoming->files] = fd;
     else
-        (void)close(fd);
+        sm_closer_add(fd);
     incoming->files++;
 }
 
@@ -209,11 +211,10 @@ static void take_descriptors(struct incoming *incoming, const struct cmsghdr *pa
     for (size_t i = 0; i < count; i++) {
         int fd;
         memcpy(&fd, CMSG_DATA(part) + i * sizeof fd, sizeof fd);
-        end_lingering(fd);
         if (part->cmsg_type == SCM_RIGHTS)
             keep_or_close(incoming, fd);
         else
-            (void)close(fd);
+            sm_closer_add(fd);
     }
 }
 
@@ -274,16 +275,30 @@ static synced_mem_status check_message(const struct incoming *incoming)
                    (unsigned)message->files);
 }
 
+static synced_mem_status move_file_up(int *fd)
+{
+    const int old = *fd;
+    if (old < 0 || old > STDERR_FILENO)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_fd_copy_up(old, fd));
+    sm_closer_add(old);
+    return SYNCED_MEM_OK;
+}
+
 static synced_mem_status move_files_up(struct sm_share_files *files)
 {
-    SM_TRY(sm_fd_move_up(&files->control));
-    SM_TRY(sm_fd_move_up(&files->host));
-    return files->device < 0 ? SYNCED_MEM_OK : sm_fd_move_up(&files->device);
+    SM_TRY(move_file_up(&files->control));
+    SM_TRY(move_file_up(&files->host));
+    return move_file_up(&files->device);
 }
 
 synced_mem_status sm_share_receive(int socket, struct sm_share_files *files, sm_deadline deadline)
 {
     struct incoming incoming = {.list = {-1, -1, -1}};
+    *files = SM_NO_FILES;
+    if (!sm_closer_has_room())
+        return sm_fail(SYNCED_MEM_ERR_FILE, "descriptors that came from other processes are still being closed, as a call "
+                                            "on them does not return");
     synced_mem_status status = receive_bytes(socket, &incoming, deadline);
     if (status == SYNCED_MEM_OK)
         status = check_message(&incoming);
@@ -291,6 +306,6 @@ synced_mem_status sm_share_receive(int socket, struct sm_share_files *files, sm_
     if (status == SYNCED_MEM_OK)
         status = move_files_up(files);
     if (status != SYNCED_MEM_OK)
-        sm_share_files_close(files);
+        sm_share_files_give_up(files);
     return status;
 }

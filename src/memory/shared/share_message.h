@@ -17,8 +17,10 @@ struct sm_share_files {
 
 #define SM_NO_FILES ((struct sm_share_files){.control = -1, .host = -1, .device = -1})
 
-/* Closes all of them. */
+/* Closes all of them. They are this process's own. */
 void sm_share_files_close(struct sm_share_files *files);
+/* Does the same with files that came from another process, in a thread: see closer.h. */
+void sm_share_files_give_up(struct sm_share_files *files);
 
 /* Checks that the socket is a connected Unix socket with a stream of bytes or packets. ERR_INVALID_ARGUMENT. */
 synced_mem_status sm_share_check_socket(int socket);
@@ -32,8 +34,8 @@ synced_mem_status sm_share_check_user(int socket, unsigned policy);
 synced_mem_status sm_share_send(int socket, const struct sm_share_files *files, sm_deadline deadline);
 
 /* Receives the message. Blocks until it is there as a whole. The caller closes the files; after a failure there are
- * none. control and host are there, device may be. ERR_TIMEOUT, ERR_PEER; ERR_FILE: the system has no descriptor
- * left. */
+ * none. control and host are there, device may be. No call is made on them that might block. ERR_TIMEOUT, ERR_PEER;
+ * ERR_FILE: the system has no descriptor left, or too many of earlier messages can't be closed. */
 synced_mem_status sm_share_receive(int socket, struct sm_share_files *files, sm_deadline deadline);
 
 #endif

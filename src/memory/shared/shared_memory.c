@@ -33,7 +33,10 @@ void sm_shared_drop(struct sm_shared_memory *memory)
         sm_memfd_unmap(memory->participant.page, SM_MEMFD_PAGE);
     if (memory->host)
         sm_memfd_unmap(memory->host, (size_t)memory->facts.host_bytes);
-    sm_share_files_close(&memory->files);
+    if (memory->is_received)
+        sm_share_files_give_up(&memory->files);
+    else
+        sm_share_files_close(&memory->files);
     free(memory);
 }
 
@@ -134,5 +137,6 @@ static synced_mem_status receive_all(struct sm_shared_memory *memory, int socket
 synced_mem_status sm_shared_receive(int socket, sm_deadline deadline, struct sm_shared_memory **out)
 {
     SM_TRY(create_memory(out));
+    (*out)->is_received = true;
     return keep_unless_failed(out, receive_all(*out, socket, deadline));
 }

@@ -11,6 +11,7 @@
 struct sm_shared_memory {
     struct sm_share_facts facts; /* a copy of the page's constants; the page's are not read again */
     struct sm_share_files files;
+    bool is_received; /* the files came from another process */
     struct sm_participant participant;
     void *host;        /* facts.host_bytes, mapped */
     atomic_int device; /* the number of the device with facts.uuid in this process; -1: not known */

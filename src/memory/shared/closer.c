@@ -1,0 +1,95 @@
+/* Descriptors that are closed by threads. */
+#include "memory/shared/closer.h"
+
+#include "base/mutex.h"
+#include "base/process.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+enum {
+    MOST_OPEN = 128, /* descriptors that wait or are being closed; beyond, no message is received */
+    MOST_OF_MESSAGE = 256,
+    MOST_THREADS = 4
+};
+
+static struct {
+    struct sm_lock lock;
+    int waiting[MOST_OPEN + MOST_OF_MESSAGE];
+    unsigned count;   /* waiting */
+    unsigned closing; /* by threads just now: each closes one */
+    unsigned threads;
+    unsigned generation; /* the process that has the threads */
+} closer = {.lock = SM_LOCK_INITIALIZER};
+
+/* After a fork: the child has neither the threads nor, one hopes, the use of the parent's descriptors. They stay open in
+ * it, because a close() might block. */
+static void forget_parent(void)
+{
+    if (closer.generation == sm_process_generation())
+        return;
+    closer.generation = sm_process_generation();
+    closer.count = closer.closing = closer.threads = 0;
+}
+
+static void *close_all(void *unused)
+{
+    sm_lock(&closer.lock);
+    while (closer.count > 0) {
+        const int fd = closer.waiting[--closer.count];
+        closer.closing++;
+        sm_unlock(&closer.lock);
+        (void)close(fd);
+        sm_lock(&closer.lock);
+        closer.closing--;
+    }
+    closer.threads--;
+    sm_unlock(&closer.lock);
+    return unused;
+}
+
+/* All signals are blocked in the thread: they are for the program's own threads. */
+static bool start_thread(void)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&thread, NULL, close_all, NULL) == 0;
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (started)
+        (void)pthread_detach(thread);
+    return started;
+}
+
+bool sm_closer_has_room(void)
+{
+    sm_lock(&closer.lock);
+    forget_parent();
+    const bool has = closer.count + closer.closing < MOST_OPEN;
+    sm_unlock(&closer.lock);
+    return has;
+}
+
+void sm_closer_add(int fd)
+{
+    if (fd < 0)
+        return;
+    sm_lock(&closer.lock);
+    forget_parent();
+    if (closer.count < sizeof closer.waiting / sizeof *closer.waiting)
+        closer.waiting[closer.count++] = fd;
+    if (closer.threads < MOST_THREADS && closer.threads == closer.closing && start_thread())
+        closer.threads++;
+    sm_unlock(&closer.lock);
+}
+
+bool sm_closer_is_idle(void)
+{
+    sm_lock(&closer.lock);
+    forget_parent();
+    const bool idle = closer.count + closer.closing + closer.threads == 0;
+    sm_unlock(&closer.lock);
+    return idle;
+}
