@@ -307,10 +307,13 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
  *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
- *                 One exception: synced_mem_receive() closes what it refuses, and close() may block if a process serves
- *                 the descriptor's file system.
  *    forks        A forked child can read facts of its parent's shareable objects, and release them. Other calls on
- *                 them return ERR_FORKED there.
+ *                 them return ERR_FORKED there. The handlers of pthread_atfork() see to that. A child of _Fork() or of
+ *                 the bare system call runs none: it must end or execute another program without a call into the
+ *                 library, and until then the others wait for its parent's turn even if the parent dies.
+ *    memory       The host's memory has a page only once a process writes there, so an object may be larger than the
+ *                 machine's memory. To read an UNINITIALIZED object, or to have it on a device, fills all of it. A turn
+ *                 to write and synced_mem_overwrite_cpu_data() fill nothing.
  *    limits       At most 64 objects have one memory. A process may have several of them, each received once. A process
  *                 must not close descriptors that it did not open.
  *
@@ -335,7 +338,7 @@ typedef enum synced_mem_turn {
  * the object stays too, and each process releases its own. Threads: safe; the messages of several threads on one socket
  * need an order. Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_INVALID_STATE (not shareable, a view, no turn);
  * ERR_TIMEOUT; ERR_PEER (the socket is closed; or the object is SYNCED_MEM_SHAREABLE_SAME_USER, and the other end is
- * another user's, or a user's without a number in this user namespace); ERR_FILE (no descriptor left);
+ * another user's, or a user's without a number in this user namespace); ERR_FILE (no descriptor left, or no /proc);
  * ERR_OUT_OF_HOST_MEMORY; when device memory is reserved, GPU errors. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, int timeout_ms);
 
@@ -347,7 +350,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing
  * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT;
  * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 objects have
- * the memory); ERR_FILE (no descriptor left, or no /proc); ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
+ * the memory); ERR_FILE (no descriptor left, no /proc, or too many of other processes' that can't be closed);
+ * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */
 SYNCED_MEM_API synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_ms);
 
 /** Acquires a turn. To read, the side is made valid first if it is not. Then this process alone transfers the contents
