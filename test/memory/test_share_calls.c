@@ -19,6 +19,7 @@ static struct {
     void *unmapped; /* the latest address of an munmap() */
     int systems;    /* calls that query a file's system */
     int locking;    /* the errno of the next attempts to lock a byte; 0: they do not fail */
+    unsigned slow;  /* microseconds that a call on a lock takes */
 } calls = {.watched = -1};
 
 int __real_close(int fd);
@@ -38,6 +39,8 @@ int __wrap_fcntl64(int fd, int command, ...)
     va_start(arguments, command);
     void *const argument = va_arg(arguments, void *);
     va_end(arguments);
+    if (command == F_OFD_SETLK && calls.slow > 0)
+        (void)usleep(calls.slow);
     errno = calls.locking;
     return calls.locking != 0 && command == F_OFD_SETLK ? -1 : __real_fcntl64(fd, command, argument);
 }
@@ -185,11 +188,41 @@ START_TEST(a_lock_ends_before_its_last_descriptor)
 }
 END_TEST
 
+/* A process with a million locks on the page's file makes each call on a lock slow, and can pretend that all indices wait
+ * in front. A wait looks at some of them, ends in its time, and the next one goes on with the others. */
+START_TEST(slow_locks_delay_nobody)
+{
+    struct shared_page made = make_page();
+    struct sm_participant *const one = join(&made);
+    synced_mem_status status = SYNCED_MEM_ERR_TIMEOUT;
+    unsigned head;
+    int waits = 0;
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+        if (i != one->index)
+            sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
+    calls.slow = 5000;
+    uint64_t shortest = UINT64_MAX;
+    for (; waits < 200 && status == SYNCED_MEM_ERR_TIMEOUT; waits++) {
+        const uint64_t begin = sm_now();
+        status = sm_turn_wait(one, true, sm_deadline_after(10), &head);
+        const uint64_t took = sm_now() - begin;
+        shortest = took < shortest ? took : shortest;
+    }
+    calls.slow = 0;
+    ck_assert_int_eq(status, SYNCED_MEM_OK);
+    ck_assert_int_gt(waits, 1);
+    ck_assert_uint_lt(shortest, 60 * MILLISECOND);
+    leave(one);
+    drop_page(&made);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_calls");
     TCase *const cases = add_case(suite, "share_calls");
     tcase_add_test(cases, no_call_queries_a_file_without_seals);
+    tcase_add_test(cases, slow_locks_delay_nobody);
     tcase_add_test(cases, files_have_a_limit);
     tcase_add_test(cases, whole_pages_are_unmapped);
     tcase_add_test(cases, locks_fail);

@@ -1,7 +1,7 @@
 /* Turns of processes: exclusion, order of arrival, timeouts. */
 #include "share_kit.h"
 
-enum { KIDS = 4, ROUNDS = 300 };
+enum { KIDS = 4, ROUNDS = 300, TRIES = 2000 };
 
 static unsigned head;
 
@@ -149,6 +149,46 @@ static int take_many_turns(void *argument)
     sm_participant_leave(&me);
     return 0;
 }
+
+/* A turn to read that is tried once, beside other readers. Returns how many of the tries have timed out. */
+static int try_to_read(void *argument)
+{
+    struct common *const all = argument;
+    struct sm_participant me;
+    unsigned seen;
+    int timeouts = 0;
+    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+        return 255;
+    atomic_fetch_add(&all->ready, 1);
+    await_value(&all->go, 1);
+    for (int i = 0; i < TRIES; i++) {
+        const synced_mem_status status = sm_turn_wait(&me, false, sm_deadline_after(0), &seen);
+        timeouts += status == SYNCED_MEM_ERR_TIMEOUT;
+        if (status != SYNCED_MEM_OK)
+            continue;
+        sm_turn_read(&me, seen);
+        sm_turn_end_read(&me);
+    }
+    sm_participant_leave(&me);
+    return timeouts < 255 ? timeouts : 255;
+}
+
+/* Nobody excludes a reader from others. On a busy machine one of them may be held up while it passes. */
+START_TEST(readers_alone_are_let_in_at_once)
+{
+    enum { READERS = 4 };
+    struct common *const all = make_common(sizeof *all);
+    pid_t kids[READERS];
+    all->made = make_page();
+    for (int i = 0; i < READERS; i++)
+        kids[i] = start_child(try_to_read, all);
+    await_value(&all->ready, READERS);
+    atomic_store(&all->go, 1);
+    for (int i = 0; i < READERS; i++)
+        ck_assert_int_le(end_child(kids[i]), TRIES / 50);
+    drop_page(&all->made);
+}
+END_TEST
 
 START_TEST(processes_exclude_one_another)
 {
@@ -419,6 +459,7 @@ Suite *suite(void)
     tcase_add_test(cases, as_many_as_fit);
     tcase_add_test(cases, a_wait_ends_in_time);
     tcase_add_test(cases, a_sleep_that_fails);
+    tcase_add_test(cases, readers_alone_are_let_in_at_once);
     tcase_add_test(cases, processes_exclude_one_another);
     tcase_add_test(cases, turns_come_in_order_of_arrival);
     tcase_add_test(cases, a_ring_ends_the_sleep);

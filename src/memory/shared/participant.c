@@ -115,16 +115,28 @@ void sm_participant_leave(struct sm_participant *participant)
 }
 
 /* While this process holds the byte's lock, nobody else can take the index. */
-bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t others)
+static bool clean_up_one(const struct sm_participant *participant, unsigned index)
+{
+    if (!set_byte_lock(participant->lock, index, F_WRLCK))
+        return false;
+    sm_line_store(participant->page, index, (struct sm_line_word){.kind = SM_LINE_OUT});
+    (void)set_byte_lock(participant->lock, index, F_UNLCK);
+    return true;
+}
+
+bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t others, sm_deadline until, unsigned *next)
 {
     bool cleaned = false;
-    for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
-        const bool asked = i != participant->index && (others >> i & 1);
-        if (!asked || !set_byte_lock(participant->lock, i, F_WRLCK))
+    unsigned index = *next % SM_PARTICIPANTS;
+    for (unsigned i = 0; i < SM_PARTICIPANTS; i++, index = (index + 1) % SM_PARTICIPANTS) {
+        if (index == participant->index || !(others >> index & 1))
             continue;
-        sm_line_store(participant->page, i, (struct sm_line_word){.kind = SM_LINE_OUT});
-        (void)set_byte_lock(participant->lock, i, F_UNLCK);
-        cleaned = true;
+        cleaned = clean_up_one(participant, index) || cleaned;
+        if (sm_deadline_left(until) == 0) {
+            index++;
+            break;
+        }
     }
+    *next = index;
     return cleaned;
 }

@@ -7,6 +7,7 @@
 #ifndef SM_PARTICIPANT_H
 #define SM_PARTICIPANT_H
 
+#include "base/deadline.h"
 #include "memory/shared/control_page.h"
 
 struct sm_participant {
@@ -30,8 +31,10 @@ void sm_participant_leave(struct sm_participant *participant);
 /* Stores the participant's word. */
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place);
 
-/* Takes the dead ones of these participants (bit i: that of index i) out of the line. Returns whether there was one.
- * Does not block. */
-bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t others);
+/* Takes the dead ones of these participants (bit i: that of index i) out of the line, from *next on. Returns whether there
+ * was one. Does not block, but a hostile process can make each look take tens of milliseconds, by locks on the file. So
+ * it ends after the look at which the deadline has passed, and *next is where the next call goes on. */
+bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t others, sm_deadline until,
+                             unsigned *next);
 
 #endif

@@ -8,13 +8,18 @@ enum { POLLS = 100 };
 
 static const uint64_t LONGEST_SLEEP = 50000000; /* nanoseconds; then the front may have died */
 static const uint64_t SLEEP_FOR_CHOICE = 1000000;
+static const uint64_t LONGEST_CLEANING = 10000000;
+/* Readers pass one another in a moment, one by one. A reader waits so much longer for others that only pass. */
+static const uint64_t PASSING = 20000000;
 
 /* The participants that a turn must come after, as far as is known. It only shrinks: one that was seen outside chooses
  * its next place after this one has stored its own. */
 struct front {
     uint64_t members;                  /* bit i: that of index i */
+    bool has_writer;                   /* one of them has a turn to write, or waits for one */
     uint64_t choosing;                 /* those that were seen to choose */
     uint64_t choices[SM_PARTICIPANTS]; /* the counts of their choices then */
+    unsigned next_to_clean;
 };
 
 /* ---- The line ---- */
@@ -81,6 +86,7 @@ static bool may_choose_lower(struct front *front, unsigned index, uint64_t choic
 static synced_mem_status shrink_front(const struct sm_participant *participant, struct front *front, bool *choosing)
 {
     *choosing = false;
+    front->has_writer = false;
     for (unsigned i = 0; i < SM_PARTICIPANTS; i++) {
         struct sm_line_word other;
         if (!(front->members >> i & 1))
@@ -91,13 +97,14 @@ static synced_mem_status shrink_front(const struct sm_participant *participant, 
             front->members &= ~((uint64_t)1 << i);
         else
             *choosing = *choosing || chooses;
+        front->has_writer = front->has_writer || ((front->members >> i & 1) && other.kind == SM_LINE_WRITE);
     }
     return SYNCED_MEM_OK;
 }
 
-static void clean_front(const struct sm_participant *participant, const struct front *front)
+static void clean_front(const struct sm_participant *participant, struct front *front)
 {
-    if (sm_participant_clean_up(participant, front->members))
+    if (sm_participant_clean_up(participant, front->members, sm_now() + LONGEST_CLEANING, &front->next_to_clean))
         sm_bell_ring(participant->page);
 }
 
@@ -106,11 +113,20 @@ static uint64_t get_shorter(uint64_t one, uint64_t other)
     return one < other ? one : other;
 }
 
+/* Returns the deadline of a turn to read that no writer excludes: those in front, at most choosing or about to read, are
+ * gone in a moment. */
+static sm_deadline get_deadline_behind_readers(const struct sm_participant *participant, sm_deadline deadline)
+{
+    const sm_deadline passed = sm_now() + PASSING;
+    return participant->mine.kind == SM_LINE_WRITE || deadline > passed ? deadline : passed;
+}
+
 /* Cleans up by the clock: others may ring all the time. One more try follows the deadline, as the front may have
  * died. */
 static synced_mem_status wait_for_front(const struct sm_participant *participant, sm_deadline deadline)
 {
     struct front front = {.members = ~((uint64_t)1 << participant->index)};
+    const sm_deadline behind_readers = get_deadline_behind_readers(participant, deadline);
     sm_deadline clean_at = 0;
     bool is_last = false;
     for (int polls = 0;;) {
@@ -119,7 +135,7 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
         SM_TRY(shrink_front(participant, &front, &choosing));
         if (front.members == 0)
             return SYNCED_MEM_OK;
-        const uint64_t left = sm_deadline_left(deadline);
+        const uint64_t left = sm_deadline_left(front.has_writer ? deadline : behind_readers);
         if (polls < POLLS && (choosing || left > 0)) {
             polls++;
             continue;
