@@ -28,6 +28,14 @@ synced_mem_status __wrap_sm_inflight_settle(struct sm_copy *copy, bool conflicti
     return __real_sm_inflight_settle(copy, conflicting, by);
 }
 
+static bool no_memory;
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size)
+{
+    return no_memory ? NULL : __real_realloc(memory, size);
+}
+
 static struct {
     size_t count;
     synced_mem *root, *other, **views;
@@ -252,10 +260,28 @@ START_TEST(calls_on_a_root)
 }
 END_TEST
 
+/* Without memory for all fences a call waits for some of them at a time. */
+START_TEST(waits_without_memory)
+{
+    it.stream = open_stream(NON_BLOCKING);
+    it.second = open_stream(NON_BLOCKING);
+    divide(100, false);
+    pull_each();
+    no_memory = true;
+    const unsigned char *const data = given(synced_mem_cpu_data(it.root));
+    no_memory = false;
+    ck_assert(host_is(data, it.count * PART_SIZE, 1));
+    unite();
+    close_stream(it.stream);
+    close_stream(it.second);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const made = suite_create("growth with views");
     TCase *const tests = add_case(made, "growth");
     tcase_add_loop_test(tests, calls_on_a_root, 0, sizeof rows / sizeof rows[0]);
+    tcase_add_test(tests, waits_without_memory);
     return made;
 }
