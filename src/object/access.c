@@ -501,13 +501,15 @@ static synced_mem_status poll_transfers(struct synced_mem *mem, bool *pending)
     return SYNCED_MEM_OK;
 }
 
+/* The last fence is waited for first. That is the host copy's, whose contents may be lost if the wait fails. */
 static void find_transfers(const struct synced_mem *mem, struct sm_waits *waits)
 {
+    static const enum sm_side sides[] = {SM_GPU, SM_CPU};
     bool more = true;
     for (struct synced_mem *each = sm_first_record(mem); each && more; each = sm_next_record(mem, each))
-        for (enum sm_side side = SM_CPU; side < SM_SIDES && more; side++)
-            if (sm_copy_of(each, side))
-                more = sm_waits_add(waits, find_transfer(sm_copy_of(each, side)));
+        for (int i = 0; i < SM_SIDES && more; i++)
+            if (sm_copy_of(each, sides[i]))
+                more = sm_waits_add(waits, find_transfer(sm_copy_of(each, sides[i])));
 }
 
 static synced_mem_status wait_for_transfers(struct synced_mem *mem)
