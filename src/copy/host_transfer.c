@@ -74,9 +74,10 @@ struct sm_fence *sm_host_transfer_make(const struct sm_host_range *ranges, size_
     return &transfer->fence;
 }
 
-synced_mem_status sm_host_transfer_begin(struct sm_copy *to, struct sm_copy *from, size_t size)
+synced_mem_status sm_host_transfer_begin(struct sm_copy *to, struct sm_copy *from, size_t from_offset, size_t size)
 {
-    const struct sm_host_range range = {.to = sm_copy_data(to), .from = sm_copy_data(from), .size = size};
+    const struct sm_host_range range = {
+        .to = sm_copy_data(to), .from = (char *)sm_copy_data(from) + from_offset, .size = size};
     struct sm_use *earlier = NULL;
     struct sm_use *const read = sm_inflight_reserve();
     struct sm_fence *const fence = read ? sm_host_transfer_make(&range, 1) : NULL;

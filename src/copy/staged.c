@@ -440,8 +440,8 @@ static struct job *create_job(const struct sm_transfer *transfer, struct sm_stre
     job->up = up;
     job->of_user = sm_copy_is_of_user(up ? transfer->from : transfer->to);
     job->internal = internal;
-    job->host = sm_copy_data(up ? transfer->from : transfer->to);
-    job->device = sm_copy_data(up ? transfer->to : transfer->from);
+    job->host = up ? sm_transfer_source(transfer) : sm_copy_data(transfer->to);
+    job->device = up ? sm_copy_data(transfer->to) : sm_transfer_source(transfer);
     job->from = transfer->from->source;
     job->to = transfer->to->source;
     job->size = transfer->size;

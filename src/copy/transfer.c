@@ -31,7 +31,7 @@ static bool has_shared_end(const struct sm_transfer *transfer)
 static synced_mem_status queue_transfer(const struct sm_transfer *transfer, const struct sm_stream *stream)
 {
     void *const to = sm_copy_data(transfer->to);
-    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_copy_data(transfer->from);
+    const void *const from = transfer->bounce ? sm_bounce_data(transfer->bounce) : sm_transfer_source(transfer);
     if (transfer->size == 0)
         return SYNCED_MEM_OK;
     if (has_shared_end(transfer))
@@ -76,7 +76,7 @@ static synced_mem_status queue_or_collect_transfer(struct sm_transfer *transfer,
     if (can_collect(transfer))
         return sm_batch_collect(transfer->batch, stream,
                                 (struct sm_batch_copy){.to = sm_copy_data(transfer->to),
-                                                       .from = sm_copy_data(transfer->from),
+                                                       .from = sm_transfer_source(transfer),
                                                        .size = transfer->size,
                                                        .memory = transfer->memory,
                                                        .of_user = sm_copy_is_of_user(transfer->to)});
@@ -128,7 +128,7 @@ static struct sm_use *take_reservation(struct sm_batch *batch)
 
 static __attribute__((noinline)) struct sm_bounce *take_bounce(const struct sm_transfer *transfer, int device)
 {
-    return sm_bounce_take(device, sm_copy_data(transfer->from), transfer->size);
+    return sm_bounce_take(device, sm_transfer_source(transfer), transfer->size);
 }
 
 /* Gets a bounce buffer, or else a reservation for the read. */

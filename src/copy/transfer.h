@@ -13,6 +13,7 @@ struct sm_transfer {
     enum sm_direction direction;
     struct sm_copy *to;
     struct sm_copy *from;
+    size_t from_offset; /* of the first byte to transfer */
     size_t size;
     struct sm_use *read;      /* the reservation of its place among the readers of from */
     struct sm_bounce *bounce; /* holds the bytes of from, which the device then does not read; NULL: none */
@@ -21,6 +22,12 @@ struct sm_transfer {
     struct sm_batch *batch;
     bool staged; /* it has begun and is entered, see staged.h; the caller does no more */
 };
+
+/* Returns the first byte to transfer. */
+static inline char *sm_transfer_source(const struct sm_transfer *transfer)
+{
+    return (char *)sm_copy_data(transfer->from) + transfer->from_offset;
+}
 
 /* Returns whether a transfer may come after a caller's work. to, from: NULL if there is no such copy, as before memory
  * is obtained and for a fill. Queries no device. */

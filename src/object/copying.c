@@ -266,6 +266,7 @@ static synced_mem_status obtain_targets(struct batch *batch)
     for (size_t i = 0; i < batch->list.length; i++) {
         bool without;
         struct sm_pair *const pair = name_pair(batch, &batch->list.pairs[i]);
+        sm_note_object(batch->failed);
         SM_TRY(sm_pair_obtain(&batch->common, pair, &without));
         if (without) {
             batch->without = pair;
@@ -302,6 +303,7 @@ static synced_mem_status copy_pairs(struct batch *batch)
         if (pair->done)
             continue;
         (void)name_pair(batch, pair);
+        sm_note_object(batch->failed);
         SM_TRY(sm_pair_copy(&batch->common, pair, &batch->transfers[batch->queued]));
         batch->queued += pair->queued;
     }

@@ -105,8 +105,8 @@ static void add_visited_heads(const struct sm_visited *visited, struct synced_me
         sm_add_head(heads, visited->heads.all);
         return;
     }
-    for (struct synced_mem *each = first;
-         each && each->offset < end && !has_surely_something_to_move(heads, side); each = each->beside.after)
+    for (struct synced_mem *each = first; each && each->offset < end && !has_surely_something_to_move(heads, side);
+         each = each->beside.after)
         sm_add_head(heads, sm_head(each));
 }
 

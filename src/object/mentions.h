@@ -36,9 +36,9 @@ struct sm_mentions {
     size_t count;
     size_t room;
     struct sm_visited visited; /* by the objects before */
-    bool has_pieces;          /* one of the records is a piece */
-    struct sm_mention *given; /* the caller's memory, which the list uses first */
-    size_t refused;           /* the index of the first object that has nothing to move; the number of objects: none */
+    bool has_pieces;           /* one of the records is a piece */
+    struct sm_mention *given;  /* the caller's memory, which the list uses first */
+    size_t refused;            /* the index of the first object that has nothing to move; the number of objects: none */
     synced_mem_state refused_head;
 };
 

@@ -42,15 +42,17 @@ static bool has_memory_of_user(const struct sm_pairs *pairs, const struct sm_pai
     return found;
 }
 
-static void add_range(struct sm_range *ranges, size_t *used, const struct synced_mem *mem, enum sm_side side,
+/* Adds the bytes that the pair writes, or reads. */
+static void add_range(struct sm_range *ranges, size_t *used, const struct sm_pair *pair, enum sm_side side,
                       bool written)
 {
-    const struct sm_copy *const memory = get_memory(mem, side);
-    if (!memory || sm_size(mem) == 0)
+    const struct synced_mem *const record = written ? pair->to : pair->from;
+    const struct sm_copy *const memory = get_memory(record, side);
+    if (!memory || pair->size == 0)
         return;
-    const uintptr_t begin = (uintptr_t)sm_copy_data(memory) + sm_begin_of(mem);
+    const uintptr_t begin = (uintptr_t)sm_copy_data(memory) + sm_begin_of(record) + (written ? 0 : pair->from_offset);
     ranges[(*used)++] =
-        (struct sm_range){.begin = begin, .end = begin + sm_size(mem), .written = written, .owner = mem};
+        (struct sm_range){.begin = begin, .end = begin + pair->size, .written = written, .owner = record};
 }
 
 static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair *all, size_t count,
@@ -59,10 +61,10 @@ static size_t collect_ranges(const struct sm_pairs *pairs, const struct sm_pair 
     size_t used = 0;
     for (size_t i = 0; i < count; i++) {
         if (is_written(all[i].to, pairs->side))
-            add_range(ranges, &used, all[i].to, pairs->side, true);
+            add_range(ranges, &used, &all[i], pairs->side, true);
         for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
             if (sm_head(all[i].from) & sm_bit(side))
-                add_range(ranges, &used, all[i].from, side, false);
+                add_range(ranges, &used, &all[i], side, false);
     }
     return used;
 }

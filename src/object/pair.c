@@ -28,6 +28,7 @@ struct route {
     enum sm_direction direction;
     struct sm_copy *source;
     struct sm_copy *target;
+    size_t from_offset; /* in source */
     size_t size;
 };
 
@@ -76,8 +77,10 @@ static bool is_route_staged(const struct sm_pairs *pairs, const struct route *ro
 /* The target must exist. It must be known whether user memory is page-locked. */
 static struct route choose_route(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    struct route route = {
-        .source = get_source(pairs, pair), .target = sm_copy_of(pair->to, pairs->side), .size = sm_size(pair->from)};
+    struct route route = {.source = get_source(pairs, pair),
+                          .target = sm_copy_of(pair->to, pairs->side),
+                          .from_offset = pair->from_offset,
+                          .size = pair->size};
     const bool from_host = is_read_by_host(pairs, pair);
     const bool to_host = pairs->side == SM_CPU || is_copy_mapped(route.target);
     route.direction = from_host ? SM_H2D : to_host ? SM_D2H : SM_D2D;
@@ -108,7 +111,7 @@ static synced_mem_status find_pin_of_target(const struct sm_pairs *pairs, const 
 static bool is_source_staged(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
     return pairs->side == SM_GPU && is_read_by_host(pairs, pair) &&
-           is_host_end_staged(pairs, get_source(pairs, pair), sm_size(pair->from), true);
+           is_host_end_staged(pairs, get_source(pairs, pair), pair->size, true);
 }
 
 /* It is the transfer's stream if that is on the target's device, or if the transfer is staged. */
@@ -251,19 +254,19 @@ void sm_give_up_contents(struct synced_mem *mem)
     sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
 }
 
-/* Returns the next record of the pair's bytes, of to or from, which views may have cut. */
-static struct synced_mem *next_record_of(const struct sm_pair *pair, const struct synced_mem *of,
-                                         const struct synced_mem *each)
+/* Returns the next record of the pair's target, which views may have cut. */
+static struct synced_mem *next_target(const struct sm_pair *pair, const struct synced_mem *each)
 {
-    return sm_next_before(each, sm_begin_of(of) + pair->size);
+    return sm_next_before(each, sm_begin_of(pair->to) + pair->size);
 }
 
-/* Returns whether the copy is the one that was read, or a part of it, and nobody has written it since. Parts inherit the
- * counts. */
-static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_copy *gpu)
+/* Returns whether the record's copy is the one that was read, or a part of it with bytes that were, and nobody has
+ * written it since. Parts inherit the counts. */
+static bool is_source_unwritten(const struct sm_pair *pair, const struct synced_mem *record, const struct sm_copy *gpu)
 {
-    const uintptr_t into = (uintptr_t)sm_copy_data(gpu) - (uintptr_t)pair->source_data;
-    return pair->reads_gpu && (gpu == pair->source || (gpu->is_part && into < pair->size)) &&
+    const char *const data = sm_copy_data(gpu);
+    const bool has_bytes = data < pair->source_data + pair->size && pair->source_data < data + sm_size(record);
+    return pair->reads_gpu && (gpu == pair->source || (gpu->is_part && has_bytes)) &&
            gpu->writes == pair->source_writes;
 }
 
@@ -271,7 +274,7 @@ static bool is_source_unwritten(const struct sm_pair *pair, const struct sm_copy
 static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair *pair, struct synced_mem *record)
 {
     struct sm_copy *const gpu = sm_copy_of(record, SM_GPU);
-    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_source_unwritten(pair, gpu))
+    if (!gpu || !gpu->writer || !gpu->writer_fence || !is_source_unwritten(pair, record, gpu))
         return;
     if (gpu->writer == pairs->stream)
         sm_inflight_reopen(gpu);
@@ -283,7 +286,8 @@ static void end_record_write(const struct sm_pairs *pairs, const struct sm_pair 
 
 void sm_pair_end_source_write(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->from); each; each = next_record_of(pair, pair->from, each))
+    const size_t end = sm_begin_of(pair->from) + pair->from_offset + pair->size;
+    for (struct synced_mem *each = sm_first_record(pair->from); each; each = sm_next_before(each, end))
         end_record_write(pairs, pair, each);
 }
 
@@ -348,14 +352,14 @@ static bool is_target_untouched(const struct sm_pair *pair, const struct sm_copy
 /* Takes the target out of the heads, except of parts that another call has used since. */
 static void drop_untouched_contents(const struct sm_pairs *pairs, const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_record_of(pair, pair->to, each))
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_target(pair, each))
         if (is_target_untouched(pair, sm_copy_of(each, pairs->side)))
             sm_set_head(each, sm_head(each) & ~sm_bits_of(each, pairs->side));
 }
 
 static void leave_target(const struct sm_pair *pair)
 {
-    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_record_of(pair, pair->to, each)) {
+    for (struct synced_mem *each = sm_first_record(pair->to); each; each = next_target(pair, each)) {
         if (pair->done)
             sm_close_write(each);
         if (each != pair->to)
@@ -406,11 +410,11 @@ static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pa
 {
     sm_guard_open(route->target);
     if (pairs->unlocked) {
-        SM_TRY(sm_host_transfer_begin(route->target, route->source, route->size));
+        SM_TRY(sm_host_transfer_begin(route->target, route->source, route->from_offset, route->size));
         begin_pair(pairs, pair, route);
         return SYNCED_MEM_OK;
     }
-    memcpy(sm_copy_data(route->target), sm_copy_data(route->source), route->size);
+    memcpy(sm_copy_data(route->target), (char *)sm_copy_data(route->source) + route->from_offset, route->size);
     route->target->writes++;
     route->target->arriving = false;
     complete_pair(pairs, pair);
@@ -463,8 +467,11 @@ static void allow_peer_access(const struct route *route)
 static synced_mem_status queue_transfer(const struct route *route, struct sm_stream *on, struct sm_transfer *transfer)
 {
     const bool arriving = route->target->arriving;
-    *transfer = (struct sm_transfer){
-        .direction = route->direction, .to = route->target, .from = route->source, .size = route->size};
+    *transfer = (struct sm_transfer){.direction = route->direction,
+                                     .to = route->target,
+                                     .from = route->source,
+                                     .from_offset = route->from_offset,
+                                     .size = route->size};
     route->target->arriving = false;
     synced_mem_status status = SYNCED_MEM_OK;
     if (route->way == QUEUED)
@@ -530,7 +537,7 @@ synced_mem_status sm_pair_copy(const struct sm_pairs *pairs, struct sm_pair *pai
     assert(!route.target->read_only);
     pair->source = route.source;
     pair->source_writes = route.source->writes;
-    pair->source_data = sm_copy_data(route.source);
+    pair->source_data = (char *)sm_copy_data(route.source) + route.from_offset;
     pair->reads_gpu = route.source == sm_copy_of(pair->from, SM_GPU);
     return route.way == BY_HOST ? copy_by_host(pairs, pair, &route) : transfer_contents(pairs, pair, &route, transfer);
 }

@@ -1,7 +1,7 @@
 /*
  * One copy between two records of objects. The words:
  *
- *    pair      a record that is overwritten (to), and the record of the same size whose contents it gets (from)
+ *    pair      a record that is overwritten (to), and the record whose contents it gets (from), or a part of them
  *    source    the copy of from that is read
  *    target    the copy of to that is written
  *    way       the host copies the contents, or a transfer does
@@ -19,18 +19,19 @@
 struct sm_pair {
     struct synced_mem *to; /* a record, as is from */
     struct synced_mem *from;
-    size_t of;     /* the index of the caller's pair */
-    size_t offset; /* in the caller's pair */
-    bool done;     /* the contents are in to, or arrive without the host */
-    bool queued;   /* the transfer is queued on the caller's stream and not entered */
+    size_t of;          /* the index of the caller's pair */
+    size_t offset;      /* in the caller's pair */
+    size_t from_offset; /* of the contents in from */
+    size_t size;        /* of to */
+    bool done;          /* the contents are in to, or arrive without the host */
+    bool queued;        /* the transfer is queued on the caller's stream and not entered */
     struct sm_stream
         *fresh; /* the target's new memory is usable in this stream's order, and has no fence yet; or NULL */
-    /* The copy that was read; NULL: none. With its count of writes, its pointer and the size then. */
+    /* The copy that was read; NULL: none. With its count of writes and its pointer then. */
     struct sm_copy *source;
     unsigned source_writes;
-    const void *source_data;
-    bool reads_gpu; /* it is the device copy, or shared */
-    size_t size;    /* of both records */
+    const char *source_data; /* the first byte that was read */
+    bool reads_gpu;          /* it is the device copy, or shared */
     /* The fence of a begun transfer, held; NULL: none. The members below show whether another call has used the target
      * meanwhile. */
     struct sm_fence *arrival;

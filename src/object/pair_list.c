@@ -9,49 +9,32 @@
 
 /* ---- Cutting ---- */
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Makes a record of the object end after size bytes, if it is larger. The object may become divided. */
-static synced_mem_status cut_record(struct synced_mem *object, const struct synced_mem *record, size_t size, bool *cut)
+/* Cuts the object behind its bytes before end. It may become divided. */
+static synced_mem_status cut_object(struct synced_mem *object, size_t end)
 {
     struct synced_mem *const root = sm_root(object);
-    const size_t border = sm_begin_of(record) + size;
-    if (sm_size(record) <= size)
-        return SYNCED_MEM_OK;
-    *cut = true;
     if (!sm_is_divided(root))
         SM_TRY(sm_divide(root));
-    return sm_cut_at(root, border); /* the record is kept below, before anything is joined */
+    return sm_cut_at(root, sm_begin_of(object) + end); /* the record is kept below, before anything is joined */
 }
 
-/* Cuts both objects at the borders of each other. *cut: a record was cut. */
-static synced_mem_status align_objects(struct synced_mem *to, struct synced_mem *from, bool *cut)
+/* Cuts the target where a record of the source ends. */
+static synced_mem_status align_target(struct synced_mem *to, struct synced_mem *from)
 {
-    size_t at = 0;
-    while (at < sm_size(to)) {
-        struct synced_mem *const target = sm_record_at(to, at);
-        struct synced_mem *const source = sm_record_at(from, at);
-        const size_t size = min_size(sm_size(target), sm_size(source));
-        SM_TRY(cut_record(to, target, size, cut));
-        SM_TRY(cut_record(from, source, size, cut));
-        at += size;
+    size_t end = 0;
+    for (const struct synced_mem *source = sm_first_record(from); source; source = sm_next_record(from, source)) {
+        end += sm_size(source);
+        if (end < sm_size(to))
+            SM_TRY(cut_object(to, end));
     }
     return SYNCED_MEM_OK;
 }
 
-/* One object may be the source of several pairs, and so be cut after it was aligned. */
 static synced_mem_status align_all(const struct sm_pair_list *list)
 {
-    bool cut;
-    do {
-        cut = false;
-        for (size_t i = 0; i < list->count; i++)
-            if (!sm_has_one_record(list->to[i]) || !sm_has_one_record(list->from[i]))
-                SM_TRY(align_objects(list->to[i], list->from[i], &cut));
-    } while (cut);
+    for (size_t i = 0; i < list->count; i++)
+        if (!sm_has_one_record(list->from[i]))
+            SM_TRY(align_target(list->to[i], list->from[i]));
     return SYNCED_MEM_OK;
 }
 
@@ -87,21 +70,30 @@ static void list_pairs(const struct sm_pair_list *list, struct sm_pair *pairs)
     for (size_t i = 0; i < list->count; i++) {
         struct synced_mem *source = sm_first_record(list->from[i]);
         size_t offset = 0;
+        size_t source_offset = 0;
         for (struct synced_mem *target = sm_first_record(list->to[i]); target;
              target = sm_next_record(list->to[i], target)) {
-            *pairs = (struct sm_pair){.to = target, .from = source, .of = i, .offset = offset, .size = sm_size(target)};
+            if (offset - source_offset == sm_size(source) && sm_size(target) > 0) {
+                source_offset += sm_size(source);
+                source = sm_next_record(list->from[i], source);
+            }
+            *pairs = (struct sm_pair){.to = target,
+                                      .from = source,
+                                      .of = i,
+                                      .offset = offset,
+                                      .from_offset = offset - source_offset,
+                                      .size = sm_size(target)};
             const struct sm_pair *const before = find_earlier(list, &earlier, pairs);
             if (before && before->done) {
                 pairs->done = true;
                 pairs->source = before->source;
                 pairs->source_writes = before->source_writes;
-                pairs->source_data = before->source_data;
+                pairs->source_data = before->source_data + (offset - before->offset);
                 pairs->reads_gpu = before->reads_gpu;
             }
             sm_keep_record(target);
             sm_keep_record(source);
             offset += sm_size(target);
-            source = sm_next_record(list->from[i], source);
             pairs++;
         }
     }

@@ -1,13 +1,6 @@
 /* The records of an object. */
 #include "object/span.h"
 
-#include "object/piece.h"
-
-struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset)
-{
-    return sm_is_divided(mem) ? sm_find_piece(sm_root(mem), sm_begin_of(mem) + offset) : sm_first_record(mem);
-}
-
 unsigned sm_head_of_records(const struct synced_mem *mem)
 {
     struct sm_heads heads = SM_NO_HEADS;

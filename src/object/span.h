@@ -36,9 +36,6 @@ static inline struct synced_mem *sm_next_before(const struct synced_mem *record,
     return next && next->offset < end ? next : NULL;
 }
 
-/* Returns the record of the object that has the byte at the offset in the object. */
-struct synced_mem *sm_record_at(const struct synced_mem *mem, size_t offset);
-
 /* Returns whether the record has contents on the other side alone. */
 static inline bool sm_is_to_be_moved(const struct synced_mem *record, enum sm_side side)
 {

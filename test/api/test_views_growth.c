@@ -260,6 +260,61 @@ START_TEST(calls_on_a_root)
 }
 END_TEST
 
+/* ---- Copies of one object ---- */
+
+struct copies {
+    unsigned transfers;
+    double seconds;
+};
+
+/* Copies one object to many in two parts each, which are cut at different places. */
+static struct copies copy_to_many(size_t count, bool to_host)
+{
+    enum { SIZE = 4096 };
+    synced_mem *const source = make_on(SIZE, 0);
+    synced_mem **const lists[] = {calloc(count, sizeof source), calloc(count, sizeof source),
+                                  calloc(count, sizeof source)};
+    host_fill(given(synced_mem_overwrite_cpu_data(source)), SIZE, 1);
+    given(synced_mem_gpu_data_on(source, it.stream));
+    gpu_stream_sync(it.stream);
+    for (size_t i = 0; i < count; i++) {
+        lists[0][i] = make_on(SIZE, 0);
+        lists[1][i] = source;
+        lists[2][i] = view_of(lists[0][i], 1 + i % (SIZE - 1), SIZE - 1 - i % (SIZE - 1));
+        given(to_host ? synced_mem_overwrite_cpu_data(lists[0][i]) : synced_mem_overwrite_gpu_data(lists[0][i]));
+    }
+    const unsigned before = gpu_calls("cudaMemcpyAsync");
+    const double begin = now();
+    OK(to_host ? synced_mem_cpu_copy_n(lists[0], lists[1], count)
+               : synced_mem_async_gpu_copy_n(lists[0], lists[1], count, it.stream));
+    struct copies copies = {.transfers = gpu_calls("cudaMemcpyAsync") - before, .seconds = now() - begin};
+    for (size_t i = 0; i < count; i++)
+        ck_assert(host_is(given(synced_mem_cpu_data(lists[0][i])), SIZE, 1));
+    release_all(lists[2], (int)count);
+    release_all(lists[0], (int)count);
+    OK(synced_mem_release(source));
+    for (int i = 0; i < 3; i++)
+        free(lists[i]);
+    return copies;
+}
+
+START_TEST(copies_of_one_object)
+{
+    if (fixture_schedule() > 1)
+        return;
+    it.stream = open_stream(NON_BLOCKING);
+    for (int to_host = 0; to_host < 2; to_host++) {
+        const struct copies few = copy_to_many(FEW / 10, to_host), most = copy_to_many(MOST / 10, to_host);
+        if (getenv("SYNCED_MEM_TEST_PRINT"))
+            (void)fprintf(stderr, "copies to %d: %u and %u transfers, %.2f and %.2f ms\n", to_host, few.transfers,
+                          most.transfers, 1e3 * few.seconds, 1e3 * most.seconds);
+        ck_assert_uint_eq(most.transfers, to_host ? 0 : 2 * MOST / 10);
+        ck_assert_msg(most.seconds <= 40 * few.seconds + 0.01, "%f and %f s", few.seconds, most.seconds);
+    }
+    close_stream(it.stream);
+}
+END_TEST
+
 /* Without memory for all fences a call waits for some of them at a time. */
 START_TEST(waits_without_memory)
 {
@@ -282,6 +337,7 @@ Suite *suite(void)
     Suite *const made = suite_create("growth with views");
     TCase *const tests = add_case(made, "growth");
     tcase_add_loop_test(tests, calls_on_a_root, 0, sizeof rows / sizeof rows[0]);
+    tcase_add_test(tests, copies_of_one_object);
     tcase_add_test(tests, waits_without_memory);
     return made;
 }
