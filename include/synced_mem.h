@@ -1115,10 +1115,11 @@ SYNCED_MEM_API int synced_mem_version(void);
 
 /* ---- Seeing what happens ---- */
 /*
- * Three environment variables work with any program: SYNCED_MEM_TRACE=FILE writes a trace, SYNCED_MEM_TRACE_SUMMARY=1
- * prints a summary at the end, SYNCED_MEM_DEBUG=1 is debug mode, which protects stale host copies and fills overwrites
- * with 0xff. Their lines on stderr are the only ones that the library prints by itself. Details: docs/tracing.md. A
- * FILE must be open to write; it is flushed, and not closed.
+ * Three environment variables work with any program: SYNCED_MEM_TRACE=trace.json writes a trace to trace.PID.json, with
+ * the number of the process in the name, SYNCED_MEM_TRACE_SUMMARY=1 prints a summary at the end, SYNCED_MEM_DEBUG=1 is
+ * debug mode, which protects stale host copies and fills overwrites with 0xff. Their lines on stderr are the only ones
+ * that the library prints by itself. Details: docs/tracing.md. A FILE must be open to write; it is flushed, and not
+ * closed.
  */
 
 /** Prints a table of synced_mem_get_stats(), synced_mem_host_pool_get_stats(), synced_mem_gpu_pool_get_stats() of each

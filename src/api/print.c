@@ -312,7 +312,7 @@ static bool accept_object(const struct synced_mem *mem, void *view)
 static void store_object_view(const struct synced_mem *mem, void *view)
 {
     *(struct view *)view = read_object_view(mem);
-    sm_caller_set_object(NULL, ""); /* the object may be gone before the call ends */
+    sm_caller.subject = (struct sm_subject){.name = ""}; /* the object may be gone before the call ends */
 }
 
 static void print_parents(const struct view *view, FILE *file)

@@ -32,12 +32,11 @@ __attribute__((noinline)) void sm_caller_set(const char *function, const struct 
 {
     const bool wants_place = sm_trace_on() || sm_guard_on();
     sm_caller.function = function;
-    sm_caller.object = mem;
-    sm_caller.name = mem ? sm_object_name(mem) : "";
+    sm_caller.subject = mem ? sm_subject_of(mem) : (struct sm_subject){.name = ""};
     sm_caller.place = wants_place ? sm_place_of(function, __builtin_return_address(0)) : NULL;
     sm_caller.ranged = sm_trace_on();
     if (sm_caller.ranged)
-        sm_trace_range(function, sm_caller.name);
+        sm_trace_range(function, &sm_caller.subject);
 }
 
 static void clear_caller(void)

@@ -4,10 +4,19 @@
 #include "base/process.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 _Thread_local struct sm_caller sm_caller;
 static _Thread_local unsigned callbacks; /* that the thread is in, one within the other */
 atomic_bool sm_caller_wanted;
+
+void sm_subject_name(char out[SM_SUBJECT_BYTES], const struct sm_subject *subject)
+{
+    if (subject->root && !subject->name[0])
+        (void)snprintf(out, SM_SUBJECT_BYTES, "%s[%zu:%zu]", subject->root_name, subject->begin, subject->end);
+    else
+        (void)snprintf(out, SM_SUBJECT_BYTES, "%s", subject->name);
+}
 
 void sm_by_caller(struct sm_by *by)
 {

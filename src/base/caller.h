@@ -2,6 +2,8 @@
  * The caller: the public function that a thread is in, its call place and its object. A trace names the caller as the
  * cause of an event. Debug mode names it as the cause of an expired pointer. A user's callback may call the
  * library, so the library puts the caller aside around each one, with the failure that the call may have recorded.
+ *
+ * A subject: an object as traces and profilers name it.
  */
 #ifndef SM_CALLER_H
 #define SM_CALLER_H
@@ -15,12 +17,26 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct sm_subject {
+    const void *object; /* NULL: none, or not known yet */
+    const char *name;   /* "": it has none; lives as long as the call */
+    const void *root;   /* of a view, else NULL */
+    const char *root_name;
+    size_t begin; /* of a view: its bytes in the root */
+    size_t end;
+    bool is_part; /* the work is on a part of the object, or of the view's root, from offset on */
+    size_t offset;
+};
+
+/* A subject's name and, of a view without one, its root's with the view's bytes: "params[256:512]". */
+enum { SM_SUBJECT_BYTES = 96 };
+void sm_subject_name(char out[SM_SUBJECT_BYTES], const struct sm_subject *subject);
+
 struct sm_caller {
     const char *function;         /* NULL: none */
     const struct sm_place *place; /* NULL: not known */
-    const void *object;           /* NULL: none, or not known yet */
-    const char *name;             /* the object's name, which lives as long as the call */
-    bool ranged;                  /* a profiler's range is open for the function, see device.h */
+    struct sm_subject subject;
+    bool ranged; /* a profiler's range is open for the function, see device.h */
 };
 
 extern _Thread_local struct sm_caller sm_caller;
@@ -41,15 +57,6 @@ extern atomic_bool sm_caller_wanted;
 static inline bool sm_caller_is_wanted(void)
 {
     return atomic_load_explicit(&sm_caller_wanted, memory_order_relaxed);
-}
-
-/* Records the call's object, which was not known when the call began. No effect while no caller is wanted. */
-static inline void sm_caller_set_object(const void *object, const char *name)
-{
-    if (!sm_caller_is_wanted())
-        return;
-    sm_caller.object = object;
-    sm_caller.name = name;
 }
 
 /* The parts of a call that calls of a user's callback would overwrite. */

@@ -87,7 +87,6 @@ static inline synced_mem_status sm_queue_direct_move(struct synced_mem *mem, enu
                                                      struct sm_stream *stream, struct sm_batch *batch,
                                                      struct sm_transfer *transfer)
 {
-    sm_note_object(mem);
     sm_describe_move(mem, side, false, batch, transfer);
     return sm_transfer_queue(transfer, stream);
 }

@@ -236,6 +236,21 @@ static inline size_t sm_size(const struct synced_mem *mem)
     return atomic_load_explicit(&mem->size, memory_order_relaxed);
 }
 
+/* Returns an object, not a piece, as traces name it. */
+static inline struct sm_subject sm_subject_of(const struct synced_mem *mem)
+{
+    struct sm_subject subject = {.object = mem, .name = sm_object_name(mem)};
+    if (mem->kind == SM_VIEW) {
+        subject.root = sm_root(mem);
+        subject.root_name = sm_object_name(sm_root(mem));
+        subject.begin = sm_offset(mem);
+        subject.end = subject.begin + sm_size(mem);
+        subject.is_part = true;
+        subject.offset = subject.begin;
+    }
+    return subject;
+}
+
 /* Returns the side's copy, or sm_no_copy, which has no source and no work in flight. */
 static inline struct sm_copy *sm_slot_of(const struct synced_mem *mem, enum sm_side side)
 {

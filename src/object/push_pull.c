@@ -241,7 +241,16 @@ static synced_mem_status move_any_record(struct batch *batch, struct sm_mention 
     if (!sm_is_to_be_moved(record, batch->side))
         return SYNCED_MEM_OK;
     mention->moves = true;
+    sm_note_object(mention->object);
     return queue_record_move(batch, record);
+}
+
+static void note_record(const struct sm_mention *mention)
+{
+    if (!sm_caller_is_wanted())
+        return;
+    sm_note_object(mention->object);
+    sm_note_object(mention->record);
 }
 
 static synced_mem_status move_record(struct batch *batch, struct sm_mention *mention)
@@ -249,6 +258,7 @@ static synced_mem_status move_record(struct batch *batch, struct sm_mention *men
     if (!mention->ready)
         return move_any_record(batch, mention);
     mention->moves = true;
+    note_record(mention);
     SM_TRY(sm_queue_direct_move(mention->record, batch->side, batch->stream, &batch->copies,
                                 &batch->transfers[batch->queued]));
     batch->queued++;
@@ -303,6 +313,7 @@ static synced_mem_status find_missing_memory(struct batch *batch, struct sm_ment
     const struct sm_copy *const copy = sm_copy_of(record, batch->side);
     if (!sm_is_to_be_moved(record, batch->side) || (copy && !copy->untracked && !copy->read_only))
         return SYNCED_MEM_OK;
+    sm_note_object(mention->object);
     SM_TRY(sm_make_usable(record, batch->side));
     if (sm_is_read_only(record, batch->side) || sm_user_allocator_wanted(sm_owner(record), batch->side)) {
         *without = sm_owner(record);
@@ -331,8 +342,8 @@ static synced_mem_status move_all_objects(struct batch *batch, synced_mem_stream
     if (status == SYNCED_MEM_OK)
         sm_batch_begin(&batch->copies, batch->stream);
     batch->copies.reads = batch->mentions.count > 1 ? sm_inflight_reserve_many(batch->mentions.count) : NULL;
-    for (struct sm_mention *each = batch->mentions.list; each < end && status == SYNCED_MEM_OK && batch->waits.count == 0;
-         each++) {
+    for (struct sm_mention *each = batch->mentions.list;
+         each < end && status == SYNCED_MEM_OK && batch->waits.count == 0; each++) {
         batch->failed = each->object;
         status = move_record(batch, each);
     }

@@ -39,11 +39,22 @@ bool sm_object_is_valid(const struct synced_mem *mem)
     return valid;
 }
 
+void sm_note_wanted_object(const struct synced_mem *mem)
+{
+    struct sm_subject *const subject = &sm_caller.subject;
+    const struct synced_mem *const root = sm_root(mem);
+    if (mem->kind != SM_PIECE)
+        *subject = sm_subject_of(mem);
+    else if (subject->object != root && subject->root != root)
+        *subject = sm_subject_of(root);
+    subject->is_part = mem->kind != SM_WHOLE;
+    subject->offset = sm_begin_of(mem);
+}
+
 /* A trace has roots and the bytes of their parts, not pieces. */
 static void trace_head(const struct synced_mem *record, unsigned head)
 {
-    sm_trace_head(&(struct sm_trace_head){.object = sm_owner(record),
-                                          .name = sm_object_name(record),
+    sm_trace_head(&(struct sm_trace_head){.subject = sm_subject_of(sm_owner(record)),
                                           .before = sm_head(record),
                                           .after = head,
                                           .part = record->kind == SM_PIECE,
@@ -226,7 +237,8 @@ void sm_drop_lost(struct synced_mem *mem)
     drop_lost_contents(mem, NULL);
 }
 
-synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued, bool *over)
+synced_mem_status sm_wait_for_all_unlocked(struct synced_mem *mem, struct sm_waits *waits, bool until_queued,
+                                           bool *over)
 {
     sm_unlock_object(mem);
     const synced_mem_status status = sm_waits_wait(waits, until_queued, over);

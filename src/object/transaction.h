@@ -50,11 +50,14 @@ synced_mem_status sm_enter_restoring_nothing(struct sm_transaction *transaction,
  * heads and reopens the uses that the call has settled. Returns status. Waits for no work. */
 synced_mem_status sm_leave(struct sm_transaction *transaction, synced_mem_status status);
 
-/* Records the object that the caller's function works on. No effect while no caller is wanted. */
+void sm_note_wanted_object(const struct synced_mem *mem);
+
+/* Records the object, or the piece, that the caller's function works on. After an object, a piece of its bytes says
+ * only where they are. No effect while no caller is wanted. */
 static inline void sm_note_object(const struct synced_mem *mem)
 {
     if (sm_caller_is_wanted())
-        sm_caller_set_object(mem, sm_object_name(mem));
+        sm_note_wanted_object(mem);
 }
 
 /* The steps of both, for calls on several objects, which may have one lock. sm_check_first() checks as sm_enter() does,

@@ -154,23 +154,31 @@ void sm_trace_record(const struct sm_trace_event *event)
 
 /* ---- Causes ---- */
 
-/* Fills *who, with the lock held. Returns the object's record. NULL: no object, no trace any more, or no memory. */
-static struct sm_traced *identify_object(const void *object, const char *name, struct sm_trace_who *who)
+static void identify_root(const struct sm_subject *view, struct sm_trace_who *who)
 {
-    struct sm_traced *const record = object && trace.on ? sm_traced_find(object, name) : NULL;
+    const struct sm_subject subject = {.object = view->root, .name = view->root_name};
+    const struct sm_traced *const root = sm_traced_find(&subject);
+    if (!root)
+        return;
+    who->root = root->id;
+    memcpy(who->root_name, root->name, sizeof who->root_name);
+}
+
+/* Fills *who, with the lock held. Returns the subject's record. NULL: no object, no trace any more, or no memory. */
+static struct sm_traced *identify(const struct sm_subject *subject, struct sm_trace_who *who)
+{
+    struct sm_traced *const record = subject->object && trace.on ? sm_traced_find(subject) : NULL;
     *who = (struct sm_trace_who){.id = 0};
     sm_by_caller(&who->by);
     if (record) {
         who->id = record->id;
+        who->is_part = subject->is_part;
+        who->offset = subject->offset;
         memcpy(who->name, record->name, sizeof who->name);
+        if (subject->root)
+            identify_root(subject, who);
     }
     return record;
-}
-
-/* As identify_object(), for the call's object. */
-static struct sm_traced *identify_caller(struct sm_trace_who *who)
-{
-    return identify_object(sm_caller.object, sm_caller.name, who);
 }
 
 struct sm_trace_event sm_trace_event_now(enum sm_trace_kind kind)
@@ -188,10 +196,10 @@ void sm_trace_put_on(struct sm_trace_event *event, struct sm_trace_stream stream
     event->handle = stream.handle;
 }
 
-static void record_caller_event(struct sm_trace_event *event)
+static void record_event_of(const struct sm_subject *subject, struct sm_trace_event *event)
 {
     sm_lock(&trace.lock);
-    (void)identify_caller(&event->who);
+    (void)identify(subject, &event->who);
     append_event(event);
     sm_unlock(&trace.lock);
 }
@@ -214,7 +222,7 @@ static enum sm_side get_target_side(unsigned direction)
 void sm_trace_count_move(unsigned direction, size_t bytes, struct sm_trace_who *who)
 {
     sm_lock(&trace.lock);
-    struct sm_traced *const object = identify_caller(who);
+    struct sm_traced *const object = identify(&sm_caller.subject, who);
     if (object && direction != SM_D2D && bytes > 0)
         sm_traced_moved(object, get_target_side(direction), bytes, &who->by);
     sm_unlock(&trace.lock);
@@ -237,10 +245,12 @@ void sm_trace_write_part(uint64_t since, const struct sm_trace_who *who, size_t 
 
 /* ---- Ranges ---- */
 
-void sm_trace_range(const char *function, const char *object_name)
+void sm_trace_range(const char *function, const struct sm_subject *subject)
 {
-    char text[128];
-    (void)snprintf(text, sizeof text, "%s%s%s", function, object_name[0] ? " " : "", object_name);
+    char name[SM_SUBJECT_BYTES];
+    char text[SM_SUBJECT_BYTES + 80];
+    sm_subject_name(name, subject);
+    (void)snprintf(text, sizeof text, "%s%s%s", function, name[0] ? " " : "", name);
     sm_device_range_begin(text);
 }
 
@@ -259,7 +269,7 @@ void sm_trace_close_wait(uint64_t since, int device, uint64_t serial)
     event.begin = since;
     event.device = device;
     event.after = serial;
-    record_caller_event(&event);
+    record_event_of(&sm_caller.subject, &event);
 }
 
 void sm_trace_write_head(const struct sm_trace_head *head)
@@ -271,7 +281,7 @@ void sm_trace_write_head(const struct sm_trace_head *head)
     event.after = head->offset;
     event.bytes = head->bytes;
     sm_lock(&trace.lock);
-    struct sm_traced *const record = identify_object(head->object, head->name, &event.who);
+    struct sm_traced *const record = identify(&head->subject, &event.who);
     for (enum sm_side side = SM_CPU; record && side < SM_SIDES; side++)
         if (head->before & ~head->after & sm_bit(side))
             record->lost_by[side] = event.who.by;
@@ -282,11 +292,14 @@ void sm_trace_write_head(const struct sm_trace_head *head)
 void sm_trace_write_allocation(size_t bytes, int device, unsigned source, const char *from)
 {
     struct sm_trace_event event = sm_trace_event_now(SM_TRACE_ALLOCATION);
+    struct sm_subject subject = sm_caller.subject;
+    if (subject.root)
+        subject = (struct sm_subject){.object = subject.root, .name = subject.root_name};
     event.bytes = bytes;
     event.device = device;
     event.from = (unsigned char)source;
     event.what = from;
-    record_caller_event(&event);
+    record_event_of(&subject, &event);
 }
 
 void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
@@ -294,7 +307,7 @@ void sm_trace_write_stream_wait(struct sm_trace_stream stream, uint64_t after)
     struct sm_trace_event event = sm_trace_event_now(SM_TRACE_STREAM_WAIT);
     sm_trace_put_on(&event, stream);
     event.after = after;
-    record_caller_event(&event);
+    record_event_of(&sm_caller.subject, &event);
 }
 
 void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm_trace_stream stream)
@@ -304,5 +317,5 @@ void sm_trace_write_prefetch(unsigned source, size_t bytes, bool host, struct sm
     event.bytes = bytes;
     event.from = event.to = (unsigned char)source;
     event.direction = host ? SM_D2H : SM_H2D;
-    record_caller_event(&event);
+    record_event_of(&sm_caller.subject, &event);
 }

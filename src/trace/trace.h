@@ -31,7 +31,11 @@ struct sm_timing;
 struct sm_trace_who {
     struct sm_by by;
     uint64_t id; /* the object's number in this trace; 0: no object */
-    char name[48];
+    char name[SM_SUBJECT_BYTES];
+    uint64_t root; /* of a view, its root's number; else 0 */
+    char root_name[SM_SUBJECT_BYTES];
+    bool is_part; /* it is about a part of the object, or of the root, from offset on */
+    size_t offset;
 };
 
 /* A stream as a trace shows it. */
@@ -120,8 +124,7 @@ static inline void sm_trace_copy_end(const struct sm_trace_copy *copy, const str
 
 /* A change of a head, of an object or of a part of one. */
 struct sm_trace_head {
-    const void *object;
-    const char *name; /* the object's */
+    struct sm_subject subject;
     unsigned before;
     unsigned after;
     bool part; /* the next members say which bytes */
@@ -141,7 +144,7 @@ static inline void sm_trace_head(const struct sm_trace_head *head)
         sm_trace_write_head(head);
 }
 
-/* Records an allocation. from: its origin. */
+/* Records an allocation for the caller's object, or for its root. from: its origin. */
 static inline void sm_trace_allocation(size_t bytes, int device, unsigned source, const char *from)
 {
     if (sm_trace_on())
@@ -181,6 +184,6 @@ static inline void sm_trace_forget(const void *object)
 }
 
 /* Opens a profiler's range for the function. sm_device_range_end() closes it. */
-void sm_trace_range(const char *function, const char *object_name);
+void sm_trace_range(const char *function, const struct sm_subject *subject);
 
 #endif

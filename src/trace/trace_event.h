@@ -79,14 +79,14 @@ struct sm_traced {
     struct sm_by stale_by[2]; /* who had made the side's contents stale before that */
     struct sm_by lost_by[2];  /* who made the side's contents stale last, moved since or not */
     unsigned char last;       /* the side that was moved to last */
-    char name[48];
+    char name[SM_SUBJECT_BYTES];
     void *link; /* for a free cell */
 };
 
 enum { SM_TRACED_TOP = 10 };
 
 /* The functions up to sm_traced_clear() run with the trace's lock held. */
-struct sm_traced *sm_traced_find(const void *object, const char *name); /* NULL: no memory for the record */
+struct sm_traced *sm_traced_find(const struct sm_subject *subject); /* NULL: no memory for the record */
 void sm_traced_moved(struct sm_traced *object, unsigned to, uint64_t bytes, const struct sm_by *by);
 void sm_traced_end(const void *object);
 /* Fills top with the objects of most turns, in falling order. Returns their number. */
@@ -97,7 +97,7 @@ void sm_traced_clear(void);
 size_t sm_trace_top(struct sm_traced top[SM_TRACED_TOP]);
 
 /* Writes an object's name and number, as the trace shows them. */
-enum { SM_TRACE_NAME_BYTES = 80 };
+enum { SM_TRACE_NAME_BYTES = SM_SUBJECT_BYTES + 24 };
 void sm_trace_name(char out[SM_TRACE_NAME_BYTES], const char *name, uint64_t id);
 
 #endif

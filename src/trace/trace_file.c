@@ -16,7 +16,8 @@
 /* FIRST_DEVICE: a device's process number in the file; numbers of real processes are smaller. So the tracks of devices
  * are apart from those of host threads. */
 enum { FIRST_DEVICE = 1 << 24, STREAMS = 256, LINE = 16384, BUFFER = 65536, ESCAPED = SM_TRACE_NAME_BYTES * 6 };
-enum { MORE = 2048 };
+/* SHOWN: bytes of a path in a message, which needs room for the reason. */
+enum { MORE = 2048, SHOWN = 100 };
 
 static struct {
     int fd; /* never a standard descriptor; 0: none */
@@ -121,12 +122,12 @@ static struct number format_since_start(uint64_t time)
     return format_micros(time > file.start ? time - file.start : 0);
 }
 
-/* Writes "name#5", escaped; "" without an object. */
-static void write_escaped_name(char out[ESCAPED], const struct sm_trace_who *who)
+/* Writes "name#5", escaped; "" if the number is 0, for no object. */
+static void write_escaped_name(char out[ESCAPED], const char *object, uint64_t id)
 {
     char name[SM_TRACE_NAME_BYTES];
-    sm_trace_name(name, who->name, who->id);
-    sm_trace_escape(out, who->id > 0 ? name : "");
+    sm_trace_name(name, object, id);
+    sm_trace_escape(out, id > 0 ? name : "");
 }
 
 static const char *get_function_name(const struct sm_by *by)
@@ -150,6 +151,17 @@ static struct by format_cause(const struct sm_by *by, const char *scope_key, con
         used = snprintf(out.text, sizeof out.text, ",\"%s\":\"%s\"", scope_key, scope);
     if (by->place)
         (void)snprintf(out.text + used, sizeof out.text - (size_t)used, ",\"%s\":\"%s\"", place_key, by->place->text);
+    return out;
+}
+
+/* A view's root; nothing of other objects. */
+static struct by format_root(const struct sm_trace_who *who)
+{
+    struct by out = {.text = ""};
+    char name[ESCAPED];
+    write_escaped_name(name, who->root_name, who->root);
+    if (who->root > 0)
+        (void)snprintf(out.text, sizeof out.text, ",\"view_of\":\"%s\"", name);
     return out;
 }
 
@@ -196,19 +208,22 @@ static void write_transfer(const struct sm_trace_event *event)
     uint64_t end = event->end;
     if (event->timed)
         move_transfer_behind(stream, &begin, &end);
-    write_escaped_name(name, &event->who);
+    char offset[40] = "";
+    if (event->who.is_part)
+        (void)snprintf(offset, sizeof offset, ",\"offset\":%zu", event->who.offset);
+    write_escaped_name(name, event->who.name, event->who.id);
     write_line("{\"name\":\"%s%s %s\",\"cat\":\"transfer\",\"ph\":\"X\",\"ts\":%s,\"dur\":%s,\"pid\":%ld,\"tid\":%llu,"
                "\"args\":{\"object\":\"%s\",\"direction\":\"%s\",\"bytes\":%llu,\"part\":%s,\"from\":\"%s\","
                "\"to\":\"%s\",\"device\":%d,\"stream\":%llu,\"call\":\"%s\",\"clock\":\"%s\",\"queued\":%s,"
-               "\"thread\":%llu%s}}",
+               "\"thread\":%llu%s%s%s}}",
                direction, event->part ? " part" : "", name, format_since_start(begin).text,
                format_micros(end - begin).text, event->timed ? (long)FIRST_DEVICE + event->device : file.process,
                (unsigned long long)(event->timed ? event->stream : event->thread), name, direction,
                (unsigned long long)event->bytes, event->part ? "true" : "false", sm_source_name(event->from),
                sm_source_name(event->to), event->device, (unsigned long long)event->stream,
                get_function_name(&event->who.by), event->timed ? "device" : "host",
-               format_since_start(event->queued).text, (unsigned long long)event->thread,
-               format_cause(&event->who.by, "scope", "at").text);
+               format_since_start(event->queued).text, (unsigned long long)event->thread, offset,
+               format_root(&event->who).text, format_cause(&event->who.by, "scope", "at").text);
 }
 
 /* Writes an event on a host thread's track, with or without a duration. format: more of its arguments. */
@@ -225,12 +240,12 @@ static __attribute__((format(printf, 5, 6))) void write_on_thread(const struct s
     va_end(arguments);
     if (while_it_lasts)
         (void)snprintf(phase, sizeof phase, "\"ph\":\"X\",\"dur\":%s", format_micros(event->end - event->begin).text);
-    write_escaped_name(name, &event->who);
+    write_escaped_name(name, event->who.name, event->who.id);
     write_line("{\"name\":\"%s%s%s\",\"cat\":\"%s\",%s,\"ts\":%s,\"pid\":%ld,\"tid\":%llu,"
-               "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s}}",
+               "\"args\":{\"object\":\"%s\",\"call\":\"%s\"%s%s%s}}",
                what, name[0] ? " " : "", name, category, phase, format_since_start(event->begin).text, file.process,
                (unsigned long long)event->thread, name, get_function_name(&event->who.by), more,
-               format_cause(&event->who.by, "scope", "at").text);
+               format_root(&event->who).text, format_cause(&event->who.by, "scope", "at").text);
 }
 
 static void write_head(const struct sm_trace_event *event)
@@ -298,7 +313,8 @@ synced_mem_status sm_trace_file_open(const char *path)
 {
     const int fd = move_above_standard(open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
     if (fd < 0)
-        return sm_fail(SYNCED_MEM_ERR_FILE, "'%s' can't be opened to write: %s", path, strerror(errno));
+        return sm_fail(SYNCED_MEM_ERR_FILE, "'%.*s%s' can't be opened to write: %s", SHOWN, path,
+                       strlen(path) > SHOWN ? "..." : "", strerror(errno));
     memset(&file, 0, offsetof(__typeof__(file), buffer));
     file.fd = fd;
     file.start = sm_trace_time();

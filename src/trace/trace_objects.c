@@ -23,19 +23,19 @@ static struct sm_traced **get_object_bucket(const void *object)
     return &objects.buckets[sm_hash((uintptr_t)object) >> 54];
 }
 
-struct sm_traced *sm_traced_find(const void *object, const char *name)
+struct sm_traced *sm_traced_find(const struct sm_subject *subject)
 {
-    struct sm_traced **const bucket = get_object_bucket(object);
+    struct sm_traced **const bucket = get_object_bucket(subject->object);
     struct sm_traced *record = *bucket;
-    while (record && record->object != object)
+    while (record && record->object != subject->object)
         record = record->next;
     if (record)
         return record;
     record = sm_cells_take(&objects.cells);
     if (!record)
         return NULL;
-    *record = (struct sm_traced){.object = object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
-    (void)snprintf(record->name, sizeof record->name, "%s", name);
+    *record = (struct sm_traced){.object = subject->object, .next = *bucket, .id = ++objects.last_id, .last = SM_SIDES};
+    sm_subject_name(record->name, subject);
     *bucket = record;
     return record;
 }

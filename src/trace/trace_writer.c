@@ -141,8 +141,8 @@ void sm_trace_print_summary(FILE *file)
 {
     struct sm_traced top[SM_TRACED_TOP];
     const size_t count = sm_trace_top(top);
-    (void)fprintf(file, "%-52s %7s %19s %19s\n", "objects that went back and forth most", "turns", "to the device",
-                  "to the host");
+    (void)fprintf(file, "process %ld\n%-52s %7s %19s %19s\n", (long)getpid(), "objects that went back and forth most",
+                  "turns", "to the device", "to the host");
     for (size_t i = 0; i < count; i++)
         print_traced_object(file, &top[i]);
     if (count == 0)

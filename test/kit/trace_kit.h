@@ -22,8 +22,8 @@ const char *read_file(const char *from);
 void start(void);
 void stop(void);
 
-#define HAS(words) ck_assert_msg(strstr(text, (words)) != NULL, "'%s' is not in:\n%s", (words), text)
-#define HAS_NOT(words) ck_assert_msg(strstr(text, (words)) == NULL, "'%s' is in:\n%s", (words), text)
+#define HAS(words) ck_assert_msg(strstr(text, (words)) != NULL, "'%s' is not in:\n%.3000s", (words), text)
+#define HAS_NOT(words) ck_assert_msg(strstr(text, (words)) == NULL, "'%s' is in:\n%.3000s", (words), text)
 /* Returns how often the words occur in the text. */
 unsigned count_of(const char *words);
 

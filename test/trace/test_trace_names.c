@@ -29,6 +29,8 @@ void __wrap_sm_device_range_end(void)
         ck_assert_int_eq(open_ranges, 0);                                                                              \
     } while (0)
 
+static char summary[8192];
+
 /* Functions without an object have a range too. */
 START_TEST(ranges)
 {
@@ -76,6 +78,86 @@ START_TEST(call_that_asked_for_memory)
 }
 END_TEST
 
+/* A view is named by its own name or by its place. The memory is its root's. */
+START_TEST(views)
+{
+    synced_mem *const root = make_on(SIZE, 0);
+    synced_mem *const params = make_named("params", SIZE);
+    synced_mem *weight, *bias, *rest, *plain;
+    synced_mem_options options;
+    synced_mem_options_init(&options);
+    options.name = "we\"ight";
+    OK(synced_mem_view(&weight, params, 0, 256, &options));
+    OK(synced_mem_view(&bias, params, 256, 256, NULL));
+    OK(synced_mem_view(&rest, params, SIZE, 0, NULL));
+    OK(synced_mem_view(&plain, root, 128, 64, NULL));
+    start();
+    move(bias);
+    move(weight);
+    move(plain);
+    OK(synced_mem_wait(bias));
+    IS_RANGE("synced_mem_wait params[256:512]", synced_mem_wait(bias));
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(params));
+    (void)synced_mem_mutable_cpu_data(rest);
+    FILE *const file = fmemopen(summary, sizeof summary, "w");
+    OK(synced_mem_trace_summary(file));
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_msg(strstr(summary, "\nparams[256:512]#2 "), "%s", summary);
+    stop();
+    HAS("\"name\":\"allocate params#1\"");
+    HAS_NOT("allocate params[");
+    HAS_NOT("allocate we");
+    HAS("\"name\":\"h2d part params[256:512]#2\"");
+    HAS("\"object\":\"params[256:512]#2\",\"direction\":\"h2d\",\"bytes\":256,");
+    HAS(",\"offset\":256,\"view_of\":\"params#1\",\"at\":");
+    HAS("\"name\":\"h2d part we\\u0022ight#");
+    HAS(",\"offset\":0,\"view_of\":\"params#1\",\"at\":");
+    HAS("\"name\":\"h2d [128:192]#");
+    OK(synced_mem_release(weight));
+    OK(synced_mem_release(bias));
+    OK(synced_mem_release(rest));
+    OK(synced_mem_release(plain));
+    OK(synced_mem_release(params));
+    OK(synced_mem_release(root));
+}
+END_TEST
+
+/* Calls on several objects name each, and each part of it. */
+START_TEST(several_views)
+{
+    synced_mem *const root = make_named("root", SIZE);
+    synced_mem *const params = make_named("params", SIZE);
+    synced_mem *both[2], *inner;
+    OK(synced_mem_view(&both[0], params, 256, 512, NULL));
+    OK(synced_mem_view(&inner, params, 512, 64, NULL));
+    OK(synced_mem_view(&both[1], root, 0, 512, NULL));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(params));
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(root));
+    start();
+    OK(synced_mem_async_gpu_push_n(both, 2, NULL));
+    OK(synced_mem_async_gpu_copy(both[0], both[1], NULL));
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(params));
+    stop();
+    HAS("\"object\":\"params[256:768]#");
+    HAS("\"offset\":256,\"view_of\":\"params#");
+    HAS("\"offset\":512,\"view_of\":\"params#");
+    HAS("\"offset\":576,\"view_of\":\"params#");
+    HAS("\"object\":\"root[0:512]#");
+    HAS("\"offset\":0,\"view_of\":\"root#");
+    HAS("\"name\":\"allocate params#");
+    HAS("\"name\":\"allocate root#");
+    HAS_NOT("allocate root[");
+    HAS_NOT("allocate params[");
+    HAS("\"name\":\"d2d params[256:768]#");
+    HAS("\"name\":\"d2h part params#");
+    OK(synced_mem_release(both[0]));
+    OK(synced_mem_release(both[1]));
+    OK(synced_mem_release(inner));
+    OK(synced_mem_release(params));
+    OK(synced_mem_release(root));
+}
+END_TEST
+
 static void take_back(void *data, void *user, synced_mem_stream stream)
 {
     (void)stream;
@@ -115,6 +197,8 @@ Suite *suite(void)
     Suite *const all = suite_create("trace names");
     TCase *const cases = add_case(all, "trace names");
     tcase_add_test(cases, ranges);
+    tcase_add_test(cases, views);
+    tcase_add_test(cases, several_views);
     tcase_add_test(cases, call_that_asked_for_memory);
     tcase_add_test(cases, call_that_gave_memory_back);
     return all;

@@ -2,6 +2,7 @@
 #include "trace_kit.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -61,6 +62,16 @@ END_TEST
 /* The value of SYNCED_MEM_TRACE_SUMMARY; NULL: it is not set. */
 static const char *asks_for_summary;
 
+/* The process that was run last. */
+static pid_t ran;
+
+/* The file that the environment names for a process: the given path, with the process's number. */
+static void name_file_of(pid_t process)
+{
+    char *const extension = strrchr(path, '.');
+    (void)snprintf(extension, sizeof path - (size_t)(extension - path), ".%ld.json", (long)process);
+}
+
 /* Acts in a new process, which has not used the library. Returns its status. said: receives its stderr. */
 static int run(void (*act)(void), const char *value, bool set_user, char *said, size_t room)
 {
@@ -88,7 +99,17 @@ static int run(void (*act)(void), const char *value, bool set_user, char *said, 
     said[used] = 0;
     (void)close(ends[0]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ran = child;
     return status;
+}
+
+/* Reads and removes the file of the process that was run last. */
+static void read_file_of_process(void)
+{
+    name_file_of(ran);
+    read_file(path);
+    ck_assert_int_eq(unlink(path), 0);
+    name_file();
 }
 
 static void use(void)
@@ -110,7 +131,8 @@ static void ask_why_not(void)
 {
     use();
     FAILS(SYNCED_MEM_ERR_INVALID_STATE, synced_mem_trace_stop());
-    SAYS("there is no trace: SYNCED_MEM_TRACE: '/nowhere/x' can't be opened to write");
+    SAYS("there is no trace: SYNCED_MEM_TRACE: '/nowhere/x");
+    SAYS("' can't be opened to write");
     name_file();
     start();
     stop();
@@ -129,14 +151,14 @@ START_TEST(environment)
     name_file();
     ck_assert_int_eq(run(use, path, false, said, sizeof said), 0);
     ck_assert_str_eq(said, "");
-    read_file(path);
+    read_file_of_process();
     HAS("used#1");
     ck_assert_str_eq(text + strlen(text) - 3, "\n]\n");
     if (gpu_expected())
         HAS("\"name\":\"h2d used#1\"");
     ck_assert_int_eq(run(stop_at_once, path, false, said, sizeof said), 0);
+    read_file_of_process();
     HAS("end of the trace");
-    ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(run(use, "", false, said, sizeof said), 0);
     ck_assert_str_eq(said, "");
 }
@@ -161,23 +183,27 @@ static unsigned summaries_in(const char *said)
 START_TEST(environment_that_asks_for_a_summary)
 {
     char said[4096];
+    char number[40];
     struct stat facts;
     name_file();
     asks_for_summary = "1";
     ck_assert_int_eq(run(use_and_fork, "", false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 1);
+    (void)snprintf(number, sizeof number, "process %ld\n", (long)ran);
+    HAS(number);
     HAS(gpu_expected() ? "used#1 " : "(no transfers while there was a trace)");
     ck_assert_int_eq(run(use, path, false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 1);
-    read_file(path);
+    read_file_of_process();
     HAS("used#1");
-    ck_assert_int_eq(unlink(path), 0);
     ck_assert_int_eq(run(stop_at_once, "", false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 1);
     ck_assert_int_eq(run(use, "/nowhere/x", false, said, sizeof said), 0);
     ck_assert_uint_eq(summaries_in(said), 0);
     ck_assert_int_eq(run(use, path, true, said, sizeof said), 0);
     ck_assert_str_eq(said, "");
+    ck_assert_int_ne(stat(path, &facts), 0);
+    name_file_of(ran);
     ck_assert_int_ne(stat(path, &facts), 0);
     asks_for_summary = "0";
     ck_assert_int_eq(run(use, "", false, said, sizeof said), 0);
@@ -189,8 +215,12 @@ START_TEST(environment_that_names_no_file)
 {
     char said[4096];
     ck_assert_int_eq(run(ask_why_not, "/nowhere/x", false, said, sizeof said), 0);
-    ck_assert_str_eq(said, "synced_mem: SYNCED_MEM_TRACE: '/nowhere/x' can't be opened to write: No such file or "
-                           "directory\n");
+    char expected[160];
+    (void)snprintf(expected, sizeof expected,
+                   "synced_mem: SYNCED_MEM_TRACE: '/nowhere/x.%ld' can't be opened to write: No such file or "
+                   "directory\n",
+                   (long)ran);
+    ck_assert_str_eq(said, expected);
 }
 END_TEST
 
@@ -201,6 +231,8 @@ START_TEST(environment_of_a_set_user_id_process)
     name_file();
     ck_assert_int_eq(run(use, path, true, said, sizeof said), 0);
     ck_assert_str_eq(said, "");
+    ck_assert_int_ne(stat(path, &facts), 0);
+    name_file_of(ran);
     ck_assert_int_ne(stat(path, &facts), 0);
 }
 END_TEST
@@ -219,16 +251,97 @@ START_TEST(a_file_for_each_process)
 }
 END_TEST
 
+/* The number comes before the extension of the file's name, if it has one. */
+static const struct {
+    const char *given;
+    const char *before;
+    const char *behind;
+} named[] = {
+    {"trace.json", "trace.", ".json"},
+    {"trace", "trace.", ""},
+    {".trace", ".trace.", ""},
+    {"a.b/trace", "a.b/trace.", ""},
+    {"a.b/t.r.json", "a.b/t.r.", ".json"},
+    {"%p", "", ""},
+    {"t%p.x.json", "t", ".x.json"},
+    {"%d%p%p", "%d", "%p"},
+    {"a.b/%s.", "a.b/%s.", "."},
+};
+
+START_TEST(names_of_files)
+{
+    char said[4096];
+    char directory[] = "/tmp/synced_mem_trace_XXXXXX";
+    char given[128];
+    char made[200];
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    (void)snprintf(made, sizeof made, "%s/a.b", directory);
+    ck_assert_int_eq(mkdir(made, 0700), 0);
+    (void)snprintf(given, sizeof given, "%s/%s", directory, named[_i].given);
+    ck_assert_int_eq(run(use, given, false, said, sizeof said), 0);
+    ck_assert_str_eq(said, "");
+    (void)snprintf(made, sizeof made, "%s/%s%ld%s", directory, named[_i].before, (long)ran, named[_i].behind);
+    read_file(made);
+    HAS("used#1");
+    ck_assert_int_eq(unlink(made), 0);
+    (void)snprintf(made, sizeof made, "%s/a.b", directory);
+    ck_assert_int_eq(rmdir(made), 0);
+    ck_assert_int_eq(rmdir(directory), 0); /* there is no other file */
+}
+END_TEST
+
+/* A pipe is no process's file, and its name is as given. */
+START_TEST(trace_to_a_pipe)
+{
+    char said[4096];
+    name_file();
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(run(use, path, false, said, sizeof said), 0);
+    ck_assert_str_eq(said, "");
+    const ssize_t got = read(fd, text, sizeof text - 1);
+    ck_assert_int_gt(got, 0);
+    text[got] = 0;
+    HAS("used#1");
+    (void)close(fd);
+    ck_assert_int_eq(unlink(path), 0);
+}
+END_TEST
+
+/* A path that is too long is refused. It must not be cut to the name of another file. */
+START_TEST(names_that_are_too_long)
+{
+    static const struct {
+        size_t length;
+        const char *end;
+    } rows[] = {{PATH_MAX - 1, ".json"}, {PATH_MAX - 1, "%p"}, {PATH_MAX, ""}, {PATH_MAX + 10, ""}, {3 * PATH_MAX, ""}};
+    static char given[3 * PATH_MAX + 1];
+    char said[4096];
+    char directory[] = "/tmp/synced_mem_trace_XXXXXX";
+    ck_assert_ptr_nonnull(mkdtemp(directory));
+    const size_t begin = strlen(directory), end = rows[_i].length - strlen(rows[_i].end);
+    memcpy(given, directory, begin);
+    for (size_t i = begin; i < end; i++)
+        given[i] = i % 2 == begin % 2 ? '/' : i < PATH_MAX - 5 ? '.' : 'a';
+    memset(given + PATH_MAX - 5, 'a', end > PATH_MAX - 5 ? end - (PATH_MAX - 5) : 0);
+    memcpy(given + end, rows[_i].end, strlen(rows[_i].end) + 1);
+    ck_assert_uint_eq(strlen(given), rows[_i].length);
+    ck_assert_int_eq(run(use, given, false, said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "...' can't be opened to write: File name too long\n"), "%s", said);
+    ck_assert_int_eq(rmdir(directory), 0); /* no file was made */
+}
+END_TEST
+
 START_TEST(killed)
 {
     char said[4096];
     name_file();
     ck_assert(WIFSIGNALED(run(use_and_die, path, false, said, sizeof said)));
-    read_file(path);
+    read_file_of_process();
     ck_assert_int_eq(text[0], '[');
     ck_assert_str_eq(text + strlen(text) - 1, "}");
     HAS("used#1");
-    ck_assert_int_eq(unlink(path), 0);
 }
 END_TEST
 
@@ -265,6 +378,9 @@ Suite *suite(void)
     tcase_add_test(processes, environment_that_names_no_file);
     tcase_add_test(processes, environment_of_a_set_user_id_process);
     tcase_add_test(processes, a_file_for_each_process);
+    tcase_add_loop_test(processes, names_of_files, 0, sizeof named / sizeof named[0]);
+    tcase_add_test(processes, trace_to_a_pipe);
+    tcase_add_loop_test(processes, names_that_are_too_long, 0, 5);
     tcase_add_test(processes, killed);
     if (fixture_schedule() == 0)
         tcase_add_test(processes, exit_with_a_slow_file);
