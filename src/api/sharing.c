@@ -23,7 +23,7 @@ static synced_mem_status check_shareable(const synced_mem *mem, struct sm_sharin
 static synced_mem_status share(synced_mem *mem, int socket, int timeout_ms)
 {
     const sm_deadline deadline = sm_deadline_after(timeout_ms);
-    struct sm_sharing *sharing;
+    struct sm_sharing *sharing = NULL;
     SM_TRY(check_shareable(mem, &sharing));
     return sm_share(sharing, socket, deadline);
 }
@@ -54,7 +54,7 @@ synced_mem_status synced_mem_receive(synced_mem **out, int socket, int timeout_m
 static synced_mem_status acquire(synced_mem *mem, synced_mem_side side, synced_mem_turn turn, int timeout_ms)
 {
     const sm_deadline deadline = sm_deadline_after(timeout_ms);
-    struct sm_sharing *sharing;
+    struct sm_sharing *sharing = NULL;
     SM_TRY(check_shareable(mem, &sharing));
     if (side != SYNCED_MEM_SIDE_CPU && side != SYNCED_MEM_SIDE_GPU)
         return sm_fail(SYNCED_MEM_ERR_INVALID_ARGUMENT, "side %d is not known", (int)side);
@@ -70,7 +70,7 @@ synced_mem_status synced_mem_acquire(synced_mem *mem, synced_mem_side side, sync
 
 static synced_mem_status hand_over(synced_mem *mem)
 {
-    struct sm_sharing *sharing;
+    struct sm_sharing *sharing = NULL;
     SM_TRY(check_shareable(mem, &sharing));
     return sm_hand_over(sharing);
 }

@@ -16,7 +16,8 @@ struct sm_registration {
     size_t locked; /* page-locked bytes, from the start */
     int device;
     unsigned holders;
-    bool changing; /* the runtime registers or unregisters it just now */
+    bool read_only; /* devices may only read it */
+    bool changing;  /* the runtime registers or unregisters it just now */
     struct sm_registration *next;
 };
 
@@ -81,14 +82,15 @@ static synced_mem_status query_runtime(struct sm_copy *copy, int device)
 
 enum relation { APART, PARTIAL, WITHIN };
 
-/* A range that is just changing counts as one that contains no memory. */
+/* A range that is just changing, or that a transfer to this copy may not write, counts as one that contains no memory. */
 static enum relation compare_ranges(const struct sm_copy *copy, const struct sm_registration *at)
 {
     const char *const first = sm_copy_data(copy);
     const char *const last = get_last_byte(copy);
     if (last < at->data || first >= at->data + at->bytes)
         return APART;
-    return at->changing || first < at->data || last >= at->data + at->bytes ? PARTIAL : WITHIN;
+    const bool is_usable = !at->changing && (!at->read_only || copy->read_only);
+    return !is_usable || first < at->data || last >= at->data + at->bytes ? PARTIAL : WITHIN;
 }
 
 /* Finds the range that contains the copy's memory. *found: NULL if there is none. */
@@ -197,12 +199,27 @@ static void end_registration(struct sm_registration *made, bool failed)
         free(made);
 }
 
+/* Memory that the process can only read, such as that of a mapped file, needs a registration for reading. The other
+ * kind is tried first, as other objects may write the memory. */
+static synced_mem_status register_for(const struct sm_copy *copy, struct sm_registration *made)
+{
+    const synced_mem_status status =
+        sm_device_host_register(made->device, made->data, made->bytes, false, &made->locked);
+    if (status != SYNCED_MEM_ERR_CUDA || !copy->read_only)
+        return status;
+    made->read_only = true;
+    if (sm_device_host_register(made->device, made->data, made->bytes, true, &made->locked) == SYNCED_MEM_OK)
+        return SYNCED_MEM_OK;
+    const struct sm_detail second = sm_detail_get();
+    return sm_fail(status, "the memory is read-only, and can't be page-locked for reading: %s", second.text);
+}
+
 static synced_mem_status register_memory(struct sm_copy *copy, int device)
 {
     struct sm_registration *const made = begin_registration(copy, device);
     if (!made)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
-    const synced_mem_status status = sm_device_host_register(device, made->data, made->bytes, &made->locked);
+    const synced_mem_status status = register_for(copy, made);
     end_registration(made, status != SYNCED_MEM_OK);
     if (status != SYNCED_MEM_OK)
         return sm_refusal_note(status, -1, copy->bytes);

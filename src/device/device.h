@@ -90,9 +90,10 @@ synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total)
 enum { SM_DEVICE_ALIGNMENT = 256 };
 
 /* Page-locks existing host memory, so that every device can access it. With unified addressing, devices use the host's
- * address. Ranges may share a page, but no byte. *locked: the page-locked bytes from data on. After a failure *locked
- * is 0, unless a part could not be unregistered again. ERR_OUT_OF_HOST_MEMORY. */
-synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked);
+ * address. Ranges may share a page, but no byte. read_only: devices only read it; without, the process must be able to
+ * write it. *locked: the page-locked bytes from data on. After a failure *locked is 0, unless a part could not be
+ * unregistered again. ERR_OUT_OF_HOST_MEMORY. */
+synced_mem_status sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked);
 /* Ends the registration. data, size: as registered. *locked: as above; it shrinks, to 0 on success. No work may be in
  * flight on the memory. May wait for the device. */
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked);

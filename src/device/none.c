@@ -58,9 +58,9 @@ synced_mem_status sm_device_pci_id(int device, char id[SM_PCI_ID_BYTES])
     return fail_without_gpu();
 }
 
-synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked)
+synced_mem_status sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked)
 {
-    (void)device, (void)data, (void)size;
+    (void)device, (void)data, (void)size, (void)read_only;
     *locked = 0;
     return fail_without_gpu();
 }

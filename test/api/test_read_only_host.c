@@ -23,6 +23,31 @@ START_TEST(reading_keeps_the_memory)
 }
 END_TEST
 
+/* A device that can't do it refuses. */
+START_TEST(page_locked_file)
+{
+    void *const file = map_file(SIZE, 1);
+    synced_mem *const mem = make(SIZE);
+    const synced_mem_status status = USE(mem, .cpu_data = file, .flags = READ_ONLY | SYNCED_MEM_MEMORY_PAGE_LOCK);
+    if (status == SYNCED_MEM_OK) {
+        synced_mem *const reader = make(SIZE);
+        OK(synced_mem_set_cpu_data(reader, file));
+        ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 1));
+        ck_assert(device_is(synced_mem_gpu_data(reader), SIZE, 1));
+        gpu_fill(synced_mem_mutable_gpu_data(mem), SIZE, 2, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(mem), SIZE, 2));
+        OK(synced_mem_release(reader));
+    } else if (gpu_expected()) {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_CUDA);
+        SAYS("the memory is read-only, and can't be page-locked for reading: ");
+    } else {
+        ck_assert_int_eq(status, SYNCED_MEM_ERR_NO_GPU);
+    }
+    OK(synced_mem_release(mem));
+    unmap_file(file, SIZE, 1);
+}
+END_TEST
+
 START_TEST(unknown_flags)
 {
     char byte = 0;
@@ -310,6 +335,7 @@ Suite *suite(void)
     TCase *tcase = add_case(all, "handing in");
     tcase_add_test(tcase, reading_keeps_the_memory);
     tcase_add_test(tcase, unknown_flags);
+    tcase_add_test(tcase, page_locked_file);
     tcase = add_case(all, "accesses");
     tcase_add_loop_test(tcase, a_mutable_access_keeps_the_contents, 0, 2);
     tcase_add_loop_test(tcase, an_overwrite_takes_other_memory, 0, 2);

@@ -216,7 +216,7 @@ static void use_the_seam(const void *unused)
         sm_device_resolve(0, &device),
         sm_device_query_pointer(0, data, &pointer),
         sm_device_pci_id(0, id),
-        sm_device_host_register(0, data, 8, &locked),
+        sm_device_host_register(0, data, 8, false, &locked),
         sm_device_host_unregister(0, data, 8, &locked),
         sm_device_alloc(0, 8, NULL, &data),
         sm_device_free(0, data, NULL),

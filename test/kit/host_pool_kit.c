@@ -14,12 +14,12 @@
 
 struct fake fake;
 
-synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size, size_t *locked);
-synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, size_t *locked);
-synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, size_t *locked)
+synced_mem_status __real_sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked);
+synced_mem_status __wrap_sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked)
 {
     if (!fake.on)
-        return __real_sm_device_host_register(device, data, size, locked);
+        return __real_sm_device_host_register(device, data, size, read_only, locked);
     *locked = 0;
     if (fake.register_fails_at > 0 && --fake.register_fails_at == 0)
         return fake.register_answers;

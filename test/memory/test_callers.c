@@ -3,9 +3,11 @@
 #include "heap.h"
 
 #include "cudart_emu.h"
+#include "object/object.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { SIZE = 5000 };
 
@@ -97,6 +99,35 @@ START_TEST(page_locking_is_refused)
     OK(USE(mem, .cpu_data = mine, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
     OK(synced_mem_release(mem));
     free(mine);
+}
+END_TEST
+
+/* Memory that the process can't write is page-locked for reading, unless the device can't do that. */
+START_TEST(page_locking_of_read_only_memory)
+{
+    enum { BOTH = SYNCED_MEM_MEMORY_PAGE_LOCK | SYNCED_MEM_MEMORY_READ_ONLY };
+    void *const file = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    synced_mem *const mem = make_at_cpu(SIZE, 4), *const other = make_at_cpu(SIZE, 5);
+    const struct facts before = facts_of(mem);
+    FAILS(SYNCED_MEM_ERR_CUDA, USE(mem, .cpu_data = file, .flags = SYNCED_MEM_MEMORY_PAGE_LOCK));
+    emu_fail("cudaHostRegister", 2, cudaErrorNotSupported, false);
+    FAILS(SYNCED_MEM_ERR_CUDA, USE(mem, .cpu_data = file, .flags = BOTH));
+    SAYS("the memory is read-only, and can't be page-locked for reading: ");
+    SAYS("cudaErrorNotSupported");
+    check_unchanged(mem, &before);
+    ck_assert_uint_eq(emu_live(EMU_REGISTERED), 0);
+    OK(USE(mem, .cpu_data = file, .flags = BOTH));
+    ck_assert_uint_eq(emu_live(EMU_REGISTERED), 1);
+    OK(synced_mem_set_cpu_data(other, file)); /* a transfer may write it, so the runtime must not get the pointer */
+    ck_assert(device_is(synced_mem_gpu_data(mem), SIZE, 0));
+    ck_assert(device_is(synced_mem_gpu_data(other), SIZE, 0));
+    ck_assert(sm_copy_of(mem, SM_CPU)->pinned);
+    ck_assert(!sm_copy_of(other, SM_CPU)->pinned);
+    OK(synced_mem_release(other));
+    const unsigned locked = (unsigned)emu_live(EMU_REGISTERED); /* with a buffer of the library's */
+    OK(synced_mem_release(mem));
+    ck_assert_uint_eq(emu_live(EMU_REGISTERED), locked - 1);
+    ck_assert_int_eq(munmap(file, SIZE), 0);
 }
 END_TEST
 
@@ -251,6 +282,7 @@ Suite *suite(void)
     tcase_add_loop_test(memory, the_runtime_does_not_say, 0, 4);
     tcase_add_test(memory, the_runtime_does_not_say_of_device_memory);
     tcase_add_test(memory, page_locking_is_refused);
+    tcase_add_test(memory, page_locking_of_read_only_memory);
     tcase_add_test(memory, page_locked_for_nothing);
     tcase_add_test(memory, undoing_it_is_refused);
     TCase *const left = add_case_without_end(made, "left");

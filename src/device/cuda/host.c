@@ -15,11 +15,12 @@ static size_t get_last_piece(const char *data, size_t locked, size_t size)
     return size <= SM_CUDA_PIECE || locked < behind ? locked : behind;
 }
 
-static synced_mem_status register_piece(int device, char *data, size_t size)
+static synced_mem_status register_piece(int device, char *data, size_t size, bool read_only)
 {
-    return check_code_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY,
-                           cudaHostRegister(data, size, cudaHostRegisterPortable | cudaHostRegisterMapped),
-                           "cudaHostRegister", device, size);
+    const unsigned flags =
+        cudaHostRegisterPortable | cudaHostRegisterMapped | (read_only ? cudaHostRegisterReadOnly : 0);
+    return check_code_with(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, cudaHostRegister(data, size, flags), "cudaHostRegister",
+                           device, size);
 }
 
 /* Unregisters the last piece first, so that the page-locked bytes are always the first ones. */
@@ -44,12 +45,12 @@ static void undo_registration(int device, char *data, size_t size, size_t *locke
     sm_detail_set(&first);
 }
 
-static synced_mem_status register_pieces(int device, char *data, size_t size, size_t *locked)
+static synced_mem_status register_pieces(int device, char *data, size_t size, bool read_only, size_t *locked)
 {
     synced_mem_status status = SYNCED_MEM_OK;
     while (*locked < size && status == SYNCED_MEM_OK) {
         const size_t piece = get_next_piece(data + *locked, size - *locked, size);
-        status = register_piece(device, data + *locked, piece);
+        status = register_piece(device, data + *locked, piece, read_only);
         if (status == SYNCED_MEM_OK)
             *locked += piece;
     }
@@ -58,13 +59,14 @@ static synced_mem_status register_pieces(int device, char *data, size_t size, si
     return status;
 }
 
-synced_mem_status sm_device_host_register(int device, void *data, size_t size, size_t *locked)
+synced_mem_status sm_device_host_register(int device, void *data, size_t size, bool read_only, size_t *locked)
 {
     struct before before;
     const synced_mem_status status = enter_device(device, &before);
     *locked = 0;
-    return status != SYNCED_MEM_OK ? status
-                                   : leave_device(device, &before, register_pieces(device, data, size, locked));
+    return status != SYNCED_MEM_OK
+               ? status
+               : leave_device(device, &before, register_pieces(device, data, size, read_only, locked));
 }
 
 synced_mem_status sm_device_host_unregister(int device, void *data, size_t size, size_t *locked)

@@ -62,7 +62,7 @@ static synced_mem_status map_and_lock_segment(struct sm_segment *segment)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for %zu page-locked bytes", segment->bytes);
     sm_prefault(segment->start, segment->bytes);
     const synced_mem_status status =
-        sm_device_host_register(segment->device, segment->start, segment->bytes, &segment->locked);
+        sm_device_host_register(segment->device, segment->start, segment->bytes, false, &segment->locked);
     if (status != SYNCED_MEM_OK)
         unmap_or_quarantine_segment(segment);
     return status;
