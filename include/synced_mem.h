@@ -306,7 +306,8 @@ SYNCED_MEM_API size_t synced_mem_offset(const synced_mem *mem);
  *                 ERR_OWNER_DIED once. By then another process may have written new contents. A process that executes
  *                 another program, or a forked child, has no turn.
  *    trust        A process that has the object can write wrong bytes into it, end turns of others and keep a turn for
- *                 ever. It cannot make another process fault, write outside of the buffer, or wait beyond its timeout.
+ *                 ever. It cannot make another process fault, write outside of the buffer, or wait more than
+ *                 50 ms beyond its timeout.
  *    forks        A forked child can read facts of its parent's shareable objects, and release them. Other calls on
  *                 them return ERR_FORKED there. The handlers of pthread_atfork() see to that. A child of _Fork() or of
  *                 the bare system call runs none: it must end or execute another program without a call into the
@@ -348,7 +349,8 @@ SYNCED_MEM_API synced_mem_status synced_mem_share(synced_mem *mem, int socket, i
  * @param socket      as for synced_mem_share(). After a failure close it: part of a message may be read
  * @param timeout_ms  for the whole message to come
  * Blocking: until the message is there. Ownership: the caller owns the reference until synced_mem_release(); nothing
- * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT;
+ * after a failure. Threads: safe; as synced_mem_share(). Errors: ERR_INVALID_ARGUMENT (no such socket); ERR_TIMEOUT
+ * (also if a process that has the object delays all calls of the system on its files);
  * ERR_PEER (the socket is closed, something else came, or it is of another user); ERR_INVALID_STATE (64 objects have
  * the memory); ERR_FILE (no descriptor left, no /proc, or too many of other processes' that can't be closed);
  * ERR_OUT_OF_HOST_MEMORY. @since 0.2 */

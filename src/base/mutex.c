@@ -11,6 +11,7 @@
 #include <linux/futex.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
@@ -19,10 +20,10 @@ static_assert(sizeof(atomic_uint) == 4, "a futex has 32 bits");
 enum { POLLS = 100 };
 
 /* Calls futex() and keeps the caller's errno. */
-static void call_futex(atomic_uint *word, int operation, unsigned value)
+static void call_futex(atomic_uint *word, int operation, unsigned value, const struct timespec *most)
 {
     const int before = errno;
-    (void)syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
+    (void)syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, most, NULL, 0);
     errno = before;
 }
 
@@ -51,21 +52,28 @@ void sm_mutex_wait(struct sm_mutex *mutex)
         if (poll_and_take_lock(mutex))
             return;
     while (atomic_exchange_explicit(&mutex->state, SM_MUTEX_AWAITED, memory_order_acquire) != SM_MUTEX_OPEN)
-        call_futex(&mutex->state, FUTEX_WAIT, SM_MUTEX_AWAITED);
+        call_futex(&mutex->state, FUTEX_WAIT, SM_MUTEX_AWAITED, NULL);
 }
 
 void sm_mutex_wake(struct sm_mutex *mutex)
 {
-    call_futex(&mutex->state, FUTEX_WAKE, 1);
+    call_futex(&mutex->state, FUTEX_WAKE, 1, NULL);
 }
 
 void sm_events_wait(struct sm_events *events, unsigned seen)
 {
-    call_futex(&events->count, FUTEX_WAIT, seen);
+    call_futex(&events->count, FUTEX_WAIT, seen, NULL);
+}
+
+void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds)
+{
+    const struct timespec most = {.tv_sec = (time_t)(nanoseconds / 1000000000),
+                                  .tv_nsec = (long)(nanoseconds % 1000000000)};
+    call_futex(&events->count, FUTEX_WAIT, seen, &most);
 }
 
 void sm_events_add(struct sm_events *events)
 {
     atomic_fetch_add(&events->count, 1);
-    call_futex(&events->count, FUTEX_WAKE, INT_MAX);
+    call_futex(&events->count, FUTEX_WAKE, INT_MAX, NULL);
 }

@@ -7,6 +7,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 enum sm_mutex_state { SM_MUTEX_OPEN, SM_MUTEX_HELD, SM_MUTEX_AWAITED /* held, and threads may sleep */ };
 
@@ -60,6 +61,8 @@ static inline unsigned sm_events_seen(struct sm_events *events)
 
 /* Blocks until the count differs from seen. It may return earlier, so callers read their condition again. */
 void sm_events_wait(struct sm_events *events, unsigned seen);
+/* Does the same, at most so long. */
+void sm_events_wait_for(struct sm_events *events, unsigned seen, uint64_t nanoseconds);
 /* Counts one event and wakes all waiting threads. */
 void sm_events_add(struct sm_events *events);
 

@@ -64,12 +64,12 @@ static void attack(struct sm_shared_memory *memory)
         break;
     case 4:
         lock.l_type = F_WRLCK;
-        (void)fcntl(memory->participant.lock, F_OFD_SETLK, &lock);
+        (void)fcntl(memory->participant.lock->fd, F_OFD_SETLK, &lock);
         break;
     case 5:
     case 6:
         lock.l_type = F_UNLCK;
-        (void)fcntl(memory->participant.lock, F_OFD_SETLK, &lock);
+        (void)fcntl(memory->participant.lock->fd, F_OFD_SETLK, &lock);
         break;
     case 7:
         memset(&page->facts, (int)draw(), sizeof page->facts);
@@ -266,6 +266,92 @@ START_TEST(locks_end_with_their_process)
 }
 END_TEST
 
+/* A million locks on the control page's file, which make each call on a lock slow, and a word in front for each index. */
+enum { MILLION = 1000000, BEYOND_MS = 100, ROUNDS = 4 };
+
+static void lock_a_million(int socket)
+{
+    struct sm_share_files files;
+    void *page;
+    ck_assert_int_eq(sm_share_receive(socket, &files, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 4096, .l_len = 2 * MILLION};
+    ck_assert_int_eq(fcntl(files.control, F_OFD_SETLK, &lock), 0);
+    for (int i = MILLION - 1; i > 0; i--) { /* cuts the lock, from its end on */
+        lock = (struct flock){.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_start = 4096 + 2 * i, .l_len = 1};
+        ck_assert_int_eq(fcntl(files.control, F_OFD_SETLK, &lock), 0);
+    }
+    ck_assert_int_eq(sm_memfd_map(files.control, SM_MEMFD_PAGE, SM_MEMFD_PAGE, &page), SYNCED_MEM_OK);
+    for (unsigned i = 1; i < SM_PARTICIPANTS; i++)
+        sm_line_store(page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
+    sm_memfd_unmap(page, SM_MEMFD_PAGE);
+    raise_flag(0);
+    await_flag(1, 1);
+    sm_share_files_close(&files);
+}
+
+enum { SHARING, RECEIVING, ACQUIRING, RELEASING, CALLS };
+
+static void note_time(uint64_t shortest[CALLS], int call, uint64_t *begin)
+{
+    const uint64_t took = sm_now() - *begin;
+    shortest[call] = took < shortest[call] ? took : shortest[call];
+    *begin = sm_now();
+}
+
+/* The shortest time of some rounds counts, as the machine may be busy. */
+static void go_on_in_time(int socket)
+{
+    synced_mem *const mem = make_shareable(BYTES);
+    uint64_t shortest[CALLS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    int again[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, again), 0);
+    OK(synced_mem_share(mem, socket, LONG_MS));
+    await_flag(0, 1);
+    for (int round = 0; round < 2 * ROUNDS; round++) {
+        uint64_t begin = sm_now();
+        OK(synced_mem_share(mem, again[0], 0));
+        note_time(shortest, SHARING, &begin);
+    }
+    OK(synced_mem_hand_over(mem));
+    for (int round = 0; round < ROUNDS; round++) {
+        synced_mem *other = NULL;
+        uint64_t begin = sm_now();
+        synced_mem_status status = synced_mem_receive(&other, again[1], 0);
+        note_time(shortest, RECEIVING, &begin);
+        ck_assert(status == SYNCED_MEM_OK || status == SYNCED_MEM_ERR_TIMEOUT);
+        if (!other)
+            OK(synced_mem_receive(&other, again[1], LONG_MS));
+        begin = sm_now();
+        status = synced_mem_acquire(mem, CPU, WRITE, 10);
+        note_time(shortest, ACQUIRING, &begin);
+        if (status == SYNCED_MEM_OK)
+            OK(synced_mem_hand_over(mem));
+        else
+            ck_assert_int_eq(status, SYNCED_MEM_ERR_TIMEOUT);
+        begin = sm_now();
+        OK(synced_mem_release(other));
+        note_time(shortest, RELEASING, &begin);
+    }
+    raise_flag(1);
+    if (getenv("SYNCED_MEM_TEST_PRINT"))
+        for (int call = 0; call < CALLS; call++)
+            (void)fprintf(stderr, "call %d: %.1f ms\n", call, 1e-6 * (double)shortest[call]);
+    for (int call = 0; call < CALLS; call++)
+        ck_assert_msg(shortest[call] <= (uint64_t)(BEYOND_MS + (call == ACQUIRING ? 10 : 0)) * 1000000,
+                      "call %d takes %.1f ms", call, 1e-6 * (double)shortest[call]);
+    (void)close(again[0]);
+    (void)close(again[1]);
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(a_million_locks_delay_nobody)
+{
+    if (gpu_expected()) /* nothing here is about devices, and the locks take a second and 300 MB */
+        return;
+    run_two(go_on_in_time, lock_a_million);
+}
+END_TEST
+
 Suite *suite(void)
 {
     Suite *const suite = suite_create("share_hostile");
@@ -274,5 +360,6 @@ Suite *suite(void)
     tcase_add_test(cases, others_go_on);
     tcase_add_test(cases, a_lease_delays_nobody);
     tcase_add_test(cases, locks_end_with_their_process);
+    tcase_add_test(cases, a_million_locks_delay_nobody);
     return suite;
 }

@@ -52,7 +52,7 @@ static inline struct sm_participant *join(const struct shared_page *of)
 {
     struct sm_participant *const participant = malloc(sizeof *participant);
     ck_assert_ptr_nonnull(participant);
-    ck_assert_int_eq(sm_participant_join(participant, of->page, of->fd), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_participant_join(participant, of->page, of->fd, sm_deadline_after(10000)), SYNCED_MEM_OK);
     return participant;
 }
 

@@ -52,6 +52,19 @@ void __wrap_sm_line_store(struct sm_control_page *page, unsigned index, struct s
     take_step();
 }
 
+bool __real_sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_dead)(int fd, unsigned index),
+                             int fd);
+bool __wrap_sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_dead)(int fd, unsigned index),
+                             int fd);
+bool __wrap_sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_dead)(int fd, unsigned index),
+                             int fd)
+{
+    take_step();
+    const bool taken = __real_sm_line_take_out(page, index, is_dead, fd);
+    take_step();
+    return taken;
+}
+
 void __real_sm_contents_store(struct sm_control_page *page, struct sm_contents contents);
 void __wrap_sm_contents_store(struct sm_control_page *page, struct sm_contents contents);
 void __wrap_sm_contents_store(struct sm_control_page *page, struct sm_contents contents)

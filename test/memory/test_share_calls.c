@@ -1,10 +1,9 @@
 /* Calls of the system on the files of shareable objects. The linker replaces some calls with these (--wrap). */
 #include "share_kit.h"
 
-#include "base/process.h"
-
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -13,8 +12,12 @@
 enum { LARGE_PAGE = 65536 };
 
 static struct {
-    int watched;    /* the descriptor whose end is watched; -1: none */
-    bool guarded;   /* its close() came in a section that no fork can enter */
+    int watched;     /* the descriptor whose end is watched; -1: none */
+    int file;        /* the file of its lock */
+    bool was_free;   /* nobody had the lock of byte 0 at its end */
+    int locks;       /* attempts to lock a byte */
+    bool no_threads; /* the system refuses them */
+    bool no_memory;
     long page_size; /* that the system names; 0: the real one */
     void *unmapped; /* the latest address of an munmap() */
     int systems;    /* calls that query a file's system */
@@ -22,12 +25,14 @@ static struct {
     unsigned slow;  /* microseconds that a call on a lock takes */
 } calls = {.watched = -1};
 
+int __real_fcntl64(int fd, int command, ...);
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd)
 {
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1};
     if (fd == calls.watched)
-        calls.guarded = sm_process_is_inside();
+        calls.was_free = __real_fcntl64(calls.file, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     return __real_close(fd);
 }
 
@@ -39,10 +44,26 @@ int __wrap_fcntl64(int fd, int command, ...)
     va_start(arguments, command);
     void *const argument = va_arg(arguments, void *);
     va_end(arguments);
-    if (command == F_OFD_SETLK && calls.slow > 0)
+    const bool is_lock = command == F_OFD_SETLK || command == F_OFD_GETLK;
+    if (is_lock && calls.slow > 0)
         (void)usleep(calls.slow);
+    calls.locks += command == F_OFD_SETLK;
     errno = calls.locking;
     return calls.locking != 0 && command == F_OFD_SETLK ? -1 : __real_fcntl64(fd, command, argument);
+}
+
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
+{
+    return calls.no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
+}
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return calls.no_memory ? NULL : __real_calloc(count, size);
 }
 
 int __wrap_fcntl(int fd, int command, ...) __attribute__((alias("__wrap_fcntl64")));
@@ -140,22 +161,23 @@ START_TEST(locks_fail)
     struct sm_participant one;
     for (int i = 0; i < 4; i++) {
         calls.locking = cases[i].error;
-        ck_assert_int_eq(sm_participant_join(&one, made.page, made.fd), cases[i].status);
-        ck_assert_int_eq(one.lock, -1);
+        ck_assert_int_eq(sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)), cases[i].status);
+        ck_assert_ptr_null(one.lock);
     }
     calls.locking = 0;
     drop_page(&made);
 }
 END_TEST
 
-/* A fork comes before or after. Otherwise the child would have the descriptor, and not know of it. */
-START_TEST(a_lock_is_closed_where_no_fork_comes)
+/* A child that is forked before the close() keeps the descriptor, and no lock. */
+START_TEST(a_lock_ends_before_the_close)
 {
     struct shared_page made = make_page();
     struct sm_participant *const one = join(&made);
-    calls.watched = one->lock;
+    calls.file = made.fd;
+    calls.watched = one->lock->fd;
     leave(one);
-    ck_assert(calls.guarded);
+    ck_assert(calls.was_free);
     drop_page(&made);
 }
 END_TEST
@@ -189,8 +211,61 @@ START_TEST(a_lock_ends_before_its_last_descriptor)
 END_TEST
 
 /* A process with a million locks on the page's file makes each call on a lock slow, and can pretend that all indices wait
- * in front. A wait looks at some of them, ends in its time, and the next one goes on with the others. */
+ * in front. Each call ends in its time. */
+enum { SLOW_MS = 200, BEYOND_MS = 100 };
+
+static uint64_t shortest[3]; /* join, wait, leave */
+
+static void note_time(int call, uint64_t begin)
+{
+    const uint64_t took = (sm_now() - begin) / MILLISECOND;
+    shortest[call] = took < shortest[call] ? took : shortest[call];
+}
+
+static void await_errands(void)
+{
+    const uint64_t begin = sm_now();
+    while (!sm_errand_none() && sm_now() < begin + 20000ull * MILLISECOND)
+        (void)usleep(1000);
+    ck_assert(sm_errand_none());
+}
+
 START_TEST(slow_locks_delay_nobody)
+{
+    struct shared_page made = make_page();
+    struct sm_participant other;
+    unsigned head;
+    for (int call = 0; call < 3; call++)
+        shortest[call] = UINT64_MAX;
+    for (int tries = 0; tries < 5; tries++) {
+        struct sm_participant *const one = join(&made);
+        for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+            if (i != one->index)
+                sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
+        calls.slow = SLOW_MS * 1000;
+        uint64_t begin = sm_now();
+        ck_assert_int_eq(sm_participant_join(&other, made.page, made.fd, 0), SYNCED_MEM_ERR_TIMEOUT);
+        note_time(0, begin);
+        begin = sm_now();
+        ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(10), &head), SYNCED_MEM_ERR_TIMEOUT);
+        note_time(1, begin);
+        begin = sm_now();
+        leave(one);
+        note_time(2, begin);
+        calls.slow = 0;
+        await_errands();
+        for (unsigned i = 0; i < SM_PARTICIPANTS; i++)
+            sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_OUT});
+    }
+    ck_assert_uint_le(shortest[0], BEYOND_MS);
+    ck_assert_uint_le(shortest[1], 10 + BEYOND_MS);
+    ck_assert_uint_le(shortest[2], BEYOND_MS);
+    drop_page(&made);
+}
+END_TEST
+
+/* A wait that ends before all dead ones are found lets the next one find the others. */
+START_TEST(slow_cleanings_go_on)
 {
     struct shared_page made = make_page();
     struct sm_participant *const one = join(&made);
@@ -201,17 +276,104 @@ START_TEST(slow_locks_delay_nobody)
         if (i != one->index)
             sm_line_store(made.page, i, (struct sm_line_word){.kind = SM_LINE_WRITE, .place = 1});
     calls.slow = 5000;
-    uint64_t shortest = UINT64_MAX;
-    for (; waits < 200 && status == SYNCED_MEM_ERR_TIMEOUT; waits++) {
-        const uint64_t begin = sm_now();
+    for (; waits < 200 && status == SYNCED_MEM_ERR_TIMEOUT; waits++)
         status = sm_turn_wait(one, true, sm_deadline_after(10), &head);
-        const uint64_t took = sm_now() - begin;
-        shortest = took < shortest ? took : shortest;
-    }
     calls.slow = 0;
     ck_assert_int_eq(status, SYNCED_MEM_OK);
     ck_assert_int_gt(waits, 1);
-    ck_assert_uint_lt(shortest, 60 * MILLISECOND);
+    sm_turn_end_write(one, 0);
+    leave(one);
+    await_errands();
+    drop_page(&made);
+}
+END_TEST
+
+/* The index of the dead one is another's before the cleaning stores its word: the newer participant stays in line. */
+static struct shared_page of_index;
+static struct sm_participant *newer;
+
+static bool join_meanwhile(int fd, unsigned index)
+{
+    (void)fd;
+    newer = join(&of_index);
+    ck_assert_uint_eq(newer->index, index);
+    sm_participant_store(newer, SM_LINE_WRITE, 1);
+    return true;
+}
+
+START_TEST(a_cleaning_that_comes_late)
+{
+    struct sm_line_word word;
+    of_index = make_page();
+    struct sm_participant *const one = join(&of_index);
+    sm_participant_store(one, SM_LINE_WRITE, 1);
+    leave(one); /* in line, as if it had died */
+    ck_assert(!sm_line_take_out(of_index.page, 0, join_meanwhile, of_index.fd));
+    ck_assert_int_eq(sm_line_read(of_index.page, 0, &word), SYNCED_MEM_OK);
+    ck_assert_int_eq(word.kind, SM_LINE_WRITE);
+    ck_assert_uint_eq(word.place, 1);
+    sm_participant_store(newer, SM_LINE_OUT, 0);
+    leave(newer);
+    drop_page(&of_index);
+}
+END_TEST
+
+/* A process that is stopped while it cleans up has no lock: an index that nobody has can be taken. */
+START_TEST(a_cleaning_takes_no_lock)
+{
+    struct shared_page made = make_page();
+    struct sm_participant *const one = join(&made), *const other = join(&made);
+    unsigned head;
+    sm_participant_store(other, SM_LINE_WRITE, 1);
+    leave(other);
+    calls.locks = 0;
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    ck_assert_int_eq(calls.locks, 0);
+    sm_turn_end_write(one, 0);
+    leave(one);
+    drop_page(&made);
+}
+END_TEST
+
+/* Without a thread the caller does it. */
+START_TEST(errands_without_threads)
+{
+    struct shared_page made = make_page();
+    unsigned head;
+    await_errands();
+    calls.no_threads = true;
+    struct sm_participant *const one = join(&made), *const other = join(&made);
+    ck_assert_uint_eq(other->index, 1);
+    sm_participant_store(other, SM_LINE_WRITE, 1);
+    leave(other);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    sm_turn_end_write(one, 0);
+    leave(one);
+    calls.no_threads = false;
+    drop_page(&made);
+}
+END_TEST
+
+/* Without a descriptor for a cleaning the dead one is found later. */
+START_TEST(without_memory_or_descriptors)
+{
+    struct shared_page made = make_page();
+    struct sm_participant *const one = join(&made), *const other = join(&made);
+    struct rlimit before;
+    unsigned head;
+    sm_participant_store(other, SM_LINE_WRITE, 1);
+    leave(other);
+    calls.no_memory = true;
+    ck_assert_int_eq(sm_participant_join(&(struct sm_participant){.index = 0}, made.page, made.fd, 0),
+                     SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY);
+    calls.no_memory = false;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_ERR_TIMEOUT);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    ck_assert_int_eq(sm_turn_wait(one, true, sm_deadline_after(0), &head), SYNCED_MEM_OK);
+    sm_turn_end_write(one, 0);
     leave(one);
     drop_page(&made);
 }
@@ -223,10 +385,15 @@ Suite *suite(void)
     TCase *const cases = add_case(suite, "share_calls");
     tcase_add_test(cases, no_call_queries_a_file_without_seals);
     tcase_add_test(cases, slow_locks_delay_nobody);
+    tcase_add_test(cases, slow_cleanings_go_on);
+    tcase_add_test(cases, a_cleaning_that_comes_late);
+    tcase_add_test(cases, a_cleaning_takes_no_lock);
+    tcase_add_test(cases, errands_without_threads);
+    tcase_add_test(cases, without_memory_or_descriptors);
     tcase_add_test(cases, files_have_a_limit);
     tcase_add_test(cases, whole_pages_are_unmapped);
     tcase_add_test(cases, locks_fail);
-    tcase_add_test(cases, a_lock_is_closed_where_no_fork_comes);
+    tcase_add_test(cases, a_lock_ends_before_the_close);
     tcase_add_test(cases, a_lock_ends_before_its_last_descriptor);
     return suite;
 }

@@ -352,9 +352,9 @@ END_TEST
 static struct {
     bool is_watched;
     pthread_t caller;
-    int closes;        /* by the caller while it is watched */
-    int socket_calls;  /* setsockopt() likewise */
-    bool stops;        /* other threads' calls of close() wait */
+    int closes;       /* by the caller while it is watched */
+    int socket_calls; /* setsockopt() likewise */
+    bool stops;       /* other threads' calls of close() wait */
     bool no_threads;
 } watch;
 static atomic_bool go_on;

@@ -13,7 +13,7 @@ static int take_all_turns(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     if (sm_turn_wait(&one, true, sm_deadline_after(0), &at) != SYNCED_MEM_OK)
         return 2;
@@ -32,7 +32,7 @@ static int wait_in_vain(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     if (sm_turn_wait(&one, true, sm_deadline_after(2), &at) != SYNCED_MEM_ERR_TIMEOUT)
         return 2;
@@ -46,7 +46,7 @@ static int clean_up(void *unused)
     struct sm_participant one;
     unsigned at;
     (void)unused;
-    if (sm_participant_join(&one, made.page, made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&one, made.page, made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     const synced_mem_status first = sm_turn_wait(&one, true, sm_deadline_after(0), &at);
     if (first != SYNCED_MEM_ERR_OWNER_DIED && first != SYNCED_MEM_OK)
@@ -208,8 +208,8 @@ static bool use_all_calls(void)
             status = sm_memfd_map(fd, SM_MEMFD_PAGE, 1 << 16, &data);
         if (status == SYNCED_MEM_OK) {
             ck_assert_uint_eq((uintptr_t)data % (1 << 16), 0);
-            status = sm_participant_join(&one, data, fd);
-            ck_assert(status == SYNCED_MEM_OK || one.lock == -1);
+            status = sm_participant_join(&one, data, fd, sm_deadline_after(10000));
+            ck_assert(status == SYNCED_MEM_OK || !one.lock);
             if (status == SYNCED_MEM_OK)
                 sm_participant_leave(&one);
             sm_memfd_unmap(data, SM_MEMFD_PAGE);

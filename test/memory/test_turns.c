@@ -53,14 +53,15 @@ START_TEST(as_many_as_fit)
     struct sm_participant more;
     for (int i = 0; i < SM_PARTICIPANTS; i++)
         all[i] = join(&made);
-    ck_assert_int_eq(sm_participant_join(&more, made.page, made.fd), SYNCED_MEM_ERR_INVALID_STATE);
-    ck_assert_int_eq(more.lock, -1);
+    ck_assert_int_eq(sm_participant_join(&more, made.page, made.fd, sm_deadline_after(10000)),
+                     SYNCED_MEM_ERR_INVALID_STATE);
+    ck_assert_ptr_null(more.lock);
     for (int i = 0; i < SM_PARTICIPANTS; i++) {
         take_turn(all[i], true);
         sm_turn_end_write(all[i], SYNCED_MEM_AT_CPU);
     }
     leave(all[SM_PARTICIPANTS / 2]);
-    ck_assert_int_eq(sm_participant_join(&more, made.page, made.fd), SYNCED_MEM_OK);
+    ck_assert_int_eq(sm_participant_join(&more, made.page, made.fd, sm_deadline_after(10000)), SYNCED_MEM_OK);
     ck_assert_uint_eq(more.index, SM_PARTICIPANTS / 2);
     sm_participant_leave(&more);
     for (int i = 0; i < SM_PARTICIPANTS; i++)
@@ -118,7 +119,7 @@ static int take_many_turns(void *argument)
     struct common *const all = argument;
     struct sm_participant me;
     unsigned at;
-    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     for (int i = 0; i < ROUNDS; i++) {
         const bool writing = i % 3 > 0;
@@ -157,7 +158,7 @@ static int try_to_read(void *argument)
     struct sm_participant me;
     unsigned seen;
     int timeouts = 0;
-    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 255;
     atomic_fetch_add(&all->ready, 1);
     await_value(&all->go, 1);
@@ -209,7 +210,7 @@ static int wait_and_note(void *argument)
     struct common *const all = argument;
     struct sm_participant me;
     unsigned at;
-    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     const int number = atomic_load(&all->ready);
     if (sm_turn_wait(&me, number % 2 == 0, sm_deadline_after(20000), &at) != SYNCED_MEM_OK)
@@ -294,7 +295,7 @@ static int hold_a_turn(void *argument)
     struct common *const all = argument;
     struct sm_participant me;
     unsigned at;
-    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     if (sm_turn_wait(&me, atomic_load(&all->go) == SM_LINE_WRITE, sm_deadline_after(10000), &at) != SYNCED_MEM_OK)
         return 2;
@@ -426,7 +427,7 @@ static int fork_and_die(void *argument)
     struct common *const all = argument;
     struct sm_participant me;
     unsigned at;
-    if (sm_participant_join(&me, all->made.page, all->made.fd) != SYNCED_MEM_OK)
+    if (sm_participant_join(&me, all->made.page, all->made.fd, sm_deadline_after(10000)) != SYNCED_MEM_OK)
         return 1;
     if (sm_turn_wait(&me, true, sm_deadline_after(0), &at) != SYNCED_MEM_OK)
         return 2;

@@ -18,9 +18,9 @@
 /* A participant keeps the count of deaths that it was told of, and that of the time when it joined. */
 #define KEEP_COUNT 9
 #define COUNT_AT_JOIN 10
-/* A participant that cleans up has the lock of the dead one until it has stored OUT. */
-#define LOCK_TO_CLEAN 11
-#define OUT_BEFORE_UNLOCK 12
+/* A participant that cleans up stores OUT only if the word is still the one that it has read: whoever joins with the
+ * index meanwhile stores words of another incarnation. */
+#define COMPARE_TO_CLEAN 11
 /* A participant that joins stores OUT in the word of the one that had its index. */
 #define OUT_AT_JOIN 13
 /* The bell is read before the front. The word in line is stored before the others are read, to see whether to ring. The

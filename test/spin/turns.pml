@@ -7,8 +7,9 @@
  * which an assertion checks: the last word of the front, and the contents. A participant that looks whether to ring
  * reads all words at once. If that finds nobody, one that waits has stored its place later, and reads its front later.
  *
- * An attempt to lock a byte that fails has no effect. So a participant that cleans up goes on with the first byte that
- * it can lock. It finds the other dead ones later.
+ * A byte that somebody has locked has no effect on a participant that cleans up. So it goes on with the first byte that
+ * nobody has locked, and finds the other dead ones later. It reads the word and then asks for the lock, in one step: a
+ * word that changes in between is another one for the comparison.
  *
  * The environment sets TURNS, the number of times that participants get in line, DEATHS, how many die, WITHOUT, the
  * step to leave out, or 0, and PLAY, a sum of:
@@ -86,6 +87,7 @@ byte met;                /* how many have been in line: they are alike, so the l
 byte mine[PARTICIPANTS]; /* the place; before that the highest one that was read */
 byte first[PARTICIPANTS]; /* those that this one has seen CHOOSING */
 byte anew[PARTICIPANTS];  /* those of them that have begun another choice since then */
+byte stale[PARTICIPANTS]; /* while this one cleans up: the dead one, as long as its word is the one that was read */
 
 /* Checked: */
 byte alive = ALL;
@@ -112,7 +114,6 @@ hidden byte k, contents, chosen;
 #define SLEEP 6
 #define ASLEEP 7
 #define CLEAN 8
-#define UNLOCK 9
 #define STORE_DEATH 10
 #define STORE_COUNT 11
 #define STORE_WRITTEN 12
@@ -214,7 +215,7 @@ inline read_front(j)
     fi
 }
 
-/* Locks the byte of a dead participant in the front, or goes on. */
+/* Finds a dead participant in the front, or goes on. */
 inline clean_up(next)
 {
     chosen = 0;
@@ -224,9 +225,9 @@ inline clean_up(next)
     od;
     if
     :: chosen < PARTICIPANTS ->
-        lock[chosen] = (KEEP(LOCK_TO_CLEAN) -> me : NOBODY);
+        stale[me] = BIT(chosen);
         left = BIT(chosen);
-        at = (KEEP(OUT_BEFORE_UNLOCK) -> CLEAN : UNLOCK)
+        at = CLEAN
     :: else ->
         if
         :: next == READ_BELL -> read_bell()
@@ -337,6 +338,7 @@ inline forget()
     first[me] = 0;
     anew[me] = 0;
     mine[me] = 0;
+    stale[me] = 0;
     reads[A] = reads[A] & ~BIT(me);
     reads[B] = reads[B] & ~BIT(me);
     waits = waits & ~BIT(me);
@@ -352,7 +354,7 @@ inline forget()
 
 /* ---- Deaths ---- */
 
-#define OWES_RING (at >= RING && at <= WAKE || at == UNLOCK)
+#define OWES_RING (at >= RING && at <= WAKE)
 
 /* Between STORE_WRITTEN and STORE_HEAD the participant writes. */
 inline die()
@@ -445,19 +447,9 @@ proctype participant(byte me; byte at; byte mode)
     :: d_step {
         at == CLEAN ->
         printf("%d cleans up after %d\n", me, CLEANED);
-        line[CLEANED] = OUT;
-        if
-        :: KEEP(OUT_BEFORE_UNLOCK) -> at = UNLOCK
-        :: else -> go_on_after_cleaning()
-        fi
-    }
-    :: d_step {
-        at == UNLOCK ->
-        lock[CLEANED] = (KEEP(LOCK_TO_CLEAN) -> NOBODY : lock[CLEANED]);
-        if
-        :: KEEP(OUT_BEFORE_UNLOCK) -> go_on_after_cleaning()
-        :: else -> at = CLEAN
-        fi
+        line[CLEANED] = (stale[me] || !KEEP(COMPARE_TO_CLEAN) -> OUT : line[CLEANED]);
+        stale[me] = 0;
+        go_on_after_cleaning()
     }
     :: d_step {
         at == STORE_DEATH ->
@@ -571,6 +563,13 @@ proctype participant(byte me; byte at; byte mode)
     :: d_step {
         at == STORE_JOINED ->
         line[me] = (KEEP(OUT_AT_JOIN) -> OUT : line[me]);
+        k = 0;
+        do
+        :: k < PARTICIPANTS ->
+            stale[k] = stale[k] & ~BIT(me);
+            k++
+        :: else -> break
+        od;
         if
         :: KEEP(RING_AT_JOIN) -> ring(IDLE)
         :: else -> at = IDLE

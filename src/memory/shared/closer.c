@@ -3,9 +3,8 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
+#include "base/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 
 enum {
@@ -49,20 +48,6 @@ static void *close_all(void *unused)
     return unused;
 }
 
-/* All signals are blocked in the thread: they are for the program's own threads. */
-static bool start_thread(void)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    const bool started = pthread_create(&thread, NULL, close_all, NULL) == 0;
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (started)
-        (void)pthread_detach(thread);
-    return started;
-}
-
 bool sm_closer_has_room(void)
 {
     sm_lock(&closer.lock);
@@ -80,9 +65,14 @@ void sm_closer_add(int fd)
     forget_parent();
     if (closer.count < sizeof closer.waiting / sizeof *closer.waiting)
         closer.waiting[closer.count++] = fd;
-    if (closer.threads < MOST_THREADS && closer.threads == closer.closing && start_thread())
-        closer.threads++;
+    const bool needs_thread = closer.threads < MOST_THREADS && closer.threads == closer.closing;
+    closer.threads += needs_thread;
     sm_unlock(&closer.lock);
+    if (needs_thread && !sm_thread_start(close_all)) { /* not with the lock: a handler of a signal may fork */
+        sm_lock(&closer.lock);
+        closer.threads -= closer.threads > 0;
+        sm_unlock(&closer.lock);
+    }
 }
 
 bool sm_closer_is_idle(void)

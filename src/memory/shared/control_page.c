@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { VERSION = 1, MOST_ALIGNMENT = 2 << 20 };
+enum { VERSION = 2, MOST_ALIGNMENT = 2 << 20 };
 
 static const uint64_t MAGIC = 0x4d454d5f434e5953; /* "SYNC_MEM" */
 static const uint64_t MOST_SIZE = (uint64_t)PTRDIFF_MAX / 2;
@@ -82,7 +82,21 @@ synced_mem_status sm_line_fail(uint64_t word)
 
 void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place)
 {
-    atomic_store(&page->line[index], place.place << SM_PLACE_SHIFT | (uint64_t)place.kind);
+    atomic_store(&page->line[index], (uint64_t)place.incarnation << SM_INCARNATION_SHIFT |
+                                         place.place << SM_PLACE_SHIFT | (uint64_t)place.kind);
+}
+
+unsigned char sm_line_incarnation(const struct sm_control_page *page, unsigned index)
+{
+    return (unsigned char)(atomic_load(&page->line[index]) >> SM_INCARNATION_SHIFT);
+}
+
+/* Whoever gets the index meanwhile stores a word with the next incarnation. */
+bool sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_dead)(int fd, unsigned index), int fd)
+{
+    unsigned long long seen = atomic_load(&page->line[index]);
+    const uint64_t out = seen >> SM_INCARNATION_SHIFT << SM_INCARNATION_SHIFT;
+    return seen != out && is_dead(fd, index) && atomic_compare_exchange_strong(&page->line[index], &seen, out);
 }
 
 /* ---- The bell ---- */

@@ -72,12 +72,13 @@ enum sm_line_kind { SM_LINE_OUT, SM_LINE_CHOOSING, SM_LINE_FILL, SM_LINE_READ, S
 
 struct sm_line_word {
     enum sm_line_kind kind;
-    uint64_t place; /* of FILL, READ and WRITE, at least 1; of CHOOSING the count of choices; of OUT 0 */
+    uint64_t place;            /* of FILL, READ and WRITE, at least 1; of CHOOSING the count of choices; of OUT 0 */
+    unsigned char incarnation; /* counts the participants that have had the index: no two words of two are equal */
 };
 
 /* The highest place. 10^9 turns a second take three days to reach it, and only if the line is never empty. */
-#define SM_MOST_PLACE ((uint64_t)1 << 48)
-enum { SM_PLACE_SHIFT = 8 };
+#define SM_MOST_PLACE (((uint64_t)1 << 48) - 1)
+enum { SM_PLACE_SHIFT = 8, SM_INCARNATION_SHIFT = 56 };
 
 /* Records that a participant's word is malformed. Returns ERR_PEER. */
 synced_mem_status sm_line_fail(uint64_t word);
@@ -88,14 +89,20 @@ static inline synced_mem_status sm_line_read(const struct sm_control_page *page,
 {
     const uint64_t word = atomic_load(&page->line[index]);
     place->kind = (enum sm_line_kind)(word & 0xff);
-    place->place = word >> SM_PLACE_SHIFT;
-    if (word == 0)
-        return SYNCED_MEM_OK;
-    const bool is_kind = place->kind > SM_LINE_OUT && place->kind < SM_LINE_END;
-    return is_kind && place->place > 0 && place->place <= SM_MOST_PLACE ? SYNCED_MEM_OK : sm_line_fail(word);
+    place->place = word >> SM_PLACE_SHIFT & SM_MOST_PLACE;
+    place->incarnation = (unsigned char)(word >> SM_INCARNATION_SHIFT);
+    const bool is_well = place->kind < SM_LINE_END && (place->kind == SM_LINE_OUT) == (place->place == 0);
+    return is_well ? SYNCED_MEM_OK : sm_line_fail(word);
 }
 
+/* Returns the incarnation of a participant's word, which may be malformed. */
+unsigned char sm_line_incarnation(const struct sm_control_page *page, unsigned index);
+
 void sm_line_store(struct sm_control_page *page, unsigned index, struct sm_line_word place);
+
+/* Takes a participant out of the line, if is_dead() says so and its word has not changed meanwhile. Returns whether it
+ * did. No effect if the participant is not in the line. */
+bool sm_line_take_out(struct sm_control_page *page, unsigned index, bool (*is_dead)(int fd, unsigned index), int fd);
 
 /* ---- The bell ---- */
 

@@ -7,34 +7,56 @@
 #ifndef SM_PARTICIPANT_H
 #define SM_PARTICIPANT_H
 
-#include "base/deadline.h"
 #include "memory/shared/control_page.h"
+#include "memory/shared/errand.h"
+
+/* A search for dead participants. It has a descriptor of its own, as it may outlive the participant. */
+struct sm_cleaning {
+    struct sm_errand errand;
+    atomic_bool is_under_way;
+    int fd;
+    unsigned next;
+    uint64_t others;
+};
+
+/* The descriptor with the lock of a participant's byte. It may outlive the participant, and is counted. */
+struct sm_byte_lock {
+    struct sm_errand errand; /* to take the lock, and to release it */
+    struct sm_cleaning cleaning;
+    atomic_uint holders;
+    int fd; /* -1 in a forked child */
+    unsigned index;
+    int error;                    /* why no byte could be locked; 0: one is */
+    struct sm_control_page *page; /* of the participant, once it has joined */
+    struct sm_byte_lock *next;    /* in the list of those that the process has */
+    struct sm_byte_lock **link;
+};
 
 struct sm_participant {
     struct sm_control_page *page;
-    int lock;                    /* the descriptor that has the lock; -1: none */
-    unsigned index;              /* of its byte, and of its word in the line */
-    uint32_t seen_deaths;        /* the last count that a turn has returned */
-    uint64_t choices;            /* counts the places that it has chosen */
-    struct sm_line_word mine;    /* its word in the line; the page's may be another process's doing */
-    struct sm_participant *next; /* in the list of those that the process has */
-    struct sm_participant **link;
+    struct sm_byte_lock *lock; /* NULL: it has not joined */
+    unsigned index;            /* of its byte, and of its word in the line */
+    unsigned char incarnation;
+    uint32_t seen_deaths;     /* the last count that a turn has returned */
+    uint64_t choices;         /* counts the places that it has chosen */
+    struct sm_line_word mine; /* its word in the line; the page's may be another process's doing */
 };
 
-/* Joins the participants: takes a free byte's lock. page: the mapped page of the file. Does not block. On failure
- * lock is -1. ERR_INVALID_STATE: there are SM_PARTICIPANTS already. ERR_PEER; ERR_OUT_OF_HOST_MEMORY; ERR_FILE. */
-synced_mem_status sm_participant_join(struct sm_participant *participant, struct sm_control_page *page, int fd);
+/* Joins the participants: takes a free byte's lock. page: the mapped page of the file. Blocks until the deadline, and
+ * SM_ERRAND_PATIENCE longer. On failure lock is NULL. ERR_INVALID_STATE: there are SM_PARTICIPANTS already. ERR_TIMEOUT;
+ * ERR_PEER; ERR_OUT_OF_HOST_MEMORY; ERR_FILE. */
+synced_mem_status sm_participant_join(struct sm_participant *participant, struct sm_control_page *page, int fd,
+                                      sm_deadline deadline);
 
-/* Leaves them. The participant has no turn, or dies in it. Without effect in a forked child, and if it has not joined. */
+/* Leaves them. The participant has no turn, or dies in it. Blocks for SM_ERRAND_PATIENCE at most. Without effect if it has
+ * not joined. */
 void sm_participant_leave(struct sm_participant *participant);
 
 /* Stores the participant's word. */
 void sm_participant_store(struct sm_participant *participant, enum sm_line_kind kind, uint64_t place);
 
-/* Takes the dead ones of these participants (bit i: that of index i) out of the line, from *next on. Returns whether there
- * was one. Does not block, but a hostile process can make each look take tens of milliseconds, by locks on the file. So
- * it ends after the look at which the deadline has passed, and *next is where the next call goes on. */
-bool sm_participant_clean_up(const struct sm_participant *participant, uint64_t others, sm_deadline until,
-                             unsigned *next);
+/* Takes the dead ones of these participants (bit i: that of index i) out of the line, and rings if there was one. Blocks
+ * until the deadline; the cleaning goes on, for a tenth of a second at most. The next one goes on where it ended. */
+void sm_participant_clean_up(const struct sm_participant *participant, uint64_t others, sm_deadline until);
 
 #endif

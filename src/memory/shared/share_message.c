@@ -297,8 +297,9 @@ synced_mem_status sm_share_receive(int socket, struct sm_share_files *files, sm_
     struct incoming incoming = {.list = {-1, -1, -1}};
     *files = SM_NO_FILES;
     if (!sm_closer_has_room())
-        return sm_fail(SYNCED_MEM_ERR_FILE, "descriptors that came from other processes are still being closed, as a call "
-                                            "on them does not return");
+        return sm_fail(SYNCED_MEM_ERR_FILE,
+                       "descriptors that came from other processes are still being closed, as a call "
+                       "on them does not return");
     synced_mem_status status = receive_bytes(socket, &incoming, deadline);
     if (status == SYNCED_MEM_OK)
         status = check_message(&incoming);

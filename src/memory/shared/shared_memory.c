@@ -14,7 +14,6 @@ static synced_mem_status create_memory(struct sm_shared_memory **out)
         return sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of shared memory");
     memory->files = SM_NO_FILES;
     atomic_init(&memory->device, -1);
-    memory->participant.lock = -1;
     atomic_init(&memory->holders, 1);
     return SYNCED_MEM_OK;
 }
@@ -29,8 +28,11 @@ void sm_shared_drop(struct sm_shared_memory *memory)
     if (atomic_fetch_sub(&memory->holders, 1) > 1)
         return;
     sm_participant_leave(&memory->participant);
-    if (memory->participant.page)
+    if (memory->participant.page) { /* so the file is known for one in memory */
         sm_memfd_unmap(memory->participant.page, SM_MEMFD_PAGE);
+        sm_errand_close(memory->files.control);
+        memory->files.control = -1;
+    }
     if (memory->host)
         sm_memfd_unmap(memory->host, (size_t)memory->facts.host_bytes);
     if (memory->is_received)
@@ -58,11 +60,11 @@ static synced_mem_status map_page(struct sm_shared_memory *memory)
     return SYNCED_MEM_OK;
 }
 
-static synced_mem_status map_host_and_join(struct sm_shared_memory *memory)
+static synced_mem_status map_host_and_join(struct sm_shared_memory *memory, sm_deadline deadline)
 {
     SM_TRY(sm_memfd_map(memory->files.host, (size_t)memory->facts.host_bytes, (size_t)memory->facts.alignment,
                         &memory->host));
-    return sm_participant_join(&memory->participant, memory->participant.page, memory->files.control);
+    return sm_participant_join(&memory->participant, memory->participant.page, memory->files.control, deadline);
 }
 
 /* ---- The maker ---- */
@@ -75,7 +77,7 @@ static synced_mem_status make_all(struct sm_shared_memory *memory)
     SM_TRY(sm_memfd_make((size_t)memory->facts.host_bytes, &memory->files.host));
     SM_TRY(map_page(memory));
     memory->participant.page->facts = memory->facts;
-    SM_TRY(map_host_and_join(memory));
+    SM_TRY(map_host_and_join(memory, UINT64_MAX));
     return sm_turn_wait(&memory->participant, true, sm_deadline_after(0), &head);
 }
 
@@ -104,7 +106,7 @@ synced_mem_status sm_shared_send(const struct sm_shared_memory *memory, int sock
     SM_TRY(sm_share_check_user(socket, memory->facts.policy));
     SM_TRY(sm_memfd_reopen(memory->files.control, &files.control));
     const synced_mem_status status = sm_share_send(socket, &files, deadline);
-    sm_fd_close(&files.control);
+    sm_errand_close(files.control);
     return status;
 }
 
@@ -131,7 +133,7 @@ static synced_mem_status receive_all(struct sm_shared_memory *memory, int socket
     SM_TRY(copy_facts(memory));
     SM_TRY(sm_share_check_user(socket, memory->facts.policy));
     SM_TRY(sm_memfd_check(memory->files.host, (size_t)memory->facts.host_bytes));
-    return map_host_and_join(memory);
+    return map_host_and_join(memory, deadline);
 }
 
 synced_mem_status sm_shared_receive(int socket, sm_deadline deadline, struct sm_shared_memory **out)

@@ -8,7 +8,7 @@ enum { POLLS = 100 };
 
 static const uint64_t LONGEST_SLEEP = 50000000; /* nanoseconds; then the front may have died */
 static const uint64_t SLEEP_FOR_CHOICE = 1000000;
-static const uint64_t LONGEST_CLEANING = 10000000;
+static const uint64_t PATIENCE_WITH_CLEANING = 1000000;
 /* Readers pass one another in a moment, one by one. A reader waits so much longer for others that only pass. */
 static const uint64_t PASSING = 20000000;
 
@@ -19,7 +19,6 @@ struct front {
     bool has_writer;                   /* one of them has a turn to write, or waits for one */
     uint64_t choosing;                 /* those that were seen to choose */
     uint64_t choices[SM_PARTICIPANTS]; /* the counts of their choices then */
-    unsigned next_to_clean;
 };
 
 /* ---- The line ---- */
@@ -102,10 +101,11 @@ static synced_mem_status shrink_front(const struct sm_participant *participant, 
     return SYNCED_MEM_OK;
 }
 
-static void clean_front(const struct sm_participant *participant, struct front *front)
+/* The cleaning rings. Only the last one is waited for. */
+static void clean_front(const struct sm_participant *participant, const struct front *front, bool is_last)
 {
-    if (sm_participant_clean_up(participant, front->members, sm_now() + LONGEST_CLEANING, &front->next_to_clean))
-        sm_bell_ring(participant->page);
+    const uint64_t patience = is_last ? SM_ERRAND_PATIENCE : PATIENCE_WITH_CLEANING;
+    sm_participant_clean_up(participant, front->members, sm_now() + patience);
 }
 
 static uint64_t get_shorter(uint64_t one, uint64_t other)
@@ -145,7 +145,7 @@ static synced_mem_status wait_for_front(const struct sm_participant *participant
         is_last = left == 0;
         const uint64_t until_clean = sm_deadline_left(clean_at);
         if (is_last || (clean_at > 0 && until_clean == 0)) {
-            clean_front(participant, &front);
+            clean_front(participant, &front, is_last);
             clean_at = 0;
             continue;
         }
