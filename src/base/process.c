@@ -182,6 +182,11 @@ static void register_lock(struct sm_lock *lock)
     sm_mutex_unlock(&locks.mutex);
 }
 
+bool sm_process_holds_lock(void)
+{
+    return holds_one;
+}
+
 void sm_lock(struct sm_lock *lock)
 {
     assert(!holds_one);

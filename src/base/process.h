@@ -50,6 +50,9 @@ void sm_process_leave(void);
 /* Returns whether the calling thread is inside or holds a library lock. If so, no user's callback may run in it. */
 bool sm_process_is_inside(void);
 
+/* Returns whether the calling thread holds a library lock, and so may take no other. */
+bool sm_process_holds_lock(void);
+
 /* Sets the function that a forked child calls before all else, with no lock held. There is one; it stays set. */
 void sm_process_watch_children(void (*begin)(void));
 

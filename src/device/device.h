@@ -84,6 +84,10 @@ synced_mem_status sm_device_info(int wanted, synced_mem_device_info *info);
 /* Sets *free and *total to the device's memory in bytes, as the runtime counts it. */
 synced_mem_status sm_device_memory_info(int device, size_t *free, size_t *total);
 
+/* Sets the function that names what the library has at an address. The emulated runtime names races by it. It is called
+ * within calls of the runtime. Returns false if it knows nothing. */
+void sm_device_set_namer(bool (*name)(const void *address, char *name, size_t room));
+
 /* ---- Memory ---- */
 
 /* Alignment, in bytes, of memory from sm_device_alloc() and sm_device_managed_alloc(). */

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/process.h"
+#include "device/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -196,4 +197,45 @@ struct sm_objects_text sm_objects_largest(int device)
 {
     const struct names names = {.side = device < 0 ? SM_CPU : SM_GPU, .device = device};
     return describe_objects(&names, is_large);
+}
+
+/* ---- The object at an address ---- */
+
+struct place {
+    uintptr_t address;
+    char *name;
+    size_t room;
+};
+
+static bool is_at(const struct synced_mem *mem, void *user)
+{
+    const struct place *const place = user;
+    bool is = false;
+    for (enum sm_side side = SM_CPU; side < SM_SIDES && mem->kind == SM_WHOLE; side++)
+        if (sm_copy_of(mem, side))
+            is = is || place->address - (uintptr_t)sm_copy_data(sm_copy_of(mem, side)) < sm_size(mem);
+    return is;
+}
+
+static void write_place_name(const struct synced_mem *mem, void *user)
+{
+    const struct place *const place = user;
+    const struct sm_name_text name = sm_name_text(sm_object_name(mem));
+    if (name.text[0])
+        (void)snprintf(place->name, place->room, "object '%s'", name.text);
+    else
+        (void)snprintf(place->name, place->room, "the object at %p", (const void *)mem);
+}
+
+/* A call of the runtime may come with a library lock held, and then no walk can begin. */
+static bool name_object_at(const void *address, char *name, size_t room)
+{
+    struct place place = {.address = (uintptr_t)address, .name = name, .room = room};
+    struct sm_slab_walk walk = {.begun = false};
+    return !sm_process_holds_lock() && sm_objects_next(&walk, is_at, write_place_name, &place);
+}
+
+static __attribute__((constructor)) void name_objects(void)
+{
+    sm_device_set_namer(name_object_at);
 }

@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 /* One for each device and for the host, and one for reserved addresses. All fit into the address space that
- * ThreadSanitizer leaves to a program. */
+ * ThreadSanitizer leaves to a program. Valgrind leaves less: each is as large as the system permits, down to the least. */
 #define ARENA_SIZE ((size_t)32 << 30)
 #define RESERVED_SIZE ((size_t)128 << 30)
+#define LEAST_SIZE ((size_t)1 << 30)
 #define DEVICE_GRANULE ((size_t)512)
 #define HOST_GRANULE ((size_t)4096)
 /* Freed memory of at least this size is given back to the system instead of filled. */
@@ -63,6 +64,25 @@ static char *map_arena(size_t size, int protection, int sharing, int file)
     return start;
 }
 
+static bool map_both(struct emu_arena *arena)
+{
+    const bool device = arena->kind == EMU_ARENA_DEVICE;
+    const int sharing = device ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+    char *address = map_arena(arena->size, PROT_NONE, sharing, arena->file);
+    if (address == NULL)
+        return false;
+    char *bytes = arena->kind == EMU_ARENA_HOST
+                      ? address
+                      : map_arena(arena->size, device ? PROT_READ | PROT_WRITE : PROT_NONE, sharing, arena->file);
+    if (bytes == NULL) {
+        munmap(address, arena->size);
+        return false;
+    }
+    arena->address = address;
+    arena->bytes = bytes;
+    return true;
+}
+
 static bool open_arena(struct emu_arena *arena, enum emu_arena_kind kind)
 {
     const bool device = kind == EMU_ARENA_DEVICE;
@@ -71,18 +91,12 @@ static bool open_arena(struct emu_arena *arena, enum emu_arena_kind kind)
     arena->kind = kind;
     arena->size = kind == EMU_ARENA_RESERVED ? RESERVED_SIZE : ARENA_SIZE;
     arena->file = device ? memfd_create("cudart_emu", MFD_CLOEXEC) : -1;
+    arena->top = 0;
     if (arena->freed == NULL || (device && (arena->file < 0 || ftruncate(arena->file, (off_t)arena->size) != 0)))
         return false;
-    const int sharing = device ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
-    char *address = map_arena(arena->size, PROT_NONE, sharing, arena->file);
-    char *bytes = kind == EMU_ARENA_HOST
-                      ? address
-                      : map_arena(arena->size, device ? PROT_READ | PROT_WRITE : PROT_NONE, sharing, arena->file);
-    if (address == NULL || bytes == NULL)
-        return false;
-    arena->address = address;
-    arena->bytes = bytes;
-    arena->top = 0;
+    while (!map_both(arena))
+        if ((arena->size /= 2) < LEAST_SIZE)
+            return false;
     return true;
 }
 

@@ -114,6 +114,10 @@ void emu_set_host_threads(enum emu_host_threads mode);
 void emu_host_release(const void *what);
 void emu_host_acquire(const void *what);
 
+/* Sets the function that names what the program has at an address, for reports of races. It stays set. It is called in
+ * a call of the runtime that the program makes. Returns false if it knows nothing. */
+void emu_set_namer(bool (*name)(const void *address, char *name, size_t room));
+
 /* Returns how many bytes the search for races itself has allocated. */
 size_t emu_race_memory(void);
 
@@ -176,6 +180,10 @@ void emu_drop_waits_at(const struct emu_place *place);
 unsigned emu_dropped_waits(void); /* counts the waits that these two have dropped since emu_reset() */
 
 /* ---- Leaks and misuse ---- */
+
+/* Makes an access of the host to a device's memory print one line, before the program's action for SIGSEGV. Called when
+ * the emulator is loaded; a program that replaces the action since may call it again. */
+void emu_catch_faults(void);
 
 enum emu_kind {
     EMU_DEVICE_MEMORY,

@@ -284,6 +284,7 @@ void emu_waits_reset(void);
 /* Reports misuse by the current call. Returns cudaErrorUnknown if there is a handler and it returns. */
 cudaError_t emu_misuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Formats as in "cudaMalloc at program(function+0x12)", in one of a few static buffers of the thread. */
+const char *emu_name_of(const void *address, char *name, size_t room);
 const char *emu_describe(const struct emu_origin *origin);
 void emu_check_leaks(void);
 

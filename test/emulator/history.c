@@ -157,14 +157,15 @@ static const char *who(const struct emu_access *access, char *buffer, size_t siz
 static void report(const struct pair *pair)
 {
     const struct emu_access *earlier = &pair->earlier, *later = &pair->later;
-    char first[64], second[64];
+    char first[64], second[64], name[128];
     if (!pair->found)
         return;
-    (void)emu_misuse("race: %s (%s, %s %p to %p) and %s (%s, %s %p to %p) are not ordered; the memory is from %s",
+    const char *named = emu_name_of((const void *)later->start, name, sizeof name);
+    (void)emu_misuse("race: %s (%s, %s %p to %p) and %s (%s, %s %p to %p) are not ordered; the memory is from %s%s%s",
                      emu_describe(&later->origin), who(later, second, sizeof second), later->write ? "writes" : "reads",
                      (void *)later->start, (void *)later->end, emu_describe(&earlier->origin),
                      who(earlier, first, sizeof first), earlier->write ? "writes" : "reads", (void *)earlier->start,
-                     (void *)earlier->end, emu_describe(&pair->born));
+                     (void *)earlier->end, emu_describe(&pair->born), named[0] ? ", of " : "", named);
 }
 
 /* ---- Accesses ---- */

@@ -72,6 +72,7 @@ static void start_worker(void)
     if (worker.started)
         return;
     sigfillset(&all);
+    sigdelset(&all, SIGSEGV); /* a fault is named */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     worker.started = pthread_create(&thread, NULL, run_host_functions, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);

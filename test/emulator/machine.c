@@ -286,6 +286,7 @@ __attribute__((constructor)) static void start(void)
     pthread_atfork(emu_lock, emu_unlock, after_fork_in_child);
     emu.report_leaks = leaks != NULL && strcmp(leaks, "1") == 0;
     emu_reset(seed == NULL ? 0 : strtoull(seed, NULL, 0));
+    emu_catch_faults();
 }
 
 /* Runs later than functions registered with atexit(), and than destructors of libraries that use this one. */

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +32,74 @@ const char *emu_describe(const struct emu_origin *origin)
         snprintf(buffer, sizeof *buffers, "%s in %s+0x%tx", call, info.dli_fname, site - (const char *)info.dli_fbase);
     return buffer;
 }
+
+/* ---- Names of objects ---- */
+
+static bool (*namer)(const void *address, char *name, size_t room);
+
+void emu_set_namer(bool (*name)(const void *address, char *name, size_t room))
+{
+    emu_lock();
+    namer = name;
+    emu_unlock();
+}
+
+/* The namer may call the runtime, so the lock is released around it. */
+const char *emu_name_of(const void *address, char *name, size_t room)
+{
+    bool (*const ask)(const void *address, char *name, size_t room) = namer;
+    if (ask == NULL)
+        return "";
+    struct emu_thread *thread = emu_self();
+    const struct emu_thread before = *thread;
+    thread->locked = false;
+    emu_unlock();
+    const bool known = ask(address, name, room);
+    emu_lock();
+    *thread = before;
+    return known ? name : "";
+}
+
+/* ---- Faults ---- */
+
+static struct sigaction next_action;
+
+static void print_fault(const void *address)
+{
+    char text[512];
+    const struct emu_alloc *alloc = emu_find(address); /* without the lock, as this thread may have it */
+    const int used = snprintf(text, sizeof text,
+                              "cudart_emu: fault: %p is memory of a device, which the host may not access: %s%s\n",
+                              address, alloc == NULL ? "it is not allocated" : "it is from ",
+                              alloc == NULL ? "" : emu_describe(&alloc->born));
+    const ssize_t wrote = write(STDERR_FILENO, text, used < (int)sizeof text ? (size_t)used : sizeof text - 1);
+    (void)wrote;
+}
+
+static void handle_fault(int number, siginfo_t *info, void *context)
+{
+    if (info->si_code > 0 && emu_is_device_address(info->si_addr))
+        print_fault(info->si_addr);
+    if (next_action.sa_flags & SA_SIGINFO)
+        next_action.sa_sigaction(number, info, context);
+    else if (next_action.sa_handler == SIG_DFL || next_action.sa_handler == SIG_IGN)
+        (void)sigaction(number, &next_action, NULL); /* the fault repeats at its instruction */
+    else
+        next_action.sa_handler(number);
+}
+
+void emu_catch_faults(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_sigaction = handle_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    (void)sigaction(SIGSEGV, NULL, &next_action);
+    if (!(next_action.sa_flags & SA_SIGINFO) || next_action.sa_sigaction != handle_fault)
+        (void)sigaction(SIGSEGV, &action, NULL);
+}
+
+/* ---- Misuse ---- */
 
 static void fail_loudly(const char *report)
 {

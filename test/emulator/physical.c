@@ -174,7 +174,11 @@ CUresult emu_cuMemGetAllocationGranularity(size_t *granularity, const CUmemAlloc
 
 static bool write_file(int file, size_t size, int gpu)
 {
-    struct export_page page = {.magic = EXPORT_MAGIC, .gpu = gpu, .size = size};
+    struct export_page page;
+    memset(&page, 0, sizeof page); /* with the bytes between its members */
+    memcpy(page.magic, EXPORT_MAGIC, sizeof page.magic);
+    page.gpu = gpu;
+    page.size = size;
     if (ftruncate(file, (off_t)(size + EXPORT_PAGE)) != 0 ||
         pwrite(file, &page, sizeof page, (off_t)size) != (ssize_t)sizeof page)
         return false;

@@ -349,10 +349,19 @@ static const struct wrong programs[] = {
      SEEDS,
      {"cudaHostUnregister in", "cudaMemcpyAsync in"}},
     {{"freed host memory read", freed_host_memory_read}, ABORTS, SEEDS, {"emu_host_read in", "no longer"}},
-    {{"host reads device memory", host_reads_device_memory}, FAULTS, SEEDS, {NULL, NULL}},
-    {{"host writes device memory", host_writes_device_memory}, FAULTS, SEEDS, {NULL, NULL}},
-    {{"host reads pool memory", host_reads_pool_memory}, FAULTS, SEEDS, {NULL, NULL}},
-    {{"host function writes device memory", host_function_writes_device_memory}, FAULTS, SEEDS, {NULL, NULL}},
+    {{"host reads device memory", host_reads_device_memory},
+     FAULTS,
+     SEEDS,
+     {"fault: ", "which the host may not access"}},
+    {{"host writes device memory", host_writes_device_memory},
+     FAULTS,
+     SEEDS,
+     {"fault: ", "which the host may not access"}},
+    {{"host reads pool memory", host_reads_pool_memory}, FAULTS, SEEDS, {"fault: ", "which the host may not access"}},
+    {{"host function writes device memory", host_function_writes_device_memory},
+     FAULTS,
+     SEEDS,
+     {"fault: ", "which the host may not access"}},
     {{"kernel outside its ranges", kernel_outside_its_ranges}, FAULTS, SEEDS, {NULL, NULL}},
     {{"device memory left", device_memory_left}, LEAKS, SEEDS, {"leak: 1 of device memory", "cudaMalloc in"}},
     {{"pool memory left", pool_memory_left}, LEAKS, SEEDS, {"leak: 1 of device memory", "cudaMallocFromPoolAsync in"}},
@@ -372,6 +381,7 @@ static void in_child(const struct wrong *wrong, uint64_t seed)
 {
     alarm(20);
     signal(SIGSEGV, SIG_DFL); /* a sanitizer's handler would turn it into an exit status */
+    emu_catch_faults();
     signal(SIGABRT, SIG_DFL);
     emu_reset(seed);
     emu_report_leaks(wrong->end == LEAKS);

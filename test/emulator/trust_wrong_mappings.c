@@ -156,7 +156,7 @@ const struct wrong wrong_mapping_programs[] = {
      {"cuMemAddressFree", "cuMemMap"}},
     {{"memory released twice", released_twice}, ABORTS, SEEDS, {"cuMemRelease", "a handle of memory"}},
     {{"memory mapped after release", mapped_after_release}, ABORTS, SEEDS, {"cuMemMap", "a handle of memory"}},
-    {{"mapping touched by the host", touched_by_the_host}, FAULTS, 1, {NULL, NULL}},
+    {{"mapping touched by the host", touched_by_the_host}, FAULTS, 1, {"fault: ", "which the host may not access"}},
     {{"handle of memory leaked", handle_leaked}, LEAKS, 1, {"handle of memory", "cuMemCreate"}},
     {{"address range leaked", range_leaked}, LEAKS, 1, {"address range", "cuMemAddressReserve"}},
     {{NULL, NULL}, TELLS, 0, {NULL, NULL}},

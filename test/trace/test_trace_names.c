@@ -1,4 +1,5 @@
-/* Checks the names in a trace and for a profiler: the public function that was called, and the object. */
+/* Checks the names in a trace, for a profiler and in reports of races: the public function that was called, and the
+ * object. */
 #include "trace_kit.h"
 
 #include "cudart_emu.h"
@@ -50,6 +51,34 @@ START_TEST(ranges)
     ck_assert_int_eq(open_ranges, 0);
     stop();
     OK(synced_mem_release(mem));
+}
+END_TEST
+
+static char race[2048];
+static void note_race(const char *report, void *user)
+{
+    (void)user;
+    (void)snprintf(race, sizeof race, "%s", report);
+}
+
+/* The emulated runtime names the object whose bytes two streams write at once. */
+START_TEST(races)
+{
+    static const struct {
+        const char *name, *words;
+    } rows[] = {{"params", ", of object 'params'"}, {"", ", of the object at 0x"}};
+    synced_mem *const mem = _i == 0 ? make_named(rows[_i].name, SIZE) : make_on(SIZE, 0);
+    synced_mem_stream one = open_stream(NON_BLOCKING), other = open_stream(NON_BLOCKING);
+    unsigned char *const data = synced_mem_overwrite_gpu_data_on(mem, one);
+    ck_assert_ptr_nonnull(data);
+    gpu_fill(data, SIZE, 1, one);
+    emu_set_misuse_handler(note_race, NULL);
+    (void)gpu_try_fill(data + 100, 10, 2, other);
+    emu_set_misuse_handler(NULL, NULL);
+    ck_assert_msg(strstr(race, "race: ") && strstr(race, rows[_i].words), "%s", race);
+    OK(synced_mem_release(mem));
+    close_stream(one);
+    close_stream(other);
 }
 END_TEST
 
@@ -199,6 +228,7 @@ Suite *suite(void)
     tcase_add_test(cases, ranges);
     tcase_add_test(cases, views);
     tcase_add_test(cases, several_views);
+    tcase_add_loop_test(cases, races, 0, 2);
     tcase_add_test(cases, call_that_asked_for_memory);
     tcase_add_test(cases, call_that_gave_memory_back);
     return all;

@@ -455,6 +455,16 @@ synced_mem_status sm_device_elapsed(int device, sm_event from, sm_event to, uint
     return status;
 }
 
+/* ---- For the emulated runtime, which alone has the function ---- */
+
+void emu_set_namer(bool (*name)(const void *address, char *name, size_t room)) __attribute__((weak));
+
+void sm_device_set_namer(bool (*name)(const void *address, char *name, size_t room))
+{
+    if (emu_set_namer)
+        emu_set_namer(name);
+}
+
 /* ---- Shutdown ---- */
 
 void sm_cuda_forget_use(void)
