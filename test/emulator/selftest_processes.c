@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -315,6 +316,26 @@ static void test_killed_exporter(void)
     expect_end(importer, 0);
 }
 
+/* Under valgrind a process has less address space than the emulator asks for first. */
+static void test_little_address_space(void)
+{
+    const size_t left = (size_t)80 << 30;
+    unsigned long pages = 0;
+    const pid_t child = start_process();
+    if (child == 0) {
+        CUdeviceptr address = 0;
+        FILE *const file = fopen("/proc/self/statm", "re");
+        CHECK(file != NULL && fscanf(file, "%lu", &pages) == 1);
+        fclose(file);
+        const struct rlimit limit = {.rlim_cur = pages * 4096 + left, .rlim_max = RLIM_INFINITY};
+        CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+        FINE(cu.cuMemAddressReserve(&address, 4 << 20, 0, 0, 0));
+        FINE(cu.cuMemAddressFree(address, 4 << 20));
+        _exit(0);
+    }
+    expect_end(child, 0);
+}
+
 /* A forked process cannot use its parent's memory. */
 static void test_forked(void)
 {
@@ -383,5 +404,12 @@ static void test_leaks(void)
 }
 
 void (*const process_tests[])(void) = {test_imported_twice, NULL};
-void (*const process_tests_once[])(void) = {test_bad_exports,     test_failing_calls, test_lost_device, test_processes,
-                                            test_killed_exporter, test_forked,        test_leaks,       NULL};
+void (*const process_tests_once[])(void) = {test_bad_exports,
+                                            test_failing_calls,
+                                            test_lost_device,
+                                            test_processes,
+                                            test_killed_exporter,
+                                            test_forked,
+                                            test_little_address_space,
+                                            test_leaks,
+                                            NULL};
