@@ -6,6 +6,7 @@
 #include "base/process.h"
 #include "base/stats.h"
 #include "base/text.h"
+#include "memory/guard_edges.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,8 +46,10 @@ static const struct sm_guard *find_guard_at(uintptr_t address)
     for (const struct chunk *chunk = atomic_load(&guards.chunks); chunk; chunk = chunk->next)
         for (int i = 0; i < GUARDS; i++) {
             const struct sm_guard *const guard = &chunk->guards[i];
-            if (atomic_load(&guard->protection) != SM_PROTECT_NOTHING && atomic_load(&guard->start) <= address &&
-                address < atomic_load(&guard->end))
+            const bool has_edges = atomic_load(&guard->has_edges);
+            const uintptr_t start = atomic_load(has_edges ? &guard->first : &guard->start);
+            const uintptr_t end = atomic_load(has_edges ? &guard->past : &guard->end);
+            if (atomic_load(&guard->protection) != SM_PROTECT_NOTHING && start <= address && address < end)
                 return guard;
         }
     return NULL;
@@ -105,10 +108,20 @@ static void note_unprotected(const struct sm_guard *guard, const char *why)
     guards.noted = true;
 }
 
-static bool change_protection(const struct sm_guard *guard, int allowed)
+static bool change_edges(struct sm_guard *guard, enum sm_protection protection)
 {
+    const enum sm_protection before = guard->edges;
+    guard->edges = protection;
+    return !guard->has_edges || sm_edges_change(guard->first, guard->past, guards.page, before, protection);
+}
+
+static bool change_protection(struct sm_guard *guard, enum sm_protection protection)
+{
+    static const int allowed[] = {PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE};
     const uintptr_t start = atomic_load_explicit(&guard->start, memory_order_relaxed);
-    return mprotect((void *)start, atomic_load_explicit(&guard->end, memory_order_relaxed) - start, allowed) == 0;
+    const uintptr_t end = atomic_load_explicit(&guard->end, memory_order_relaxed);
+    const bool done = start == end || mprotect((void *)start, end - start, allowed[protection]) == 0;
+    return change_edges(guard, protection) && done;
 }
 
 static enum sm_protection get_protection(const struct sm_guard *guard)
@@ -120,7 +133,7 @@ static bool try_open_guard(struct sm_guard *guard)
 {
     if (get_protection(guard) == SM_PROTECT_NOTHING)
         return true;
-    if (!change_protection(guard, PROT_READ | PROT_WRITE))
+    if (!change_protection(guard, SM_PROTECT_NOTHING))
         return false;
     atomic_store(&guard->protection, SM_PROTECT_NOTHING);
     return true;
@@ -167,7 +180,7 @@ static void close_guard(struct sm_guard *guard, enum sm_protection protection)
 {
     guard->lifted = SM_PROTECT_NOTHING;
     atomic_store(&guard->protection, (unsigned char)protection);
-    if (change_protection(guard, protection == SM_PROTECT_WRITES ? PROT_READ : PROT_NONE))
+    if (change_protection(guard, protection))
         return;
     note_unprotected(guard, "mprotect() failed");
     guard->hopeless = true;
@@ -203,11 +216,21 @@ static void close_again(struct sm_guard *guard)
         close_guard(guard, guard->lifted);
 }
 
+static void drop_edges(struct sm_guard *guard)
+{
+    if (!guard->has_edges)
+        return;
+    (void)change_edges(guard, SM_PROTECT_NOTHING);
+    sm_edges_remove(guard->first, guard->past, guards.page);
+    atomic_store(&guard->has_edges, false);
+}
+
 static void give_up_guard(struct sm_guard *guard, const char *why)
 {
     if (guard->hopeless)
         return;
     open_guard(guard);
+    drop_edges(guard);
     guard->hopeless = true;
     note_unprotected(guard, why);
 }
@@ -245,11 +268,30 @@ static void set_pages(struct sm_guard *guard, const struct sm_guarded *range)
     const size_t page = guards.page;
     const uintptr_t data = (uintptr_t)range->base;
     const uintptr_t start = (data + page - 1) / page * page;
-    const uintptr_t end = (data + range->bytes + (range->alone ? page - 1 : 0)) / page * page;
+    const bool to_the_end = range->alone || (range->in_parts && range->is_last);
+    const uintptr_t end = (data + range->bytes + (to_the_end ? page - 1 : 0)) / page * page;
     guard->first = data;
-    guard->past = data + range->bytes;
+    guard->past = range->in_parts && range->is_last ? end : data + range->bytes;
     atomic_store(&guard->start, start);
     atomic_store(&guard->end, end > start ? end : start);
+}
+
+static void set_name(struct sm_guard *guard, const struct sm_guarded *range)
+{
+    const struct sm_name_text name = sm_name_text(range->name);
+    if (range->is_part)
+        (void)snprintf(guard->name, sizeof guard->name, "%s[%zu:%zu]", name.text, range->offset,
+                       range->offset + range->size);
+    else
+        (void)snprintf(guard->name, sizeof guard->name, "%s", name.text);
+}
+
+static void add_edges(struct sm_guard *guard)
+{
+    if (sm_edges_add(guard->first, guard->past, guards.page))
+        atomic_store(&guard->has_edges, true);
+    else
+        give_up_guard(guard, "there is no memory");
 }
 
 static void init_guard(struct sm_guard *guard, const struct sm_guarded *range)
@@ -258,20 +300,24 @@ static void init_guard(struct sm_guard *guard, const struct sm_guarded *range)
     guard->key = range->key;
     guard->data = range->data;
     guard->hopeless = guards.off;
-    memcpy(guard->name, sm_name_text(range->name).text, sizeof guard->name);
+    set_name(guard, range);
     guard->size = range->size;
     set_pages(guard, range);
+    guard->edges = SM_PROTECT_NOTHING;
+    atomic_store(&guard->has_edges, false);
     guard->next = *bucket;
     *bucket = guard;
     if (range->shared)
         give_up_guard(guard, "the device uses the same memory");
     else if (range->read_only)
         give_up_guard(guard, "it is read-only memory of the caller's");
+    else if (range->in_parts && !guards.off)
+        add_edges(guard);
     else if (guard->start == guard->end)
-        give_up_guard(guard, "the caller's memory fills no whole page");
+        give_up_guard(guard, "its memory fills no whole page");
     else if (guards.used > MOST_GUARDS)
         give_up_guard(guard, "too many copies are protected");
-    if (!range->alone)
+    if (!range->alone && !range->in_parts)
         give_up_overlapping_guards(guard);
 }
 
@@ -293,6 +339,7 @@ static void forget_guard(struct sm_guard *guard)
 {
     struct sm_guard **link = get_guard_bucket(guard->key);
     open_guard(guard);
+    drop_edges(guard);
     while (*link != guard)
         link = &(*link)->next;
     *link = guard->next;

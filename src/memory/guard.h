@@ -37,7 +37,11 @@ struct sm_guarded {
     const void *data; /* for the message: the pointer that the program got, its size and the object's name */
     size_t size;
     const char *name;
-    bool alone;     /* no other memory is on its pages, up to the end of the last one */
+    bool alone;    /* no other memory is on its pages, up to the end of the last one */
+    bool is_part;  /* a part of an object, from offset on; its name gets the place */
+    bool in_parts; /* its first and last page have other ranges of the same object, and nothing else */
+    bool is_last;  /* of these; its last page has nothing behind it */
+    size_t offset;
     bool shared;    /* the device uses the same memory, so it can't be protected */
     bool read_only; /* the protection of its pages is the caller's */
 };
@@ -89,6 +93,8 @@ enum { SM_GUARD_UNWRITTEN = 0xff };
 
 /* ---- Read by the signal handler, see guard_fault.c ---- */
 
+enum { SM_GUARD_NAME = 96 };
+
 /* A guarded range. Never freed, since the handler may read it at any time. */
 struct sm_guard {
     _Atomic(uintptr_t) start; /* whole pages; start == end: none */
@@ -101,11 +107,13 @@ struct sm_guard {
     const void *key;                        /* NULL: the guard is free */
     const void *data;
     /* The bytes of the range. The pages above are inside it, or, if it is alone on its pages, contain it. */
-    uintptr_t first;
-    uintptr_t past;
+    _Atomic(uintptr_t) first;
+    _Atomic(uintptr_t) past;
     size_t size;
-    char name[48];
-    bool hopeless; /* it can't be protected */
+    char name[SM_GUARD_NAME];
+    atomic_bool has_edges;    /* it shares its first and last page, see guard_edges.h */
+    enum sm_protection edges; /* what it wants of them */
+    bool hopeless;            /* it can't be protected */
     struct sm_guard *next;
 };
 

@@ -3,6 +3,7 @@
 
 #include "copy/inflight.h"
 #include "memory/guard.h"
+#include "object/span.h"
 #include "base/status.h"
 
 /* The runtime writes pageable memory until the transfer is done, and copy threads touch it until they are done. A
@@ -43,11 +44,11 @@ static bool is_memory_managed(const struct sm_copy *copy)
     return status == SYNCED_MEM_OK && facts.kind == SM_POINTER_MANAGED;
 }
 
-/* Returns whether the memory is this copy's alone, with the rest of its last page. The pool has no larger pages. */
+/* Returns whether the memory is this object's alone, with the rest of its last page. The pool has no larger pages. */
 static bool has_own_pages(const struct sm_copy *copy)
 {
-    return !copy->is_part && (copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
-                              (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages()));
+    return copy->source == SYNCED_MEM_SOURCE_PAGEABLE ||
+           (copy->source == SYNCED_MEM_SOURCE_PINNED && sm_guard_pool_has_pages());
 }
 
 void sm_protect(const struct synced_mem *mem)
@@ -61,7 +62,11 @@ void sm_protect(const struct synced_mem *mem)
                                      .data = sm_copy_data(copy),
                                      .size = sm_size(mem),
                                      .name = sm_object_name(mem),
-                                     .alone = has_own_pages(copy),
+                                     .alone = !copy->is_part && has_own_pages(copy),
+                                     .is_part = copy->is_part,
+                                     .in_parts = copy->is_part && has_own_pages(copy),
+                                     .is_last = sm_begin_of(mem) + sm_size(mem) == sm_size(sm_root(mem)),
+                                     .offset = sm_begin_of(mem),
                                      .read_only = copy->read_only && copy->source != SYNCED_MEM_SOURCE_SHAREABLE,
                                      .shared =
                                          !sm_guard_knows(copy) && (is_memory_managed(copy) || sm_copy_is_shared(copy))};

@@ -94,10 +94,8 @@ static void set_piece_head(struct synced_mem *piece, unsigned head)
     atomic_store_explicit(&piece->head, (unsigned char)head, memory_order_relaxed);
 }
 
-synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
+static synced_mem_status attach_one(struct synced_mem *piece, enum sm_side side)
 {
-    if (sm_copy_of(piece, side))
-        return SYNCED_MEM_OK;
     struct sm_copy *const part = sm_part_make(sm_copy_of(piece->root, side), piece->offset, sm_size(piece));
     if (!part)
         return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
@@ -110,6 +108,24 @@ static void protect_piece(const struct synced_mem *piece)
 {
     if (sm_guard_on())
         sm_protect(piece);
+}
+
+/* In debug mode a page that pieces share is protected only if all of them have their part of it. */
+static void attach_others(const struct synced_mem *root)
+{
+    for (struct synced_mem *each = root->at.first; each; each = each->beside.after)
+        if (!sm_copy_of(each, SM_CPU) && attach_one(each, SM_CPU) == SYNCED_MEM_OK)
+            sm_protect(each);
+}
+
+synced_mem_status sm_attach_part(struct synced_mem *piece, enum sm_side side)
+{
+    if (sm_copy_of(piece, side))
+        return SYNCED_MEM_OK;
+    SM_TRY(attach_one(piece, side));
+    if (side == SM_CPU && sm_guard_on())
+        attach_others(piece->root);
+    return SYNCED_MEM_OK;
 }
 
 /* ---- Dividing ---- */

@@ -83,6 +83,133 @@ START_TEST(old_pointers)
 }
 END_TEST
 
+/* ---- Views smaller than a page ---- */
+
+enum { VIEWS = 10, VIEW_SIZE = 300, GAP = 100, WHOLE = PAGE + 904 };
+static synced_mem *params;
+static synced_mem *views[VIEWS];
+static unsigned char *pointers[VIEWS];
+static int device_of_params;
+static int way;
+
+static synced_mem *view_of(synced_mem *of, size_t offset, size_t size)
+{
+    synced_mem *view;
+    OK(synced_mem_view(&view, of, offset, size, NULL));
+    return view;
+}
+
+/* Gets all pointers. The last view is on the last page, and ends before it does. */
+static void make_views(void)
+{
+    params = make_named_on("params", WHOLE, device_of_params);
+    for (int i = 0; i < VIEWS; i++)
+        views[i] = view_of(params, i < VIEWS - 1 ? (size_t)i * (VIEW_SIZE + GAP) : WHOLE - VIEW_SIZE, VIEW_SIZE);
+    for (int i = 0; i < VIEWS; i++) {
+        pointers[i] = synced_mem_overwrite_cpu_data(views[i]);
+        host_fill(pointers[i], VIEW_SIZE, (unsigned)i);
+    }
+}
+
+static void make_stale(int from, int to)
+{
+    for (int i = from; i < to; i++)
+        ck_assert_ptr_nonnull(synced_mem_overwrite_gpu_data_on(views[i], NULL));
+}
+
+/* way: which one is used, and which ones are stale. */
+static void use_stale_view(void)
+{
+    make_views();
+    switch (way) {
+    case 0:
+        make_stale(0, VIEWS);
+        touch_to_read(pointers[3] + 17);
+        break;
+    case 1:
+        make_stale(0, VIEWS);
+        touch_to_write(pointers[VIEWS - 1]);
+        break;
+    case 2: /* not those of the second page */
+        make_stale(0, VIEWS - 1);
+        touch_to_write(pointers[VIEWS - 1]);
+        touch_to_read(pointers[3]);
+        break;
+    default:
+        for (int i = 0; i < VIEWS; i++)
+            ck_assert_ptr_nonnull(synced_mem_gpu_data_on(views[i], NULL));
+        touch_to_read(pointers[3]);
+        touch_to_write(pointers[3]);
+        break;
+    }
+}
+
+/* Every valid view can be used, whatever its neighbours are. */
+static void use_valid_views(void)
+{
+    make_views();
+    make_stale(0, 4);
+    for (int i = 4; i < VIEWS; i++) {
+        ck_assert(host_is(pointers[i], VIEW_SIZE, (unsigned)i));
+        touch_to_write(pointers[i]);
+    }
+    make_stale(4, VIEWS);
+    for (int i = 0; i < VIEWS; i++) {
+        gpu_fill(synced_mem_overwrite_gpu_data_on(views[i], NULL), VIEW_SIZE, (unsigned)i + 50, NULL);
+        ck_assert(host_is(synced_mem_cpu_data(views[i]), VIEW_SIZE, (unsigned)i + 50));
+    }
+    ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(params));
+    make_stale(0, VIEWS);
+    for (int i = 0; i < VIEWS; i++)
+        OK(synced_mem_release(views[i]));
+    host_fill(synced_mem_overwrite_cpu_data(params), WHOLE, 7);
+    OK(synced_mem_release(params));
+}
+
+static void use_stale_root(void)
+{
+    make_views();
+    for (int i = 0; i < VIEWS; i++)
+        OK(synced_mem_release(views[i]));
+    ck_assert_ptr_nonnull(synced_mem_mutable_gpu_data(params));
+    touch_to_read(pointers[2]);
+}
+
+START_TEST(small_views)
+{
+    static const char *const messages[] = {"synced_mem: 'params[1200:1500]' (300 bytes): its host copy at 0x",
+                                           "'params[4700:5000]' (300 bytes)", "'params[1200:1500]' (300 bytes)",
+                                           " is read-only since synced_mem_gpu_data_on"};
+    if (!gpu_expected())
+        return;
+    device_of_params = _i == 0 ? SYNCED_MEM_DEVICE_CURRENT : 0;
+    for (way = 0; way < 4; way++)
+        dies(use_stale_view, messages[way]);
+    lives(use_valid_views);
+    ck_assert_str_eq(said, "");
+    dies(use_stale_root, "'params' (5000 bytes)");
+}
+END_TEST
+
+/* A page that the caller's memory does not fill is not protected, and the notice names the part. */
+static void use_parts_of_user_memory(void)
+{
+    static unsigned char memory[3 * PAGE];
+    synced_mem *const mem = make_named_on("users", 2000, SYNCED_MEM_DEVICE_CURRENT);
+    OK(synced_mem_set_cpu_data(mem, (void *)(((uintptr_t)memory + PAGE - 1) / PAGE * PAGE)));
+    synced_mem *const view = view_of(mem, 100, 200);
+    ck_assert_ptr_nonnull(synced_mem_cpu_data(view));
+    OK(synced_mem_release(view));
+    OK(synced_mem_release(mem));
+}
+
+START_TEST(small_user_memory)
+{
+    lives(use_parts_of_user_memory);
+    SAID("the host copy of 'users' (2000 bytes) is not protected, as its memory fills no whole page;");
+}
+END_TEST
+
 START_TEST(discarded)
 {
     dies(read_discarded, "synced_mem: an object without a name (5000 bytes): its host copy at 0x");
@@ -275,6 +402,8 @@ Suite *suite(void)
     Suite *const all = suite_create("debug");
     TCase *const cases = add_case_in_children(all, "debug");
     tcase_add_loop_test(cases, old_pointers, 0, KINDS);
+    tcase_add_loop_test(cases, small_views, 0, 2);
+    tcase_add_test(cases, small_user_memory);
     tcase_add_test(cases, all_accesses);
     tcase_add_test(cases, opened_before_it_is_given);
     if (fixture_schedule() > 0)

@@ -111,8 +111,8 @@ START_TEST(less_than_a_page)
 {
     lives(use_small_memory);
     const char *const told =
-        "synced_mem: SYNCED_MEM_DEBUG: the host copy of 'tiny' (64 bytes) is not protected, as the "
-        "caller's memory fills no whole page;";
+        "synced_mem: SYNCED_MEM_DEBUG: the host copy of 'tiny' (64 bytes) is not protected, as its "
+        "memory fills no whole page;";
     SAID(told);
     ck_assert_ptr_null(strstr(strstr(said, told) + 1, told));
     SAID("host copies that could not be protected                           2\n");
