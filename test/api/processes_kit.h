@@ -33,6 +33,7 @@ static inline void await_flag(int flag, int count)
 static inline pid_t start_role(void (*role)(int socket), int ends[2], int end)
 {
     (void)fflush(NULL);
+    await_threads();
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child > 0)

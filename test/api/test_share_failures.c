@@ -144,7 +144,7 @@ static synced_mem_status share_it(void)
 
 static void check_share(void)
 {
-    OK(synced_mem_receive(&other, ends[1], 0));
+    OK(synced_mem_receive(&other, ends[1], LONG_MS));
     close_pair(ends);
     OK(synced_mem_hand_over(one));
     OK(synced_mem_acquire(other, GPU, READ, 0));
@@ -188,7 +188,7 @@ START_TEST(no_memory_for_records)
         OK(synced_mem_share(one, ends[0], 0));
         const int mapped = count_shared_mappings();
         fail_calloc_in = at - 3;
-        const synced_mem_status received = synced_mem_receive(&other, ends[1], 0);
+        const synced_mem_status received = synced_mem_receive(&other, ends[1], LONG_MS);
         check_no_memory(received, &failures);
         if (received == SYNCED_MEM_OK)
             OK(synced_mem_release(other));
@@ -236,7 +236,7 @@ START_TEST(no_device_memory)
     host_fill(synced_mem_overwrite_cpu_data(one), BYTES, 1);
     emu_set_device_memory(0, 1u << 30);
     OK(synced_mem_share(one, ends[0], 0));
-    OK(synced_mem_receive(&other, ends[1], 0));
+    OK(synced_mem_receive(&other, ends[1], LONG_MS));
     close_pair(ends);
     (void)synced_mem_gpu_data(one);
     OK(synced_mem_hand_over(one));

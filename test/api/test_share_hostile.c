@@ -197,6 +197,7 @@ static void send_leased(int socket)
     (void)signal(SIGIO, SIG_IGN);
     ck_assert_int_eq(sm_shared_make(BYTES, 64, SYNCED_MEM_SHAREABLE_SAME_USER, &memory), SYNCED_MEM_OK);
     sm_participant_leave(&memory->participant);
+    await_threads(); /* a lease needs a file that nobody else has open */
     ck_assert_int_eq(fcntl(memory->files.control, F_SETLEASE, F_RDLCK), 0);
     ck_assert_int_eq(sm_share_send(socket, &memory->files, sm_deadline_after(LONG_MS)), SYNCED_MEM_OK);
     await_flag(0, 1);

@@ -258,6 +258,7 @@ static void make_fork_and_exit(int socket)
     OK(synced_mem_view(&view, mine, 10, 100, NULL));
     host_fill(synced_mem_overwrite_cpu_data(mine), BYTES, 1);
     ck_assert_ptr_nonnull(synced_mem_mutable_cpu_data(view));
+    await_threads();
     const pid_t child = fork();
     if (child == 0) {
         leaves_memory = true;

@@ -121,7 +121,7 @@ END_TEST
 static void *alloc_and_resize(size_t size, size_t alignment, int device, synced_mem_stream stream, void *user)
 {
     (void)alignment, (void)device, (void)stream, (void)user;
-    resize.status = resize.discards ? synced_mem_resize_discard(root, ROOT) : synced_mem_resize(root, ROOT);
+    resize.status = resize.discards ? synced_mem_resize_discard(other, ROOT) : synced_mem_resize(other, ROOT);
     atomic_store(&resize.done, true);
     return aligned_alloc(4096, (size + 4095) / 4096 * 4096);
 }
@@ -132,7 +132,7 @@ static void free_it(void *data, size_t size, size_t alignment, int device, synce
     free(data);
 }
 
-/* The copy counts on the parts of its source while it calls the allocator of its target. */
+/* The copy has cut its target where its source is cut, and counts on the parts while it calls the target's allocator. */
 START_TEST(in_a_callback)
 {
     const synced_mem_allocator allocator = {
@@ -143,14 +143,14 @@ START_TEST(in_a_callback)
     atomic_store(&resize.done, false);
     root = make_root(false);
     OK(synced_mem_create(&other, ROOT, &options));
-    synced_mem *const part = view_of(other, 0, 100);
+    synced_mem *const part = view_of(root, 0, 100);
     host_writes(root, 3);
     OK(synced_mem_cpu_copy(other, root));
     ck_assert(atomic_load(&resize.done));
     ck_assert_int_eq(resize.status, SYNCED_MEM_ERR_INVALID_STATE);
     ck_assert(host_reads_right(other));
-    OK(synced_mem_resize(root, ROOT));
-    ck_assert(host_reads_right(root));
+    OK(synced_mem_resize(other, ROOT));
+    ck_assert(host_reads_right(other));
     synced_mem *const mems[] = {part, root, other};
     release_all(mems, 3);
 }

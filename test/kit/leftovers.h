@@ -25,6 +25,24 @@ static inline int count_open_descriptors(void)
     return count;
 }
 
+/* Waits for the end of the library's threads. A sanitizer does not find all that a forked child has if the parent has other
+ * threads just then. */
+static inline void await_threads(void)
+{
+    int count = 2;
+    for (int ms = 0; ms < 1000 && !sm_errand_none(); ms++)
+        (void)usleep(1000);
+    for (int ms = 0; ms < 50 && count > 1; ms++) {
+        DIR *const folder = opendir("/proc/self/task");
+        ck_assert_ptr_nonnull(folder);
+        for (count = -2; readdir(folder);) /* without . and .. */
+            count++;
+        (void)closedir(folder);
+        if (count > 1)
+            (void)usleep(1000);
+    }
+}
+
 /* Counts the mappings of memory that processes share. */
 static inline int count_shared_mappings(void)
 {

@@ -4,6 +4,7 @@
 
 #include "children.h"
 #include "fixture.h"
+#include "leftovers.h"
 
 #include "base/deadline.h"
 #include "memory/shared/turns.h"
@@ -67,6 +68,7 @@ static inline void leave(struct sm_participant *participant)
 static inline pid_t start_child(int (*function)(void *argument), void *argument)
 {
     (void)fflush(NULL);
+    await_threads();
     const pid_t child = fork();
     ck_assert_int_ge(child, 0);
     if (child == 0) {

@@ -10,9 +10,14 @@ static synced_mem_status try_turn(struct sm_participant *participant, bool writi
     return sm_turn_wait(participant, writing, sm_deadline_after(0), &head);
 }
 
+static synced_mem_status await_turn(struct sm_participant *participant, bool writing)
+{
+    return sm_turn_wait(participant, writing, sm_deadline_after(10000), &head);
+}
+
 static void take_turn(struct sm_participant *participant, bool writing)
 {
-    ck_assert_int_eq(try_turn(participant, writing), SYNCED_MEM_OK);
+    ck_assert_int_eq(await_turn(participant, writing), SYNCED_MEM_OK);
 }
 
 /* ---- One process ---- */
@@ -331,11 +336,11 @@ START_TEST(a_writer_dies)
     sm_turn_end_write(me, SYNCED_MEM_SYNCED);
     for (int i = 0; i < 2; i++) {
         kill_child(start_holder(all, SM_LINE_WRITE));
-        ck_assert_int_eq(try_turn(me, i == 0), SYNCED_MEM_ERR_OWNER_DIED);
+        ck_assert_int_eq(await_turn(me, i == 0), SYNCED_MEM_ERR_OWNER_DIED);
         take_turn(me, true);
         ck_assert_uint_eq(head, SYNCED_MEM_UNINITIALIZED);
         sm_turn_end_write(me, SYNCED_MEM_AT_CPU);
-        ck_assert_int_eq(try_turn(other, i == 0), SYNCED_MEM_ERR_OWNER_DIED); /* each is told */
+        ck_assert_int_eq(await_turn(other, i == 0), SYNCED_MEM_ERR_OWNER_DIED); /* each is told */
         take_turn(other, false);
         ck_assert_uint_eq(head, SYNCED_MEM_AT_CPU);
         sm_turn_end_read(other);
@@ -444,7 +449,7 @@ START_TEST(a_child_is_no_participant)
     all->made = make_page();
     struct sm_participant *const me = join(&all->made);
     ck_assert_int_eq(end_child(start_child(fork_and_die, all)), 7);
-    ck_assert_int_eq(try_turn(me, true), SYNCED_MEM_ERR_OWNER_DIED);
+    ck_assert_int_eq(await_turn(me, true), SYNCED_MEM_ERR_OWNER_DIED);
     take_turn(me, true);
     atomic_store(&all->go, 1);
     leave(me);

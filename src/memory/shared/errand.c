@@ -4,9 +4,9 @@
 #include "base/mutex.h"
 #include "base/process.h"
 #include "base/thread.h"
+#include "memory/shared/closer.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { MOST_THREADS = 4 };
@@ -115,6 +115,10 @@ static void hand_over(struct sm_errand *errand)
 bool sm_errand_run(struct sm_errand *errand, sm_deadline until)
 {
     const unsigned generation = sm_process_generation();
+    if (until == UINT64_MAX) {
+        errand->run(errand);
+        return true;
+    }
     atomic_store(&errand->state, UNDER_WAY);
     hand_over(errand);
     for (;;) {
@@ -136,34 +140,50 @@ bool sm_errand_is_abandoned(struct sm_errand *errand)
     return atomic_load(&errand->state) == ABANDONED;
 }
 
-struct closing {
+/* Files that wait for their end. In a table, as a thread that gives memory back is in the way of forks. */
+enum { CLOSINGS = 64 };
+
+static struct closing {
     struct sm_errand errand;
-    int fd;
-};
+    atomic_int fd; /* 0: free; no file has a standard descriptor */
+} closings[CLOSINGS];
+
+static struct closing *get_closing(struct sm_errand *errand)
+{
+    return (struct closing *)errand; /* its first member */
+}
 
 static void close_file(struct sm_errand *errand)
 {
-    (void)close(((struct closing *)errand)->fd);
+    (void)close(atomic_load(&get_closing(errand)->fd));
 }
 
-static void free_closing(struct sm_errand *errand)
+static void end_closing(struct sm_errand *errand)
 {
-    free(errand);
+    atomic_store(&get_closing(errand)->fd, 0);
 }
 
-/* Without memory this thread closes it. */
+/* Returns NULL if all are in use. */
+static struct closing *take_closing(int fd)
+{
+    for (int i = 0; i < CLOSINGS; i++) {
+        int none = 0;
+        if (atomic_compare_exchange_strong(&closings[i].fd, &none, fd))
+            return &closings[i];
+    }
+    return NULL;
+}
+
 void sm_errand_close(int fd)
 {
-    if (fd < 0)
-        return;
-    struct closing *const closing = malloc(sizeof *closing);
+    struct closing *const closing = fd >= 0 ? take_closing(fd) : NULL;
     if (!closing) {
-        (void)close(fd);
+        sm_closer_add(fd);
         return;
     }
-    *closing = (struct closing){.errand = {.run = close_file, .abandon = free_closing}, .fd = fd};
+    closing->errand = (struct sm_errand){.run = close_file, .abandon = end_closing};
     if (sm_errand_run(&closing->errand, 0))
-        free(closing);
+        end_closing(&closing->errand);
 }
 
 bool sm_errand_none(void)
