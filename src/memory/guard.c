@@ -288,9 +288,8 @@ static void set_name(struct sm_guard *guard, const struct sm_guarded *range)
 
 static void add_edges(struct sm_guard *guard)
 {
-    if (sm_edges_add(guard->first, guard->past, guards.page))
-        atomic_store(&guard->has_edges, true);
-    else
+    atomic_store(&guard->has_edges, sm_edges_add(guard->first, guard->past, guards.page));
+    if (!guard->has_edges)
         give_up_guard(guard, "there is no memory");
 }
 

@@ -273,20 +273,6 @@ static bool can_join(const struct synced_mem *left, const struct synced_mem *rig
            (are_all_alike(left, right, sm_inflight_prune) || are_all_alike(left, right, sm_part_poll));
 }
 
-/* In debug mode a part protects its bytes, and is not to be given up. So a piece that lacks it gets it, if it inherits
- * no work. Without memory for that, the bytes are not protected. */
-static void complete_parts(struct synced_mem *left, struct synced_mem *right)
-{
-    const struct sm_copy *const memory = sm_copy_of(left->root, SM_CPU);
-    const bool has_one = !sm_copy_of(left, SM_CPU) != !sm_copy_of(right, SM_CPU);
-    if (!sm_guard_on() || !has_one || !sm_part_is_idle(memory))
-        return;
-    const struct sm_detail first = sm_detail_get();
-    (void)sm_attach_part(left, SM_CPU);
-    (void)sm_attach_part(right, SM_CPU);
-    sm_detail_set(&first);
-}
-
 /* Joins the parts of a side. One that the other piece lacks is given up. */
 static void join_parts(struct synced_mem *left, const struct synced_mem *right, enum sm_side side)
 {
@@ -306,7 +292,6 @@ static void join_pieces(struct synced_mem *left, struct synced_mem *right)
     struct synced_mem **const hint = &left->root->at.first->hint;
     assert(!right->beside.hot);
     sm_withdraw_all(left);
-    complete_parts(left, right);
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
         if (side == SM_CPU || !sm_shared_copy(left))
             join_parts(left, right, side);

@@ -158,10 +158,8 @@ static void identify_root(const struct sm_subject *view, struct sm_trace_who *wh
 {
     const struct sm_subject subject = {.object = view->root, .name = view->root_name};
     const struct sm_traced *const root = sm_traced_find(&subject);
-    if (!root)
-        return;
-    who->root = root->id;
-    memcpy(who->root_name, root->name, sizeof who->root_name);
+    who->root = root ? root->id : 0;
+    memcpy(who->root_name, root ? root->name : "", root ? sizeof who->root_name : 1);
 }
 
 /* Fills *who, with the lock held. Returns the subject's record. NULL: no object, no trace any more, or no memory. */

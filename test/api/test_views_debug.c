@@ -207,7 +207,7 @@ START_TEST(old_pointers)
         return;
     device_of_memory = _i ? 0 : SYNCED_MEM_DEVICE_CURRENT;
     dies(read_stale, "is stale since synced_mem_overwrite_gpu_data_on;");
-    SAID("synced_mem: 'weights' (");
+    SAID("synced_mem: 'weights[12288:16384]' (4096 bytes): its host copy");
     for (page = 0; page < PAGES; page++) {
         dies(read_stale_after_a_release, "is stale since ");
         dies(read_stale_after_a_copy, "is stale since ");

@@ -450,6 +450,23 @@ START_TEST(closes_that_never_return)
 }
 END_TEST
 
+/* Ends of files that wait beyond the room for them are left to the other threads that close. */
+START_TEST(more_closes_than_room)
+{
+    enum { MANY = 70 };
+    const int before = count_open_descriptors();
+    watch.caller = pthread_self();
+    watch.stops = true;
+    for (int i = 0; i < MANY; i++)
+        sm_errand_close(open("/dev/null", O_RDWR | O_CLOEXEC));
+    sm_errand_close(-1);
+    ck_assert(!sm_errand_none());
+    ck_assert(!sm_closer_is_idle());
+    atomic_store(&go_on, true);
+    ck_assert_int_eq(count_open_descriptors(), before);
+}
+END_TEST
+
 /* Descriptors that no thread closes wait, up to a number, for the next that come. */
 START_TEST(closes_without_threads)
 {
@@ -717,6 +734,7 @@ Suite *suite(void)
     tcase_add_loop_test(cases, nobody_waits_for_a_close, 0, 8);
     tcase_add_test(cases, closes_that_never_return);
     tcase_add_test(cases, closes_without_threads);
+    tcase_add_test(cases, more_closes_than_room);
     tcase_add_loop_test(cases, other_files_than_said, 0, 20);
     tcase_add_loop_test(cases, a_socket_that_lingers, 0, 3);
     tcase_add_test(cases, impossible_facts);

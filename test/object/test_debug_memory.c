@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-static bool cannot_protect;
+static bool cannot_protect, cannot_close;
 static int cannot_open; /* the number of refusals that are left */
 int __real_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed);
 int __wrap_mprotect(void *start, size_t bytes, int allowed)
 {
-    if (cannot_protect || (cannot_open > 0 && allowed == (PROT_READ | PROT_WRITE) && cannot_open--)) {
+    if (cannot_protect || (cannot_close && allowed != (PROT_READ | PROT_WRITE)) ||
+        (cannot_open > 0 && allowed == (PROT_READ | PROT_WRITE) && cannot_open--)) {
         errno = ENOMEM;
         return -1;
     }
@@ -23,10 +24,13 @@ int __wrap_mprotect(void *start, size_t bytes, int allowed)
 
 /* Refuses requests that are larger than the first records of a kind. */
 static bool no_memory;
+static int small_left = -1; /* the small requests before one is refused; -1: none is */
 void *__real_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_calloc(size_t count, size_t size)
 {
+    if (small_left >= 0 && count * size < 100 && small_left-- == 0)
+        return NULL;
     return no_memory && count * size > 20000 ? NULL : __real_calloc(count, size);
 }
 
@@ -315,6 +319,50 @@ static void fail_to_protect(void)
     OK(synced_mem_release(mem));
 }
 
+/* Views that share pages, where there is no memory for that, or the system refuses to protect or to open. They can all
+ * be used. */
+enum { SMALL = 600 };
+static synced_mem *small_root, *small_views[10];
+
+static void use_small_views(unsigned pattern)
+{
+    for (int i = 0; i < 10; i++) {
+        host_fill(synced_mem_overwrite_cpu_data(small_views[i]), SMALL, pattern + (unsigned)i);
+        gpu_fill(synced_mem_mutable_gpu_data(small_views[i]), SMALL, pattern + (unsigned)i + 1, NULL);
+    }
+    for (int i = 0; i < 10; i++)
+        ck_assert(host_is(synced_mem_cpu_data(small_views[i]), SMALL, pattern + (unsigned)i + 1));
+}
+
+static void refuse_to_small_views(void)
+{
+    for (int way = 0; way < 12; way++) {
+        small_root = make_named_on("small", (size_t)10 * SMALL, SYNCED_MEM_DEVICE_CURRENT);
+        for (int i = 0; i < 10; i++)
+            OK(synced_mem_view(&small_views[i], small_root, (size_t)i * SMALL, SMALL, NULL));
+        small_left = way < 4 ? way : -1;
+        use_small_views(1);
+        small_left = -1;
+        cannot_close = way == 4;
+        use_small_views(21);
+        cannot_close = false;
+        cannot_open = way > 4 ? way - 4 : 0;
+        use_small_views(41);
+        cannot_open = 0;
+        use_small_views(61);
+        for (int i = 0; i < 10; i++)
+            OK(synced_mem_release(small_views[i]));
+        OK(synced_mem_release(small_root));
+    }
+}
+
+START_TEST(system_that_refuses_to_small_views)
+{
+    if (gpu_expected())
+        lives(refuse_to_small_views);
+}
+END_TEST
+
 START_TEST(system_that_refuses)
 {
     lives(fail_to_protect);
@@ -398,6 +446,7 @@ Suite *suite(void)
     tcase_add_loop_test(host, views_of_one_memory, 0, VIEWS);
     tcase_add_test(host, said_with_nothing_locked);
     tcase_add_test(host, system_that_refuses);
+    tcase_add_test(host, system_that_refuses_to_small_views);
     tcase_add_test(host, system_at_its_limits);
     tcase_add_test(host, no_memory_for_records);
     return all;

@@ -127,9 +127,7 @@ bool sm_errand_run(struct sm_errand *errand, sm_deadline until)
             return true;
         const uint64_t left = sm_deadline_left(until);
         unsigned state = UNDER_WAY;
-        if (sm_process_generation() != generation)
-            return false;
-        if (left == 0)
+        if (left == 0 || sm_process_generation() != generation)
             return !atomic_compare_exchange_strong(&errand->state, &state, ABANDONED);
         sm_events_wait_for(&errands.ends, seen, left < LONGEST_SLEEP ? left : LONGEST_SLEEP);
     }
