@@ -21,6 +21,11 @@ static struct host_transfer *get_transfer(struct sm_host_work *work)
     return (struct host_transfer *)(void *)((char *)work - offsetof(struct host_transfer, work));
 }
 
+static struct host_transfer *get_transfer_of(struct sm_fence *fence)
+{
+    return (struct host_transfer *)(void *)((char *)fence - offsetof(struct host_transfer, fence));
+}
+
 static void move_range(const struct sm_host_range *range)
 {
     if (range->from)
@@ -59,35 +64,55 @@ static void free_transfer(struct sm_host_work *work)
     free(get_transfer(work));
 }
 
-struct sm_fence *sm_host_transfer_make(const struct sm_host_range *ranges, size_t count)
+/* Makes a transfer without ranges. */
+static struct host_transfer *make_transfer(size_t room)
 {
-    struct host_transfer *const transfer = calloc(1, sizeof *transfer + count * sizeof *ranges);
+    struct host_transfer *const transfer = calloc(1, sizeof *transfer + room * sizeof *transfer->ranges);
     if (!transfer) {
         (void)sm_fail(SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY, "no host memory for the record of a transfer by the host");
         return NULL;
     }
     transfer->work = (struct sm_host_work){.finish = finish_transfer, .drop = free_transfer};
     atomic_flag_clear(&transfer->is_taken);
+    sm_fence_begin_on_host(&transfer->fence, sm_stream_new_serial(), &transfer->work);
+    return transfer;
+}
+
+struct sm_fence *sm_host_transfer_make(const struct sm_host_range *ranges, size_t count)
+{
+    struct host_transfer *const transfer = make_transfer(count);
+    if (!transfer)
+        return NULL;
     transfer->count = count;
     memcpy(transfer->ranges, ranges, count * sizeof *ranges);
-    sm_fence_begin_on_host(&transfer->fence, sm_stream_new_serial(), &transfer->work);
     return &transfer->fence;
 }
 
-synced_mem_status sm_host_transfer_begin(struct sm_copy *to, struct sm_copy *from, size_t from_offset, size_t size)
+/* Makes the transfer for the first range. */
+static synced_mem_status begin_collection(struct sm_host_collection *collection)
 {
-    const struct sm_host_range range = {
-        .to = sm_copy_data(to), .from = (char *)sm_copy_data(from) + from_offset, .size = size};
+    struct host_transfer *const transfer = collection->fence ? NULL : make_transfer(collection->room);
+    if (transfer)
+        collection->fence = &transfer->fence;
+    return collection->fence ? SYNCED_MEM_OK : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+}
+
+synced_mem_status sm_host_collection_add(struct sm_host_collection *collection, struct sm_copy *to,
+                                         struct sm_copy *from, size_t from_offset, size_t size)
+{
     struct sm_use *earlier = NULL;
     struct sm_use *const read = sm_inflight_reserve();
-    struct sm_fence *const fence = read ? sm_host_transfer_make(&range, 1) : NULL;
-    if (!fence) {
+    synced_mem_status status = read ? begin_collection(collection) : SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+    if (status != SYNCED_MEM_OK) {
         sm_inflight_unreserve(read);
-        return SYNCED_MEM_ERR_OUT_OF_HOST_MEMORY;
+        return status;
     }
-    sm_inflight_read(from, read, sm_fence_hold(fence), &earlier);
+    struct host_transfer *const transfer = get_transfer_of(collection->fence);
+    transfer->ranges[transfer->count++] =
+        (struct sm_host_range){.to = sm_copy_data(to), .from = (char *)sm_copy_data(from) + from_offset, .size = size};
+    sm_inflight_read(from, read, sm_fence_hold(collection->fence), &earlier);
     sm_uses_free(earlier);
-    sm_inflight_written(to, fence);
+    sm_inflight_written(to, sm_fence_hold(collection->fence));
     to->arriving = true;
     return SYNCED_MEM_OK;
 }

@@ -19,9 +19,16 @@ struct sm_host_range {
  * NULL: the system has no memory. */
 struct sm_fence *sm_host_transfer_make(const struct sm_host_range *ranges, size_t count);
 
-/* Makes a transfer of size bytes at the offset in from to the first bytes of to, and enters it as work in flight on both copies. Nothing may be in flight that a
- * write of to or a read of from waits for. The contents of to are arriving then. Does not block.
- * ERR_OUT_OF_HOST_MEMORY: nothing has changed. */
-synced_mem_status sm_host_transfer_begin(struct sm_copy *to, struct sm_copy *from, size_t from_offset, size_t size);
+/* A transfer that collects ranges, up to room of them, as long as the locks of all copies concerned are held. */
+struct sm_host_collection {
+    size_t room;
+    struct sm_fence *fence; /* held; NULL: no range was added */
+};
+
+/* Adds size bytes at the offset in from to the first bytes of to, and enters the transfer as work in flight on both copies.
+ * Nothing may be in flight that a write of to or a read of from waits for. The contents of to are arriving then. Does not
+ * block. ERR_OUT_OF_HOST_MEMORY: nothing has changed. */
+synced_mem_status sm_host_collection_add(struct sm_host_collection *collection, struct sm_copy *to,
+                                         struct sm_copy *from, size_t from_offset, size_t size);
 
 #endif

@@ -38,6 +38,7 @@ struct batch {
     void *block;             /* the memory of the arrays; NULL: the caller has them */
     struct synced_mem *failed;
     struct sm_shared_ends ends;
+    struct sm_host_collection by_host;
     /* Found in one round, for the time when nothing is locked. */
     struct sm_waits waits[2][2]; /* by until_queued and of_source of a pair's wait */
     struct sm_pair *without;     /* a pair whose target needs memory that is obtained alone; NULL: none */
@@ -246,6 +247,8 @@ static synced_mem_status check_and_list(struct batch *batch, synced_mem_stream h
     SM_TRY(check_names(batch));
     SM_TRY(sm_pair_list_fill(&batch->list));
     batch->common.unlocked = sm_owners_have_parts(&batch->owners);
+    batch->common.by_host = &batch->by_host;
+    batch->by_host.room = batch->list.length;
     SM_TRY(make_room(batch, batch->list.length));
     begin_records(batch);
     SM_TRY(sm_check_overlaps(&batch->common, batch->list.pairs, batch->list.length, batch->ranges, &batch->failed));
@@ -437,6 +440,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
     begin_waits(batch);
     batch->without = NULL;
     batch->records = 0;
+    batch->by_host.fence = NULL;
     SM_TRY(sm_owners_lock(&batch->owners, &batch->failed));
     sm_share_ends(&batch->ends);
     synced_mem_status status = run_locked_round(batch, handle);
@@ -449,6 +453,7 @@ static synced_mem_status run_round(struct batch *batch, synced_mem_stream handle
         status = sm_obtain_alone(sm_owner(batch->without->to), batch->common.side, batch->allocates);
     end_waits(batch);
     status = follow_arrivals(batch, status);
+    sm_fence_drop(batch->by_host.fence);
     if (status == SYNCED_MEM_OK && !was_complete && is_complete(batch))
         enter_and_end_source_writes(batch);
     sm_stream_drop(batch->common.stream);

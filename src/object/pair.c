@@ -3,7 +3,6 @@
 
 #include "base/caller.h"
 #include "base/status.h"
-#include "copy/host_transfer.h"
 #include "copy/pin.h"
 #include "copy/staged.h"
 #include "memory/guard.h"
@@ -410,7 +409,7 @@ static synced_mem_status copy_by_host(const struct sm_pairs *pairs, struct sm_pa
 {
     sm_guard_open(route->target);
     if (pairs->unlocked) {
-        SM_TRY(sm_host_transfer_begin(route->target, route->source, route->from_offset, route->size));
+        SM_TRY(sm_host_collection_add(pairs->by_host, route->target, route->source, route->from_offset, route->size));
         begin_pair(pairs, pair, route);
         return SYNCED_MEM_OK;
     }

@@ -14,6 +14,7 @@
 #define SM_PAIR_H
 
 #include "object/transaction.h"
+#include "copy/host_transfer.h"
 #include "copy/transfer.h"
 
 struct sm_pair {
@@ -44,9 +45,10 @@ struct sm_pair {
 
 /* The part that all pairs of a call have in common. */
 struct sm_pairs {
-    enum sm_side side;        /* of the targets */
-    struct sm_stream *stream; /* the caller's; NULL: the targets are host copies */
-    bool unlocked;            /* the host copies contents with no lock held, as some object is in parts */
+    enum sm_side side;                  /* of the targets */
+    struct sm_stream *stream;           /* the caller's; NULL: the targets are host copies */
+    bool unlocked;                      /* the host copies contents with no lock held, as some object is in parts */
+    struct sm_host_collection *by_host; /* of these contents, in one round */
 };
 
 /* The wait that a pair needs. */
