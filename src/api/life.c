@@ -251,6 +251,7 @@ static synced_mem_status destroy_view(struct synced_mem *view)
 {
     struct synced_mem *const root = sm_root(view);
     const bool is_last = !sm_view_leave(view);
+    sm_caller.subject.root = NULL; /* it may be gone */
     synced_mem_status status = is_last ? give_up_memory(root) : SYNCED_MEM_OK;
     if (status == SYNCED_MEM_OK)
         status = give_up_memory(view); /* of 0 bytes, and the last; fails only in a forked child */

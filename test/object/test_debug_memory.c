@@ -356,6 +356,34 @@ static void refuse_to_small_views(void)
     }
 }
 
+/* Each view shares both its pages. */
+enum { MANY = 1500, STEP = PAGE + 100 };
+
+static void use_many_shared_pages(void)
+{
+    static synced_mem *parts[MANY];
+    synced_mem *const root = make_named_on("many", (size_t)MANY * STEP, SYNCED_MEM_DEVICE_CURRENT);
+    for (size_t i = 0; i < MANY; i++)
+        OK(synced_mem_view(&parts[i], root, i * STEP, STEP, NULL));
+    for (size_t i = 0; i < MANY; i++)
+        touch_to_write(synced_mem_overwrite_cpu_data(parts[i]));
+    for (size_t i = 0; i < MANY; i++)
+        OK(synced_mem_clear(parts[i]));
+    for (size_t i = 0; i < MANY; i++) {
+        touch_to_write((unsigned char *)synced_mem_overwrite_cpu_data(parts[i]) + STEP - 1);
+        OK(synced_mem_release(parts[i]));
+    }
+    ck_assert_uint_eq(stats_now().unprotected, 0);
+    OK(synced_mem_release(root));
+}
+
+START_TEST(many_shared_pages)
+{
+    lives(use_many_shared_pages);
+    ck_assert_str_eq(said, "");
+}
+END_TEST
+
 START_TEST(system_that_refuses_to_small_views)
 {
     if (gpu_expected())
@@ -447,6 +475,7 @@ Suite *suite(void)
     tcase_add_test(host, said_with_nothing_locked);
     tcase_add_test(host, system_that_refuses);
     tcase_add_test(host, system_that_refuses_to_small_views);
+    tcase_add_test(host, many_shared_pages);
     tcase_add_test(host, system_at_its_limits);
     tcase_add_test(host, no_memory_for_records);
     return all;
