@@ -171,7 +171,7 @@ static __attribute__((constructor)) void watch_forks_for_locks(void)
 
 /* ---- Locks ---- */
 
-static void register_lock(struct sm_lock *lock)
+void sm_lock_register(struct sm_lock *lock)
 {
     sm_mutex_lock(&locks.mutex);
     if (!atomic_load_explicit(&lock->known, memory_order_relaxed)) {
@@ -191,7 +191,7 @@ void sm_lock(struct sm_lock *lock)
 {
     assert(!holds_one);
     if (!atomic_load_explicit(&lock->known, memory_order_acquire))
-        register_lock(lock);
+        sm_lock_register(lock);
     sm_mutex_lock(&lock->mutex);
     holds_one = true;
 }

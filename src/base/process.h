@@ -41,6 +41,23 @@ struct sm_lock {
 void sm_lock(struct sm_lock *lock);
 void sm_unlock(struct sm_lock *lock);
 
+/* Adds a lock to the list that a fork takes, at its first use. */
+void sm_lock_register(struct sm_lock *lock);
+
+/* Take and release a lock that is held for a few instructions, during which the thread calls nothing. So nobody needs to
+ * know that it holds a lock, and that is not recorded. */
+static inline void sm_lock_briefly(struct sm_lock *lock)
+{
+    if (!atomic_load_explicit(&lock->known, memory_order_acquire))
+        sm_lock_register(lock);
+    sm_mutex_lock(&lock->mutex);
+}
+
+static inline void sm_unlock_brief(struct sm_lock *lock)
+{
+    sm_mutex_unlock(&lock->mutex);
+}
+
 /* Mark the time in which the calling thread holds or awaits locks of objects. Calls nest. sm_process_enter() blocks
  * while a fork is under way, and a fork waits until no thread is inside. So the child finds every object whole and
  * unlocked. Once the process uses a GPU, neither waits: a call inside may then block, and the child is refused the

@@ -183,9 +183,9 @@ static void *pop_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 
 static void *take_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     void *const cell = pop_from_shelf(slab, shelf);
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     return cell;
 }
 
@@ -194,12 +194,12 @@ static size_t move_from_shelf(const struct sm_slab *slab, struct sm_shelf *shelf
 {
     size_t moved = 0;
     void *cell;
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     while (moved < count && (cell = pop_from_shelf(slab, shelf)) != NULL) {
         push_cell(slab, list, cell);
         moved++;
     }
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     return moved;
 }
 
@@ -210,12 +210,12 @@ static bool restock_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
     void *batch = take_batch(slab);
     if (!batch)
         return false;
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     if (!shelf->batch) {
         shelf->batch = batch;
         batch = NULL;
     }
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     give_batch(slab, batch);
     return true;
 }
@@ -263,14 +263,14 @@ static void *make_room(struct sm_shelf *shelf)
 static void fill_shelf(struct sm_slab *slab, struct sm_shelf *shelf, void **list)
 {
     void *batch = NULL;
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     if (shelf->count == BATCH)
         batch = make_room(shelf);
     while (shelf->count < BATCH && *list) {
         push_cell(slab, &shelf->list, pop_cell(slab, list));
         shelf->count++;
     }
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     give_batch(slab, batch);
 }
 
@@ -285,23 +285,23 @@ void sm_slab_give(struct sm_slab *slab, void *cell)
 {
     struct sm_shelf *const shelf = &slab->shelves[sm_shard()];
     void *batch = NULL;
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     if (shelf->count == BATCH)
         batch = make_room(shelf);
     push_cell(slab, &shelf->list, cell);
     shelf->count++;
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     give_batch(slab, batch);
 }
 
 static void clear_shelf(struct sm_slab *slab, struct sm_shelf *shelf)
 {
-    sm_lock(&shelf->lock);
+    sm_lock_briefly(&shelf->lock);
     void *const list = shelf->list;
     void *const batch = shelf->batch;
     shelf->list = shelf->batch = NULL;
     shelf->count = 0;
-    sm_unlock(&shelf->lock);
+    sm_unlock_brief(&shelf->lock);
     sm_lock(&slab->lock);
     dissolve_batch(slab, list);
     dissolve_batch(slab, batch);
