@@ -142,14 +142,14 @@ void sm_part_poll(struct sm_copy *part)
     sm_inflight_prune(part);
 }
 
-bool sm_part_is_written(const struct sm_copy *part)
+bool sm_part_has_no_write(const struct sm_copy *part)
 {
     return !part->write && !part->writer && !part->writer_fence && !part->untracked;
 }
 
 bool sm_part_is_idle(const struct sm_copy *part)
 {
-    return sm_part_is_written(part) && !skip_ended(part->reads) && !part->covered;
+    return sm_part_has_no_write(part) && !skip_ended(part->reads) && !part->covered;
 }
 
 static unsigned get_larger(unsigned a, unsigned b)

@@ -97,7 +97,7 @@ static bool is_at_rest(const struct synced_mem *record)
 {
     bool rests = true;
     for (enum sm_side side = SM_CPU; side < SM_SIDES; side++)
-        rests = rests && (!sm_copy_of(record, side) || sm_part_is_written(sm_copy_of(record, side)));
+        rests = rests && (!sm_copy_of(record, side) || sm_part_has_no_write(sm_copy_of(record, side)));
     return rests;
 }
 
