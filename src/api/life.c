@@ -14,6 +14,7 @@
 #include "memory/managed_pool.h"
 #include "memory/pinned/host_pool.h"
 #include "object/acquire.h"
+#include "object/host_only.h"
 #include "object/objects.h"
 #include "object/piece.h"
 #include "object/replace.h"
@@ -206,6 +207,8 @@ static synced_mem_status give_up_memory(struct synced_mem *mem)
 {
     if (sm_owner(mem) != mem || (!sm_copy_of(mem, SM_CPU) && !sm_copy_of(mem, SM_GPU)))
         return SYNCED_MEM_OK;
+    if (sm_host_only_free(mem))
+        return sm_reap_after(SYNCED_MEM_OK, true);
     if (mem->kind == SM_WHOLE && sm_sharing_of(mem))
         sm_sharing_end(sm_sharing_of(mem));
     return sm_release_memory(mem);

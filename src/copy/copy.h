@@ -205,6 +205,9 @@ synced_mem_status sm_copy_order_streamless(const struct sm_copy *copy, struct sm
  * is entered. Errors: as above. */
 synced_mem_status sm_copy_end_streamless(struct sm_copy *copy);
 
+/* Frees pageable memory of the library's own on which nothing is in flight, and the copy's record. Does not block. */
+void sm_copy_free_pageable(struct sm_copy *copy);
+
 /* Gives up a copy's record and leaves its memory allocated for ever. */
 void sm_copy_quarantine(struct sm_copy *copy);
 

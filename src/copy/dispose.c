@@ -92,6 +92,12 @@ static void free_pageable_memory(struct sm_copy *copy)
     sm_count_down(SM_COUNT_pageable_bytes, copy->bytes);
 }
 
+void sm_copy_free_pageable(struct sm_copy *copy)
+{
+    free_pageable_memory(copy);
+    sm_copy_give_record(copy);
+}
+
 /* Returns whether the memory can go only once all work on it has ended. Device memory is freed in stream order, and
  * borrowed memory has nothing of the library's in flight. */
 static bool must_be_idle(const struct sm_copy *copy)

@@ -3,6 +3,7 @@
 
 #include "memory/guard.h"
 #include "object/fetch_parts.h"
+#include "object/host_only.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
 #include "object/shareable.h"
@@ -335,9 +336,11 @@ static synced_mem_status access_device(struct sm_transaction *transaction, enum 
 static synced_mem_status access_once(struct synced_mem *mem, enum sm_side side, enum sm_mode mode, void **out)
 {
     struct sm_transaction transaction;
+    synced_mem_status status;
+    if (side == SM_CPU && sm_host_only_access(mem, mode, out, &status))
+        return sm_reap_after(status, true);
     SM_TRY(sm_enter(&transaction, mem));
-    const synced_mem_status status =
-        side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, out);
+    status = side == SM_CPU ? access_host(&transaction, mode, out) : access_device(&transaction, mode, out);
     return sm_leave_and_reap(&transaction, status, true);
 }
 

@@ -2,6 +2,7 @@
 #include "object/copying.h"
 
 #include "base/status.h"
+#include "object/host_only.h"
 #include "object/overlap.h"
 #include "object/pair_list.h"
 #include "object/reclaim.h"
@@ -526,6 +527,8 @@ synced_mem_status sm_copy_objects(struct synced_mem *const *to, struct synced_me
 synced_mem_status sm_clear(struct synced_mem *mem)
 {
     struct sm_transaction transaction;
+    if (sm_host_only_clear(mem))
+        return sm_reap_after(SYNCED_MEM_OK, false);
     SM_TRY(sm_gate_begin(mem, SM_SIDES, SM_OVERWRITE));
     synced_mem_status status = sm_enter(&transaction, mem);
     if (status == SYNCED_MEM_OK) {

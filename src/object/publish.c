@@ -143,6 +143,13 @@ void sm_publish(struct synced_mem *record)
         publish_object(record);
 }
 
+void sm_publish_host_only(struct synced_mem *mem)
+{
+    void *const data = sm_head(mem) == sm_bit(SM_CPU) ? sm_copy_data(sm_copy_of(mem, SM_CPU)) : NULL;
+    for (int writing = 0; writing < 2; writing++)
+        atomic_store_explicit(&mem->ready[SM_CPU][writing], data, memory_order_release);
+}
+
 void sm_publish_from_piece(struct synced_mem *mem)
 {
     struct synced_mem *const piece = mem->at.first;

@@ -12,6 +12,9 @@ void sm_publish_nothing(struct synced_mem *mem);
  * flight. */
 void sm_publish(struct synced_mem *record);
 
+/* Does the same for an object that only the host uses (host_only.h), which has no device pointers to publish. */
+void sm_publish_host_only(struct synced_mem *mem);
+
 /* Publishes the pointers of a view or a divided root from now on, if it is exactly one piece. sm_publish() does it. */
 void sm_publish_from_piece(struct synced_mem *mem);
 

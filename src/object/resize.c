@@ -8,6 +8,7 @@
 #include "object/borrowed.h"
 #include "object/exports.h"
 #include "object/fetch_parts.h"
+#include "object/host_only.h"
 #include "object/piece.h"
 #include "object/reclaim.h"
 #include "object/renew.h"
@@ -452,6 +453,8 @@ static synced_mem_status resize_once(struct synced_mem *mem, size_t size, bool k
 {
     struct sm_transaction transaction;
     struct growth growth = {.larger = NULL};
+    if (sm_host_only_resize(mem, size, keep))
+        return sm_reap_after(SYNCED_MEM_OK, false);
     SM_TRY(enter_joined(&transaction, mem));
     synced_mem_status status = resize_object(&transaction, size, keep, &growth);
     if (status != SYNCED_MEM_OK && sm_is_divided(mem))

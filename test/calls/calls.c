@@ -85,6 +85,7 @@ static synced_mem *other;  /* of the same size, in one piece too */
 static synced_mem *root;   /* has a view at any time, so it stays divided */
 static synced_mem *view;   /* of the root */
 static synced_mem *turned; /* shareable */
+static synced_mem *small;  /* used on the host alone, before any device is in use */
 static cudaStream_t stream;
 
 static void finish(void)
@@ -173,6 +174,37 @@ static void read_view(void)
     CHECK(synced_mem_cpu_data(view));
 }
 
+static void live_on_host(void)
+{
+    synced_mem *short_lived;
+    OK(synced_mem_create(&short_lived, 256, NULL));
+    CHECK(synced_mem_overwrite_cpu_data(short_lived));
+    OK(synced_mem_release(short_lived));
+}
+
+static void make_small(void)
+{
+    OK(synced_mem_create(&small, 256, NULL));
+    CHECK(synced_mem_overwrite_cpu_data(small));
+}
+
+static void release_small(void)
+{
+    OK(synced_mem_release(small));
+}
+
+static void resize_small(void)
+{
+    OK(synced_mem_resize_discard(small, 200));
+    CHECK(synced_mem_overwrite_cpu_data(small));
+}
+
+static void clear_small(void)
+{
+    OK(synced_mem_clear(small));
+    CHECK(synced_mem_mutable_cpu_data(small));
+}
+
 /* The call is ready when prepare has run. settle ends what it leaves. */
 struct counted {
     const char *name;
@@ -181,7 +213,13 @@ struct counted {
     void (*settle)(void);
 };
 
-static const struct counted all_counted[] = {
+static const struct counted on_host_only[] = {
+    {"life on the host: create, overwrite_cpu_data, release", NULL, live_on_host, NULL},
+    {"resize_discard and overwrite_cpu_data, on the host", make_small, resize_small, release_small},
+    {"clear and mutable_cpu_data, on the host", make_small, clear_small, release_small},
+};
+
+static const struct counted with_device[] = {
     {"cpu_data, nothing to do", be_synced, read_host, NULL},
     {"cpu_data that transfers", be_at_gpu, read_host, NULL},
     {"overwrite_cpu_data, reused memory", be_at_gpu, overwrite_host, NULL},
@@ -222,8 +260,16 @@ static synced_mem *make(int shareable)
     return made;
 }
 
+static void run_all(const struct counted *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (int round = 0; round < 3; round++)
+            run_one(&all[i], round == 2);
+}
+
 int main(void)
 {
+    run_all(on_host_only, sizeof on_host_only / sizeof *on_host_only);
     CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking) == cudaSuccess);
     mem = make(0);
     other = make(0);
@@ -232,9 +278,7 @@ int main(void)
     OK(synced_mem_hand_over(turned));
     synced_mem *kept;
     OK(synced_mem_view(&kept, root, 0, SIZE / 8, NULL));
-    for (size_t i = 0; i < sizeof all_counted / sizeof *all_counted; i++)
-        for (int round = 0; round < 3; round++)
-            run_one(&all_counted[i], round == 2);
+    run_all(with_device, sizeof with_device / sizeof *with_device);
     OK(synced_mem_release(kept));
     OK(synced_mem_release(mem));
     OK(synced_mem_release(other));

@@ -1,0 +1,145 @@
+/* Calls on objects that only the host uses. */
+#include "object/host_only.h"
+
+#include "base/process.h"
+#include "copy/inflight.h"
+#include "device/device.h"
+#include "memory/guard.h"
+#include "object/exports.h"
+#include "object/publish.h"
+#include "object/span.h"
+#include "object/transaction.h"
+#include "trace/trace.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Larger fills are left to a transaction, which lets other calls in meanwhile. */
+enum { MOST_FILLED = 65536 };
+
+/* Without the lock: true may be outdated, and false only means that a transaction serves the call. */
+static bool may_be_host_only(const struct synced_mem *mem)
+{
+    return mem->kind == SM_WHOLE && !mem->extras && !sm_copy_of(mem, SM_GPU) && !sm_guard_on() && !sm_trace_on() &&
+           mem->generation == sm_process_generation();
+}
+
+/* sm_no_copy has nothing in flight. */
+static bool is_host_only(const struct synced_mem *mem)
+{
+    const struct sm_copy *const host = sm_slot_of(mem, SM_CPU);
+    const bool is_own =
+        host == &sm_no_copy || host->source == SYNCED_MEM_SOURCE_PAGEABLE || host->source == SYNCED_MEM_SOURCE_PINNED;
+    return may_be_host_only(mem) && !mem->at.first && is_own && sm_inflight_is_none(host) && !host->untracked &&
+           !host->arriving;
+}
+
+/* Takes the lock of an object that only the host uses. */
+static bool lock_if_host_only(struct synced_mem *mem)
+{
+    if (!may_be_host_only(mem))
+        return false;
+    sm_lock_object(mem);
+    if (is_host_only(mem))
+        return true;
+    sm_unlock_last(mem);
+    return false;
+}
+
+static void publish_and_unlock(struct synced_mem *mem)
+{
+    sm_publish_host_only(mem);
+    assert(sm_object_is_valid(mem));
+    sm_unlock_last(mem);
+}
+
+/* Once a device is in use, new memory is page-locked. A transaction obtains it, and calls allocators. */
+static bool gets_pageable_memory(const struct synced_mem *mem)
+{
+    return sm_device(mem) < 0 && !sm_device_in_use() && !sm_allocator_of_all(SM_CPU);
+}
+
+/* Returns whether the object can have its memory and contents at once: it has them, or can obtain them here. */
+static bool can_be_accessed(const struct synced_mem *mem, bool needs_zeros)
+{
+    return sm_copy_of(mem, SM_CPU) ? !needs_zeros || sm_size(mem) <= MOST_FILLED : gets_pageable_memory(mem);
+}
+
+static synced_mem_status make_contents(struct synced_mem *mem, bool needs_zeros)
+{
+    struct sm_copy *host = sm_copy_of(mem, SM_CPU);
+    if (host && needs_zeros)
+        memset(sm_copy_data(host), 0, sm_size(mem));
+    if (host)
+        return SYNCED_MEM_OK;
+    SM_TRY(sm_copy_obtain_host(sm_size(mem), SM_DEFAULT_ALIGNMENT, -1, needs_zeros, &host));
+    sm_put_copy(mem, SM_CPU, host);
+    return SYNCED_MEM_OK;
+}
+
+bool sm_host_only_access(struct synced_mem *mem, enum sm_mode mode, void **out, synced_mem_status *status)
+{
+    if (!lock_if_host_only(mem))
+        return false;
+    const struct sm_transition *const step = &sm_transitions[sm_head(mem)][SM_CPU][mode];
+    const bool needs_zeros = step->work == SM_ZERO;
+    const bool serves = can_be_accessed(mem, needs_zeros);
+    *status = serves ? make_contents(mem, needs_zeros) : SYNCED_MEM_OK;
+    if (!serves || *status != SYNCED_MEM_OK) {
+        sm_unlock_last(mem);
+        return serves;
+    }
+    sm_count_given(mem, SM_CPU);
+    sm_set_head(mem, step->next);
+    *out = sm_copy_data(sm_copy_of(mem, SM_CPU));
+    publish_and_unlock(mem);
+    return true;
+}
+
+/* Returns whether the object can have the size without other memory. */
+static bool has_room_for(const struct synced_mem *mem, size_t size, bool keep)
+{
+    const struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    const bool is_filled = keep && size > sm_size(mem) && sm_head(mem) != SYNCED_MEM_UNINITIALIZED;
+    return !host || (sm_copy_capacity(host) >= size && !sm_is_exported(mem, SM_CPU) &&
+                     (!is_filled || size - sm_size(mem) <= MOST_FILLED));
+}
+
+bool sm_host_only_resize(struct synced_mem *mem, size_t size, bool keep)
+{
+    if (!lock_if_host_only(mem))
+        return false;
+    const bool serves = has_room_for(mem, size, keep);
+    if (!serves) {
+        sm_unlock_last(mem);
+        return false;
+    }
+    if (!keep)
+        sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    if (sm_head(mem) != SYNCED_MEM_UNINITIALIZED && size > sm_size(mem))
+        memset((char *)sm_copy_data(sm_copy_of(mem, SM_CPU)) + sm_size(mem), 0, size - sm_size(mem));
+    atomic_store_explicit(&mem->size, size, memory_order_relaxed);
+    sm_count_valid(mem);
+    publish_and_unlock(mem);
+    return true;
+}
+
+bool sm_host_only_clear(struct synced_mem *mem)
+{
+    if (!lock_if_host_only(mem))
+        return false;
+    sm_set_head(mem, SYNCED_MEM_UNINITIALIZED);
+    publish_and_unlock(mem);
+    return true;
+}
+
+/* No other call has the object, so nothing is locked. A fork meanwhile leaves the child a record that it cannot use. */
+bool sm_host_only_free(struct synced_mem *mem)
+{
+    struct sm_copy *const host = sm_copy_of(mem, SM_CPU);
+    if (!is_host_only(mem) || !host || host->source != SYNCED_MEM_SOURCE_PAGEABLE || sm_is_exported(mem, SM_CPU))
+        return false;
+    sm_put_copy(mem, SM_CPU, NULL);
+    sm_copy_free_pageable(host);
+    return true;
+}
