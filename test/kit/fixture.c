@@ -17,9 +17,19 @@ static int device_count;
 
 /* ---- Around each test ---- */
 
+/* The counters that only grow, as they were when the test began: without CK_FORK a process runs all tests. */
+static synced_mem_stats before_test;
+
+static void read_stats(synced_mem_stats *stats)
+{
+    *stats = (synced_mem_stats){.struct_size = sizeof *stats};
+    OK(synced_mem_get_stats(stats));
+}
+
 static void start(void)
 {
     device_count = gpu_start(schedule);
+    read_stats(&before_test);
 }
 
 static void end(void)
@@ -166,8 +176,26 @@ synced_mem *make_at_gpu(size_t size, unsigned pattern)
 
 synced_mem_stats stats_now(void)
 {
-    synced_mem_stats stats = {.struct_size = sizeof stats};
-    OK(synced_mem_get_stats(&stats));
+    synced_mem_stats stats;
+    read_stats(&stats);
+    stats.h2d_transfers -= before_test.h2d_transfers;
+    stats.h2d_bytes -= before_test.h2d_bytes;
+    stats.d2h_transfers -= before_test.d2h_transfers;
+    stats.d2h_bytes -= before_test.d2h_bytes;
+    stats.staged_transfers -= before_test.staged_transfers;
+    stats.host_allocations -= before_test.host_allocations;
+    stats.pageable_fallbacks -= before_test.pageable_fallbacks;
+    stats.gpu_allocations -= before_test.gpu_allocations;
+    stats.quarantined -= before_test.quarantined;
+    stats.event_records -= before_test.event_records;
+    stats.stream_waits -= before_test.stream_waits;
+    stats.host_waits -= before_test.host_waits;
+    stats.oom_reaps -= before_test.oom_reaps;
+    stats.oom_waits -= before_test.oom_waits;
+    stats.oom_trims -= before_test.oom_trims;
+    stats.oom_callbacks -= before_test.oom_callbacks;
+    stats.oom_failures -= before_test.oom_failures;
+    stats.prefetches -= before_test.prefetches;
     return stats;
 }
 

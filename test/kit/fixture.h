@@ -104,6 +104,7 @@ bool device_is(const void *data, size_t size, unsigned pattern);
 synced_mem *make_at_cpu(size_t size, unsigned pattern);
 synced_mem *make_at_gpu(size_t size, unsigned pattern);
 
+/* Returns the statistics. The counters that only grow count from the beginning of the test. */
 synced_mem_stats stats_now(void);
 
 /* The state that a failed call must not change. */
